@@ -249,9 +249,9 @@ FUZZ ?= 300
 
 .PHONY: fuzz
 fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; two servers in every order
-	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/jobs/test_neighbours.py tests/jobs/test_every_source.py
-	COUNTON_FUZZ=40 $(PYTEST) tests/results/test_changed_files.py
-	COUNTON_ORDERS=6 $(PYTEST) tests/store/test_servers_away.py
+	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/run/test_neighbours.py tests/run/test_every_source.py
+	COUNTON_FUZZ=40 $(PYTEST) tests/released/test_changed_files.py
+	COUNTON_ORDERS=6 $(PYTEST) tests/state/test_servers_away.py
 
 # What Pythons counton is for, and which tests run with those that .venv does not have.
 PYTHONS ?= python3.11 python3.12 python3.13

@@ -42,7 +42,7 @@ def make(folder: Path, groups: int, nights: int) -> None:
 
 def release(folder: Path, night: int) -> None:
     """One night, and what it took."""
-    from counton.jobs import Job, run
+    from counton.run import Job, run
 
     asked = {"every": "1d", "start": "2024-03-01", "steps": 365, "rho": "0.015", "time": "time"}
     names = {"by": "page", "domain": str(folder / "names.txt")}

@@ -1,4 +1,4 @@
-"""For mkdocstrings: what `counton.lazy.attach` makes public is public on pages too."""
+"""For mkdocstrings: what `counton.base.lazy.attach` makes public is public on pages too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from griffe import Extension, Module
 
-from counton.lazy import homes_of
+from counton.base.lazy import homes_of
 
 
 class PublicNames(Extension):

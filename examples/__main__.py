@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     with explain_errors():
         if asked.hierarchy:
-            from counton.cli.run import perform
+            from counton.cli.run_statistic import perform
             from examples.cities import hierarchy_job_for
 
             perform(hierarchy_job_for(asked.folder))

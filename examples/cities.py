@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.options import command_line
-from counton.errors import InvalidInput
-from counton.jobs.job import Job
-from counton.jobs.outputs import write_table
+from counton.base.errors import InvalidInput
+from counton.cli.command_options import command_line
+from counton.run.outputs import write_table
+from counton.spec.job import Job
 
 _LEVELS = "continent,country,region,city"
 

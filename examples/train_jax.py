@@ -6,8 +6,8 @@ import numpy as np
 import optax
 
 from counton import ZCDP, Key
-from counton.optax import private_aggregate
 from counton.training import FixedEpochs, plan
+from counton.training.optax import private_aggregate
 
 random = np.random.default_rng(0)
 inputs, labels = random.standard_normal((600, 20)), random.integers(0, 2, 600)

@@ -4,8 +4,8 @@ import torch
 from opacus import GradSampleModule
 
 from counton import ZCDP, Key
-from counton.torch import make_private
 from counton.training import FixedEpochs, plan
+from counton.training.torch import make_private
 
 inputs, labels = torch.randn(600, 20), torch.randint(0, 2, (600,))
 sampler = FixedEpochs(examples=600, batch_size=50, epochs=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from papers.evidence import (
     Comparison,
     ErrorRow,

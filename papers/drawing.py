@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.lazy import require
-from counton.plots.style import (
+from counton.base.lazy import require
+from counton.charts.style import (
     FAINT,
     INK,
     WIDTH,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from counton.columns import data_frame
+from counton.base.columns import data_frame
 
 #: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
 Verdict = Literal["agrees", "explained", "DIFFERS"]

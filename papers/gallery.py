@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from papers import PAPERS, reproduce
 from papers.evidence import Comparison, Evidence, Figure, counted
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton import ZCDP, Key, PureDP
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import StepRelease, interval_halfwidth
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.numbers import StepRelease, interval_halfwidth
 from counton.statistics import Moments, Quantiles, rank_largest, ranking_levels
 
 LEVEL = 0.95

@@ -11,12 +11,12 @@ from itertools import pairwise
 import numpy as np
 
 from counton import ZCDP, Counter, PureDP
-from counton.mechanisms import Design
-from counton.mechanisms.bands import narrower
-from counton.mechanisms.formulas import CellSum, Formula, Term
-from counton.mechanisms.intervals import halfwidths
-from counton.mechanisms.joint import joint_factor
 from counton.noise import Key
+from counton.numbers import Design
+from counton.numbers.bands import narrower
+from counton.numbers.formulas import CellSum, Formula, Term
+from counton.numbers.intervals import halfwidths
+from counton.numbers.joint import joint_factor
 from counton.privacy import Guarantee
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 

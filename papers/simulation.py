@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.laws import Law
+from counton.base.distributions import Law
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key, NoiseField
 from counton.strategies import StreamStrategy
 
@@ -47,7 +47,7 @@ def errors(
         steps: which releases; all unless stated.
 
     >>> from fractions import Fraction
-    >>> from counton.laws import DiscreteGaussian
+    >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
     >>> [batch.shape for batch in errors(Binary(7), DiscreteGaussian(Fraction(9)), 100, "test")]
     [(7, 100)]

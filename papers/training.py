@@ -16,7 +16,7 @@ import numpy as np
 
 from counton import ZCDP, ApproxDP
 from counton import plan as plan_counts
-from counton.arrays import Floats
+from counton.base.arrays import Floats
 from counton.noise import Key
 from counton.strategies.training import (
     BandedInverseSquareRoot,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.columns import errors_of, readable
-from counton.results.workbooks import write_workbook
+from counton.base.columns import errors_of, readable
+from counton.released.workbooks import write_workbook
 
 TABLE = pl.DataFrame(
     {

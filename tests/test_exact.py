@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput
-from counton.exact import (
+from counton.base.errors import InvalidInput
+from counton.base.exact import (
     exact,
     float_above,
     float_below,

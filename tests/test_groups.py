@@ -7,8 +7,8 @@ import copy
 import polars as pl
 import pytest
 
-from counton import groups
-from counton.groups import GroupNames
+from counton.base import groups
+from counton.base.groups import GroupNames
 
 NAMES = ["home", "shop", "", "Zürich", "a\nb", "x" * 300, "shop "]
 

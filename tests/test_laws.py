@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from counton.errors import InvalidInput
-from counton.laws import (
+from counton.base.distributions import (
     Alternating,
     BoundedChange,
     DiscreteGaussian,
@@ -24,6 +23,7 @@ from counton.laws import (
     pattern_from_dict,
     pattern_to_dict,
 )
+from counton.base.errors import InvalidInput
 
 KINDS = (DiscreteLaplace, DiscreteGaussian)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput
-from counton.windows import Windows, microseconds, moment, parse_time
+from counton.base.errors import InvalidInput
+from counton.base.windows import Windows, microseconds, moment, parse_time
 
 NEW_YORK = "America/New_York"
 

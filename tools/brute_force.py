@@ -30,10 +30,10 @@ import numpy as np
 
 from counton import Contribution, PureDP
 from counton import statistics as counted
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
-from counton.mechanisms.calibration import shift_of
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.errors import InvalidInput
+from counton.numbers.node_law import shift_of
+from counton.run import Job, run
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.trees import Tree
 

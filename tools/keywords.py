@@ -11,13 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from counton.jobs.fields import options_of
-from counton.jobs.job import Job
-from counton.jobs.parts import RowFormat
-from counton.jobs.statements import all_options
-from counton.options import Option
+from counton.base.options import Option
+from counton.spec.fields import options_of
+from counton.spec.job import Job
+from counton.spec.parts import RowFormat
+from counton.spec.stated_options import all_options
 
-FILE = Path(__file__).parent.parent / "src/counton/jobs/keywords.py"
+FILE = Path(__file__).parent.parent / "src/counton/spec/keywords.py"
 #: What Python says otherwise than files, by `Option.words`: in place of what a field's type says.
 _WIDER = {
     "length": ("str", "str | timedelta"),
@@ -39,9 +39,9 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from counton.exact import Number
-    from counton.store.keyfile import Kept
-    from counton.strategies.base import StreamStrategy
+    from counton.base.exact import Number
+    from counton.state.keyfile import Kept
+    from counton.strategies.strategy import StreamStrategy
 
 
 class RowFields(TypedDict, total=False):

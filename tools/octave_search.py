@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counton.arrays import Floats, Integers, integers_to_text
+from counton.base.arrays import Floats, Integers, integers_to_text
 from counton.strategies import Metric
 from counton.strategies.streams import octave
 from counton.strategies.streams.octave import (

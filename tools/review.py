@@ -36,36 +36,38 @@ class Room(NamedTuple):
 #: Rows become exact changes of cells: what does one unit change?
 PRIVATE = (
     Room(
-        ("private.py",),
+        ("base/private.py",),
         "what travels from room to room shows nothing, and one function opens it",
         ("tests/project/test_wall.py",),
     ),
     Room(
-        ("events",),
+        ("rows",),
         "what a row says, and in which window, hangs on that row alone; policies refuse it or not",
-        ("tests/events/test_rows_alone.py", "tests/jobs/test_neighbours.py"),
+        ("tests/rows/test_rows_alone.py", "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("jobs/people.py", "jobs/first_rows.py", "jobs/each_user.py", "jobs/forgetting.py",
-         "store/marks.py", "jobs/private_domain.py"),
+        ("run/contribution_bounds.py", "run/first_rows.py", "run/rows_of_user.py", "run/erasure.py",
+         "state/seen.py", "run/private_domain.py"),
         "no more of a person's rows count than stated, in files of all events and of new ones",
-        ("tests/jobs/test_people.py", "tests/jobs/test_first_rows.py",
-         "tests/jobs/test_inspecting.py", "tests/jobs/test_neighbours.py"),
+        ("tests/run/test_people.py", "tests/run/test_first_rows.py",
+         "tests/run/test_inspecting.py", "tests/run/test_neighbours.py"),
     ),
     Room(
-        ("jobs/changes.py", "jobs/intake.py", "jobs/again.py", "jobs/looks.py",
-         "jobs/tallied_rows.py", "jobs/ordered_rows.py", "jobs/discovery.py", "jobs/succession.py"),
+        ("run/changes.py", "run/additions.py", "run/redelivery.py", "run/looks.py",
+         "run/unordered_rows.py", "run/ordered_rows.py", "run/label_discovery.py",
+         "run/continuation.py"),
         "a row counts once, late or again, and what waits is shown to nobody",
-        ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py"),
+        ("tests/run/test_intake.py", "tests/run/test_events_again.py"),
     ),
     Room(
-        ("jobs/settling.py", "jobs/runs.py", "jobs/clock.py", "jobs/guards.py", "jobs/released.py"),
+        ("run/settlement.py", "run/runs.py", "run/clock.py", "spec/guards.py",
+         "run/journal_values.py"),
         "all that can be refused is refused before a release; when it happens is public",
-        ("tests/jobs/test_guards_of_all.py", "tests/jobs/test_unreadable_lines.py"),
+        ("tests/run/test_guards_of_all.py", "tests/run/test_unreadable_lines.py"),
     ),
     Room(
-        ("serve/intake.py", "serve/bodies.py", "serve/releasing.py", "serve/jobs.py",
-         "serve/left_out.py", "store/inbox.py"),
+        ("serve/batch_intake.py", "serve/bodies.py", "serve/release_times.py",
+         "serve/served_jobs.py", "serve/left_out.py", "state/inbox.py"),
         "which rows are counted together hangs on when each came, and on no other row",
         ("tests/serve/test_jobs_served.py", "tests/serve/test_fuzz_the_door.py"),
     ),
@@ -77,7 +79,7 @@ PRIVATE = (
     Room(
         ("statistics",),
         "the stated contribution covers what one unit changes in the cells, in every norm",
-        ("tests/laws/test_every_statistic_claim_has_a_law.py", "tests/jobs/test_neighbours.py"),
+        ("tests/laws/test_every_statistic_claim_has_a_law.py", "tests/run/test_neighbours.py"),
     ),
 )  # fmt: skip
 #: Exact integers meet noise, once: is what leaves noise plus that?
@@ -93,41 +95,42 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("mechanisms/design.py", "mechanisms/calibration.py", "mechanisms/counter.py",
-         "mechanisms/state.py", "mechanisms/discovery.py"),
+        ("numbers/design.py", "numbers/node_law.py", "numbers/counter.py",
+         "numbers/counter_state.py", "numbers/discovery.py"),
         "one address has one data set and one law; sums that are not exact are refused",
-        ("tests/mechanisms/test_counter.py", "tests/jobs/test_discovery.py"),
+        ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
     ),
     Room(
-        ("mechanisms/tables.py",),
+        ("numbers/table_noise.py",),
         "what a table measures moves by no more than its strategy says",
-        ("tests/mechanisms/test_contingency.py", "tests/laws/test_tree_laws.py"),
+        ("tests/numbers/test_contingency.py", "tests/laws/test_tree_laws.py"),
     ),
     Room(
-        ("strategies/base.py", "strategies/participation.py", "testing"),
+        ("strategies/strategy.py", "strategies/participation.py", "laws"),
         "what the door believes of a strategy is a law, and each law catches a wrong example",
         ("tests/laws/test_every_claim_has_a_law.py", "tests/laws/test_strategy_laws.py"),
     ),
     Room(
-        ("store/stream.py", "store/writer.py", "store/journal.py", "store/records.py",
-         "store/ordered.py", "store/saved.py", "store/on_demand.py", "store/creation.py",
-         "store/ledger.py", "store/units.py"),
+        ("state/stream.py", "state/stream_writer.py", "state/journal.py", "state/records.py",
+         "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
+         "state/creation.py", "state/ledger_rows.py", "state/units.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
-        ("tests/store/test_kill.py", "tests/jobs/test_tables_once.py"),
+        ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("store/keyfile.py", "store/second_home.py", "store/watching.py", "store/verification.py"),
+        ("state/keyfile.py", "state/second_home.py", "state/watch.py", "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
-        ("tests/store/test_witness.py", "tests/store/test_put_back.py"),
+        ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
     Room(
-        ("store/shared.py",),
+        ("state/shared.py",),
         "what a state spends stands in the ledger that it shares before it releases, once, and is "
         "not forgotten",
-        ("tests/store/test_shared_ledger.py",),
+        ("tests/state/test_shared_ledger.py",),
     ),
     Room(
-        ("training/noise.py", "training/samplers.py", "training/accounting.py", "training/bins.py"),
+        ("training/noise.py", "training/batch_samplers.py", "training/accounting.py",
+         "training/bins.py"),
         "two sets of gradients never meet one noise; batches are those that the plan promises",
         ("tests/training/test_training_runs.py", "tests/training/test_secret_places.py"),
     ),
@@ -151,23 +154,23 @@ class Promise(NamedTuple):
 PROMISES = (
     Promise(
         "no more of a person's rows count than is stated, over all nights",
-        "jobs/people.py: Bounding",
-        "jobs/people.py: Bounding._apply_bounds",
+        "run/contribution_bounds.py: Bounding",
+        "run/contribution_bounds.py: Bounding._apply_bounds",
     ),
     Promise(
         "a person's rows are known again until their period is over, and forgotten then",
-        "jobs/people.py: Bounding._line",
-        "jobs/people.py: Bounding.change",
+        "run/contribution_bounds.py: Bounding._line",
+        "run/contribution_bounds.py: Bounding.change",
     ),
     Promise(
         "a row counts once, in one step, late or not",
-        "jobs/intake.py: Intake",
-        "jobs/intake.py: compare",
+        "run/additions.py: Intake",
+        "run/additions.py: compare",
     ),
     Promise(
         "what was counted is not counted again",
-        "jobs/again.py: KnownBy",
-        "jobs/again.py: is_counted",
+        "run/redelivery.py: KnownBy",
+        "run/redelivery.py: is_counted",
     ),
     Promise(
         "what one unit changes in the cells of a step",
@@ -176,8 +179,8 @@ PROMISES = (
     ),
     Promise(
         "how far a unit moves all that is measured",
-        "mechanisms/calibration.py: shift_of",
-        "mechanisms/calibration.py: calibration_of",
+        "numbers/node_law.py: shift_of",
+        "numbers/node_law.py: calibration_of",
     ),
     Promise(
         "noise as wide as a guarantee needs for such a move",
@@ -186,7 +189,7 @@ PROMISES = (
     ),
     Promise(
         "an attacker who waits for his step gains nothing",
-        "strategies/base.py: StreamStrategy",
+        "strategies/strategy.py: StreamStrategy",
         "privacy/calibration.py: approximate_ahead",
     ),
     Promise(
@@ -196,58 +199,58 @@ PROMISES = (
     ),
     Promise(
         "one address of noise has one data set and one law",
-        "mechanisms/design.py: Design.noise_field",
+        "numbers/design.py: Design.noise_field",
         "noise/field.py: NoiseField.run",
     ),
     Promise(
         "what leaves is an exact integer with noise, or a function of it",
-        "mechanisms/counter.py: Counter",
-        "mechanisms/counter.py: Counter._compute",
+        "numbers/counter.py: Counter",
+        "numbers/counter.py: Counter._compute",
     ),
     Promise(
         "a step is released once, and other data for it are refused",
-        "store/writer.py: Writer.take",
-        "store/writer.py: Writer._release",
+        "state/stream_writer.py: Writer.take",
+        "state/stream_writer.py: Writer._release",
     ),
     Promise(
         "nothing is shown before it is journaled",
-        "store/writer.py: Writer._advance",
-        "store/writer.py: Writer._commit",
+        "state/stream_writer.py: Writer._advance",
+        "state/stream_writer.py: Writer._commit",
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
-        "store/keyfile.py: Witness",
-        "store/writer.py: Writer._check_copy",
+        "state/keyfile.py: Witness",
+        "state/stream_writer.py: Writer._check_copy",
     ),
 )
 #: Files to be read whole for these promises; for the rest there is `tools.brute_force`, and tests.
 CORE = (
-    "private.py",
-    "jobs/people.py",
-    "jobs/first_rows.py",
-    "jobs/each_user.py",
-    "jobs/intake.py",
-    "jobs/again.py",
-    "jobs/looks.py",
-    "jobs/changes.py",
-    "jobs/tallied_rows.py",
+    "base/private.py",
+    "run/contribution_bounds.py",
+    "run/first_rows.py",
+    "run/rows_of_user.py",
+    "run/additions.py",
+    "run/redelivery.py",
+    "run/looks.py",
+    "run/changes.py",
+    "run/unordered_rows.py",
     "privacy/contribution.py",
     "privacy/guarantees.py",
     "privacy/calibration.py",
     "privacy/filter.py",
     "privacy/ledger.py",
-    "mechanisms/calibration.py",
-    "mechanisms/design.py",
-    "mechanisms/counter.py",
+    "numbers/node_law.py",
+    "numbers/design.py",
+    "numbers/counter.py",
     "noise/key.py",
     "noise/blocks.py",
     "noise/field.py",
-    "store/journal.py",
-    "store/keyfile.py",
-    "store/writer.py",
+    "state/journal.py",
+    "state/keyfile.py",
+    "state/stream_writer.py",
 )
 #: Published numbers and descriptions alone: nothing here can hurt anybody.
-PUBLIC = ("results", "plots")
+PUBLIC = ("released", "charts")
 
 
 def files_of(room: Room) -> list[Path]:
@@ -349,7 +352,7 @@ def uses(source: str, name: str) -> list[str]:
 
 @cache
 def openings(name: str = "open_private") -> list[Opening]:
-    """All functions that call `counton.private.open_private`, or another one, by file."""
+    """All functions that call `counton.base.private.open_private`, or another one, by file."""
     return [
         Opening(str(path.relative_to(SOURCE)), function)
         for path in sorted(SOURCE.rglob("*.py"))

@@ -34,8 +34,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
-from counton.strategies.base import Metric, Norm, ReleaseForm
+from counton.base.arrays import Floats, Integers
+from counton.strategies.strategy import Metric, Norm, ReleaseForm
 from counton.strategies.streams.shapes import AMPLITUDE_BITS, Shape, tree
 
 Question = tuple[Norm, Metric, ReleaseForm]

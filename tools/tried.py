@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counton import ZCDP, PureDP, plan
-from counton.arrays import Floats
+from counton.base.arrays import Floats
 from counton.strategies import Epochs, GrowingSquareRoot, SqrtToeplitz
 from counton.strategies.training import (
     BandedInverseSquareRoot,

@@ -14,13 +14,13 @@ import counton
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key
-from counton.laws import DiscreteGaussian, Law
+from counton.base.distributions import DiscreteGaussian, Law
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
 from counton.strategies.lines import Haar
 from counton.strategies.trees import Tree
-from counton.strategies.trees.measuring import Measuring
-from counton.strategies.trees.strategy import tree_strategy_for
+from counton.strategies.trees.tree_measurement import Measuring
+from counton.strategies.trees.tree_strategy import tree_strategy_for
 
 CELLS = 2**25
 QUERIES = 10**6

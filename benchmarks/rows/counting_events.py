@@ -13,12 +13,12 @@ import polars as pl
 from benchmarks.measure import fastest, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
-from counton.events.opening import open_source
-from counton.events.row_reading import Columns, RowReading
-from counton.events.tally import tally
-from counton.jobs import Job, run
+from counton.base.windows import Windows
+from counton.rows.given_events import open_source
+from counton.rows.row_reading import Columns, RowReading
+from counton.rows.tally import tally
+from counton.run import Job, run
 from counton.strategies import KAry
-from counton.windows import Windows
 
 #: Two sizes: what a row more costs is their difference, without what every run costs.
 ROWS = (1_000_000, 5_000_000)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
 from counton.noise import NoiseField
 
 OURS = 10**6

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Counter, ExpiringDP, Key
-from counton.mechanisms.state import StreamProgress, Waiting, write_checkpoint
+from counton.numbers.counter_state import StreamProgress, Waiting, write_checkpoint
 from counton.strategies import Expiring
 
 STEPS, CALLS = 10**7, 10**4

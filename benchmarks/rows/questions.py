@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
-from counton.jobs import Job, run
+from counton.run import Job, run
 
 ROWS, GROUPS, DAYS = 10_000_000, 100, 30
 _QUERY = "select * from visits"

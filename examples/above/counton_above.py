@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from counton.exact import Number, exact, text
-from counton.options import VALUE, Option
+from counton.base.exact import Number, exact, text
+from counton.base.options import VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics import Drawing, Part, TallyStatistic
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counton.exact import check_integer
+from counton.base.exact import check_integer
 from counton.strategies import Node, StreamStrategy
 
 

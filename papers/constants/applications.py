@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.mechanisms.calibration import law_for
+from counton.numbers.node_law import law_for
 from counton.privacy import ApproxDP, Contribution
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Statistic

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer, figures
-from counton.laws import Law
-from counton.mechanisms.intervals import check_level
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, figures
 from counton.noise import NoiseField
+from counton.numbers.intervals import check_level
 from counton.strategies import StreamStrategy
 
 

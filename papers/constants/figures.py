@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counton.plans.bounds import factorisation_bounds
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.charts.style import FAINT, INK, PALETTE
+from counton.planning.lower_bounds import factorisation_bounds
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers import drawing
 from papers.constants.applications import EPSILON, FEWER, STEPS, achieved, table_1

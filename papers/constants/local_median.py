@@ -36,20 +36,20 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import check_integer, exact, float_below
-from counton.laws import DiscreteGaussian, Shift, law_to_dict
-from counton.mechanisms.design import check_name
-from counton.mechanisms.intervals import check_level
+from counton.base.distributions import DiscreteGaussian, Shift, law_to_dict
+from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.exact import check_integer, exact, float_below
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
+from counton.numbers.design import check_name
+from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.calibration import calibrate
 from counton.strategies import SqrtToeplitz
-from counton.strategies.streams.series import convolve, reciprocal
+from counton.strategies.streams.power_series import convolve, reciprocal
 
 if TYPE_CHECKING:
-    from counton.arrays import Floats
+    from counton.base.arrays import Floats
 
 #: Raised when the same protocol would give other noise.
 _FORMAT = 1

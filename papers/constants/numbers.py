@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.exact import check_integer
-from counton.plans.bounds import (
+from counton.base.exact import check_integer
+from counton.planning.lower_bounds import (
     factorisation_bounds,
     least_error_of_cells,
     mathias_sum,

@@ -57,24 +57,25 @@ from typing import Any, NamedTuple, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
-from counton.exact import check_integer, exact, text
-from counton.laws import DiscreteLaplace
-from counton.mechanisms import Counter, Design
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.counter import OneAtATime
-from counton.mechanisms.design import check_name, understanding
-from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
-from counton.mechanisms.state import (
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
+from counton.base.exact import check_integer, exact, text
+from counton.base.private import Private, open_private
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.numbers import Counter, Design
+from counton.numbers.counter import OneAtATime
+from counton.numbers.counter_state import (
     StreamProgress,
     Totals,
     Waiting,
     read_checkpoint,
     write_checkpoint,
 )
-from counton.noise import Key, NoiseField
-from counton.noise.key import check_key
-from counton.plans import plan
+from counton.numbers.design import check_name, understanding
+from counton.numbers.intervals import SMALLEST_TAIL, widest_halfwidth
+from counton.numbers.node_law import law_for
+from counton.planning import plan
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -84,7 +85,6 @@ from counton.privacy import (
     guarantee_from_dict,
 )
 from counton.privacy.value_grid import totals_and_extremes
-from counton.private import Private, open_private
 from counton.strategies import StreamStrategy, strategy_from_dict
 from papers.constants.error_quantiles import (
     ErrorQuantile,

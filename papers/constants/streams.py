@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.laws import DiscreteGaussian
+from counton.base.distributions import DiscreteGaussian
 from counton.strategies import Binary, HonakerOnline, SqrtToeplitz, StreamStrategy
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers.constants.numbers import HORIZON, multiplier, psi
@@ -257,7 +257,7 @@ def figure_4() -> Iterator[Comparison]:
 
 def independence() -> Comparison:
     """Section 7: the error does not depend on the stream."""
-    from counton.mechanisms import Counter
+    from counton.numbers import Counter
     from counton.privacy import ApproxDP
     from papers.simulation import known_key
 

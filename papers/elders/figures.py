@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.charts.style import FAINT, INK, PALETTE
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import Binary, HonakerOnline, KAry, SmoothBinary, StreamStrategy
 from papers.drawing import (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.laws import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace
 from counton.strategies import Binary, StreamStrategy
 from papers.elders.numbers import best_tree, full_tree, printed_error
 from papers.evidence import Comparison

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.mechanisms.intervals import largest_expiring_error
-from counton.plans.bounds import least_largest_error
-from counton.plots.style import FAINT, INK, PALETTE
+from counton.charts.style import FAINT, INK, PALETTE
+from counton.numbers.intervals import largest_expiring_error
+from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
 from papers.drawing import label, legend_below, panels, save

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from counton.plans.restarted import RestartedCounter, variance_parts
+from counton.planning.restarts import RestartedCounter, variance_parts
 from counton.strategies import Expiring
 from papers.evidence import Comparison
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from counton.laws import DiscreteLaplace
-from counton.mechanisms.intervals import largest_expiring_error
-from counton.plans.bounds import least_largest_error
+from counton.base.distributions import DiscreteLaplace
+from counton.numbers.intervals import largest_expiring_error
+from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
 from papers.evidence import Comparison

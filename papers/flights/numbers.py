@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton import Counter, Ranges
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,

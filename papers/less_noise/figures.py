@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counton.lazy import require
-from counton.plots.style import (
+from counton.base.lazy import require
+from counton.charts.style import (
     FAINT,
     INK,
     PALETTE,

@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from counton.errors import InvalidInput
-from counton.plans import StreamPlan, plan
+from counton.base.errors import InvalidInput
+from counton.planning import StreamPlan, plan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
@@ -209,7 +209,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                 source = f"counton: {ranked.best.kind}"
                 yield ErrorRow(*at, PLANNED, source, ranked.best.by(metric))
                 (least,) = ranked.lower_bounds.values()
-                yield ErrorRow(*at, BOUND, "counton.plans.bounds", least)
+                yield ErrorRow(*at, BOUND, "counton.planning.lower_bounds", least)
 
 
 #: Mean variance at epsilon = 1 of the best mechanism published for streams, and what was to be

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counton.plots.style import FAINT, INK, PALETTE, shade
+from counton.charts.style import FAINT, INK, PALETTE, shade
 from counton.strategies.lines import AllRanges, Haar, Nodes, workload
 from papers.drawing import Box, draw_boxes, label, legend_below, panels, save
 from papers.evidence import Figure

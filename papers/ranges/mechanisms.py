@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.mechanisms.tables import NORMS, shift_of_cells
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
-from counton.plans.largest_error import largest_errors
-from counton.plans.ranges import CellsDesign
+from counton.numbers.table_noise import NORMS, shift_of_cells
+from counton.planning.largest_error import largest_errors
+from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Grid, Queries, Workload, workload
-from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import build, total_variance
+from counton.strategies.lines.line_catalogue import build, total_variance
+from counton.strategies.lines.line_strategy import LATTICE_BITS
 from papers.simulation import Measured
 
 #: Section 5: one unit added or removed in one cell.

@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from counton.arrays import Floats
+from counton.base.arrays import Floats
 from counton.noise import NoiseField
 from counton.privacy.gaussian import analytic_gaussian_sigma, delta_at_most
 from counton.strategies import GrowingCascade
 from counton.strategies.lines import AllRanges, Dyadic, Haar, Nodes, TreeNodes, gaussian_bound
 from counton.strategies.trees import Tree
-from counton.strategies.trees.strategy import tree_strategy_for
+from counton.strategies.trees.tree_strategy import tree_strategy_for
 from papers.evidence import Comparison, ErrorRow
 from papers.ranges.mechanisms import (
     GUARANTEE,

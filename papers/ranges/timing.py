@@ -14,8 +14,8 @@ import numpy as np
 
 from counton.noise import NoiseField
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, workload
-from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import build
+from counton.strategies.lines.line_catalogue import build
+from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.optimal import _fixed_point
 from papers.evidence import Comparison

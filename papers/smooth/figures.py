@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counton.plots.style import FAINT, INK, PALETTE, shade
+from counton.charts.style import FAINT, INK, PALETTE, shade
 from counton.strategies import Binary, SmoothBinary, SqrtToeplitz
 from counton.strategies.published.smooth import successor, unrank
 from counton.strategies.streams.square_root import square_root_coefficients

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from counton.laws import DiscreteGaussian
-from counton.plans.bounds import factorisation_bounds
+from counton.base.distributions import DiscreteGaussian
+from counton.planning.lower_bounds import factorisation_bounds
 from counton.strategies import Binary, HonakerOnline, SmoothBinary, SqrtToeplitz, StreamStrategy
 from counton.strategies.published.smooth import successor, unrank
 from papers.evidence import Comparison

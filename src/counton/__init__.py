@@ -20,23 +20,24 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from counton.lazy import attach
+from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.errors import CountonError as CountonError
-    from counton.jobs import Job as Job
-    from counton.jobs import inspect as inspect
-    from counton.jobs import read as read
-    from counton.jobs import release as release
-    from counton.mechanisms import Counter as Counter
+    from counton.base.errors import CountonError as CountonError
     from counton.noise import Key as Key
-    from counton.plans import plan as plan
+    from counton.numbers import Counter as Counter
+    from counton.planning import plan as plan
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
+    from counton.run import Job as Job
+    from counton.run import inspect as inspect
+    from counton.run import read as read
+    from counton.run import release as release
+    from counton.state import Stream as Stream
     from counton.statistics import Average as Average
     from counton.statistics import Contingency as Contingency
     from counton.statistics import Count as Count
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from counton.statistics import Sum as Sum
     from counton.statistics import TopK as TopK
     from counton.statistics import Triangles as Triangles
-    from counton.store import Stream as Stream
 
     __version__: str
 

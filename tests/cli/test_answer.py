@@ -200,7 +200,7 @@ def test_no_such_source_is_said(place: Workplace) -> None:
 def test_a_chart_of_answers_says_of_what_and_of_when_it_is(
     place: Workplace, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.plots import style
+    from counton.charts import style
 
     drawn: list[Any] = []
     monkeypatch.setattr(style, "save_figure", lambda figure, path: drawn.append(figure))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counton.mechanisms import design
+from counton.numbers import design
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.main import get_command
 
-from counton import errors
+from counton.base import errors
 from counton.cli.app import app
 from counton.cli.exits import MEANINGS, ExitCode, exit_code
 

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs import Job, run
+from counton.run import Job, run
 from counton.serve.service import Service
-from counton.store import Stream
+from counton.state import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [3, 1], [3, 1]]  # after hours 1, 2, 3; the event at 03:00 is in hour 4
@@ -225,7 +225,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     (place.folder / "key.witness").unlink()  # which would refuse the copy
     shutil.rmtree(os.environ["XDG_STATE_HOME"])
 
-    monkeypatch.setattr("counton.jobs.changes._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 

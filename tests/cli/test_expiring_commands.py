@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton.base.errors import InvalidInput
 from counton.cli.ages import named_ages, seconds, targets_from
-from counton.errors import InvalidInput
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from counton import Contribution, Key, PureDP, Stream
-from counton.cli.printing import print_released
-from counton.errors import InvalidInput
-from counton.jobs import Job, export, run
+from counton.base.errors import InvalidInput
+from counton.cli.print_forms import print_released
+from counton.run import Job, export, run
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
+from counton.base.errors import InvalidInput
+from counton.run import Job, run
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a"]
 Contents = Callable[[], dict[str, bytes]]

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs.exports import export
+from counton.run.exports import export
 
 Contents = Callable[[], dict[str, bytes]]
 

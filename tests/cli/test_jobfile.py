@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.errors import InvalidInput
-from counton.jobs import Job, run, runs
-from counton.jobs.jobfile import job_entries, load, save, schema
-from counton.jobs.statements import all_options
+from counton.base.errors import InvalidInput
+from counton.run import Job, run, runs
+from counton.spec.jobfile import job_entries, load, save, schema
+from counton.spec.stated_options import all_options
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
@@ -302,7 +302,7 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
             raise kind("" if kind is OSError else "row 17 says: ann")
         return real(job, *more, **named)
 
-    monkeypatch.setattr("counton.cli.run.resolve", run_one)
+    monkeypatch.setattr("counton.cli.run_statistic.resolve", run_one)
     done = place("run", str(file), "--json")
     assert done.code == 1
     assert "counton: job visits: " in done.err

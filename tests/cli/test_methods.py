@@ -13,15 +13,15 @@ from once import kept_line, kept_margins, kept_tree
 from short_methods import check_short_methods
 
 from counton import ZCDP, Stream, statistics
-from counton.jobs import methods
-from counton.jobs.exports import released_in
-from counton.literature import REFERENCES
-from counton.results.wording import statistic_in_words
-from counton.statistics.known import KNOWN
+from counton.base.literature import REFERENCES
+from counton.released.stream_words import statistic_in_words
+from counton.run import methods
+from counton.run.exports import released_in
+from counton.statistics.catalogue import KNOWN
 from counton.strategies import Binary, StreamStrategy, lines, public_strategies
-from counton.strategies.base import exported_classes
 from counton.strategies.lines import LineStrategy
-from counton.strategies.trees.strategy import TreeStrategy
+from counton.strategies.strategy import exported_classes
+from counton.strategies.trees.tree_strategy import TreeStrategy
 
 #: What a reader of a publication asks, and where the paragraph answers.
 PARTS = (

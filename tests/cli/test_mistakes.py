@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.errors import InvalidInput, ReplayMismatch
-from counton.jobs import Job, run
-from counton.store import Stream
+from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.run import Job, run
+from counton.state import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 TOTALS = [[1, 1], [2, 1], [2, 1]]
@@ -99,7 +99,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = place.write("e.csv", EVENTS)
-    monkeypatch.setattr("counton.jobs.changes._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
     take, calls = Stream.take, []
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
@@ -125,7 +125,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
 def test_events_that_change_while_they_are_read_are_not_counted(
     place: Any, contents: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.events.tally import tally
+    from counton.rows.tally import tally
 
     events = place.write("e.csv", EVENTS)
 
@@ -134,7 +134,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr("counton.jobs.tallied_rows.tally", grows)
+    monkeypatch.setattr("counton.run.unordered_rows.tally", grows)
     done = place.count(events)
     assert done.code == 2
     assert "changed while it was read" in done.err

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from counton import PureDP, Stream
-from counton.errors import InvalidInput, StateError, StreamConflict
-from counton.jobs import Job, run, runs
-from counton.plans import plan
+from counton.base.errors import InvalidInput, StateError, StreamConflict
+from counton.planning import plan
+from counton.run import Job, run, runs
 from counton.strategies import Binary
 
 

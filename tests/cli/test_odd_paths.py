@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import typer
 
-from counton.bounds import open_plain
+from counton.base.errors import InvalidInput
+from counton.base.options import Option
+from counton.base.outside_input import open_plain
 from counton.cli.app import app
-from counton.cli.statistic import command_of
-from counton.errors import InvalidInput
-from counton.jobs import Job
-from counton.jobs.fields import options_of
-from counton.jobs.jobfile import load
-from counton.jobs.statements import all_options
+from counton.cli.statistic_command import command_of
 from counton.noise.witness import WitnessFile
-from counton.options import Option
+from counton.run import Job
+from counton.spec.fields import options_of
+from counton.spec.jobfile import load
+from counton.spec.stated_options import all_options
 from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace

@@ -10,9 +10,9 @@ import pytest
 import typer
 
 import counton
+from counton.base.errors import InvalidInput
 from counton.cli.app import app
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
+from counton.run import Job, run
 
 SOURCE = Path(counton.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z]")

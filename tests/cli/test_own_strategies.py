@@ -11,10 +11,10 @@ import pytest
 
 import counton
 from counton import release
-from counton.errors import InvalidInput, StateError
-from counton.jobs import Job, export, run
-from counton.jobs.jobfile import load, save
-from counton.jobs.own_strategies import own_strategy, write_strategy
+from counton.base.errors import InvalidInput, StateError
+from counton.run import Job, export, run
+from counton.spec.jobfile import load, save
+from counton.spec.own_strategies import own_strategy, write_strategy
 from counton.strategies import Binary, Factorisation, KAry
 
 STEPS = 6

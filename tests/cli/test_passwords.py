@@ -12,13 +12,13 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
-from counton.cli.statistic import command_of
-from counton.errors import InvalidInput, field, hide_secrets, without_secrets
-from counton.jobs import Job
-from counton.jobs.jobfile import save
+from counton.cli.statistic_command import command_of
 from counton.privacy import PureDP
-from counton.store import Store
+from counton.run import Job
+from counton.spec.jobfile import save
+from counton.state import Store
 
 SECRET = "hunter-two"
 SERVER = "localhost:1"  # where nobody answers

@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from counton import PureDP, Stream
-from counton.jobs import Job, export, methods, publish, recall, run
-from counton.jobs.writing import Outputs
-from counton.store import published
+from counton.run import Job, export, methods, publish, recall, run
+from counton.run.output_files import Outputs
+from counton.state import published
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]

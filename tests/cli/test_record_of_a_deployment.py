@@ -14,9 +14,9 @@ import yaml
 from once import kept_line
 
 from counton import ZCDP, ApproxDP, PureDP, Stream
-from counton.jobs.exports import registry
 from counton.privacy import ExpiringDP
-from counton.results.registry import TO_WRITE, as_yaml
+from counton.released.registry import TO_WRITE, as_yaml
+from counton.run.exports import registry
 from counton.strategies import Binary, Expiring
 
 SCHEMA = json.loads(

@@ -13,7 +13,7 @@ import pytest
 
 from counton.noise import Key
 from counton.privacy import PureDP
-from counton.store import Stream, database, state_summary
+from counton.state import Stream, database, state_summary
 from counton.strategies import Binary
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]

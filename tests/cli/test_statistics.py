@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.results.series import finite
+from counton.released.series import finite
 from counton.statistics import Substrings
 
 ROWS = ["00:10,JFK,ann,5,true", "01:10,LGA,bob,-3,1", "01:20,JFK,ann,70,no", "03:20,JFK,cy,7,yes"]

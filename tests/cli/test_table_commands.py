@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counton.cli.app import app
-from counton.store import state_summary
+from counton.state import state_summary
 
 
 class Desk:

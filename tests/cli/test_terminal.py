@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
-from counton.errors import InvalidInput
-from counton.jobs.jobfile import read_file
+from counton.spec.jobfile import read_file
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from counton.jobs.exports import export
-from counton.results.wording import foot_of
+from counton.released.stream_words import foot_of
+from counton.run.exports import export
 
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 

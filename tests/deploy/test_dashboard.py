@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from postgresql_server import Server
 
-from counton.jobs import Job, export, publish, run
+from counton.run import Job, export, publish, run
 
 ROOT = Path(__file__).parents[2]
 BOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/counton.json").read_text("utf-8"))

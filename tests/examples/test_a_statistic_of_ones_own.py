@@ -15,11 +15,11 @@ from inside import Inside
 from own_statistic import PACKAGE, forget, installed
 
 import counton
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
-from counton.jobs.jobfile import load, schema
-from counton.statistics import known
-from counton.testing import LawBroken, check_statistic
+from counton.base.errors import InvalidInput
+from counton.laws import LawBroken, check_statistic
+from counton.run import Job, run
+from counton.spec.jobfile import load, schema
+from counton.statistics import catalogue as known
 
 pytestmark = pytest.mark.slow
 ROWS = "at,shop,paid\n2024-03-01T00:10,a,3\n2024-03-01T00:20,b,9\n2024-03-01T01:10,a,12\n"
@@ -133,7 +133,7 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)
     with run(job) as outcome:
         released = outcome.read()
-        counton.jobs.release(
+        counton.run.release(
             "above", tmp_path / "e.csv", state=tmp_path / "s.db", out=out, until="2024-03-01T02:00"
         )
         assert released.table().height == 4

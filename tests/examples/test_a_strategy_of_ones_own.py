@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import counton
 from counton import PureDP, plan
+from counton.base.errors import InvalidInput
 from counton.cli.app import app
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
-from counton.jobs.jobfile import load
+from counton.laws import check_strategy
+from counton.run import Job, run
+from counton.spec.jobfile import load
 from counton.strategies import KAry, StreamStrategy, strategy_from_dict
-from counton.testing import check_strategy
 
 PACKAGE = Path(__file__).parents[2] / "examples" / "blocks"
 ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from counton.cli.command_options import command_line
 from counton.cli.demo import options_for
-from counton.cli.options import command_line
-from counton.cli.run import perform
+from counton.cli.run_statistic import perform
 from examples.__main__ import main
 
 

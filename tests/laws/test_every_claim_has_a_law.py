@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.expiry import Expiry
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.errors import InvalidInput
+from counton.base.expiry import Expiry
+from counton.laws import LawBroken, check_strategy
 from counton.strategies import (
     Binary,
     Epochs,
@@ -35,7 +36,6 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.base import Reader, window_rows
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.lines import Hats
 from counton.strategies.participation import (
@@ -48,7 +48,7 @@ from counton.strategies.participation import (
     shift_by,
     sums_of_runs,
 )
-from counton.testing import LawBroken, check_strategy
+from counton.strategies.strategy import Reader, window_rows
 
 HORIZON = 12
 
@@ -361,8 +361,8 @@ NO_LAW = {
 
 #: What is computed from what strategies say, where it is looked up, and what would be wrong of it.
 WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
-    ("testing.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
-    ("testing.stream_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
+    ("laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
+    ("laws.stream_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
     *(
         (
             "testing.stream_laws.largest_alternating",
@@ -381,10 +381,10 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
         lambda strategy: dict.fromkeys(level_weights(strategy), 1),
         LookAhead(HORIZON, (3, 4), (4, 3, 7)),
     ),
-    ("testing.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
-    ("testing.pattern_laws.shift_by", _half(shift_by), Binary(HORIZON)),
-    ("testing.pattern_laws.shift_by", lambda strategy, pattern: Shift(1, 1), Binary(HORIZON)),
-    ("testing.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
+    ("laws.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
+    ("laws.pattern_laws.shift_by", _half(shift_by), Binary(HORIZON)),
+    ("laws.pattern_laws.shift_by", lambda strategy, pattern: Shift(1, 1), Binary(HORIZON)),
+    ("laws.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
     (
         "strategies.base.window_rows",
         _less_one(window_rows),

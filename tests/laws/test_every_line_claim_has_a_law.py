@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.laws import Shift
+from counton.base.distributions import Shift
+from counton.laws import LawBroken, check_line_strategy
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
-from counton.testing import LawBroken, check_line_strategy
 
 
 @cache

@@ -48,12 +48,12 @@ from above import (
 )
 
 from counton import Contribution
-from counton.mechanisms.formulas import ClosedForm
+from counton.laws import LawBroken, check_statistic
+from counton.numbers.formulas import ClosedForm
 from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
-from counton.statistics.base import ErrorOf, Statistic
 from counton.statistics.readings import Cells
-from counton.statistics.tallied import Part
-from counton.testing import LawBroken, check_statistic
+from counton.statistics.statistic import ErrorOf, Statistic
+from counton.statistics.tally_statistic import Part
 
 
 class Wrongly(Average):
@@ -229,11 +229,11 @@ NO_LAW: dict[str, str] = {
 ROOT = Path(__file__).parents[2]
 #: Claims of reports and of groups, and the tests which a wrong one fails.
 IN_REPORTS = {
-    "counted_ranks": "tests/jobs/test_reports_of_people.py",
-    "counts_users": "tests/jobs/test_reports_of_people.py",
+    "counted_ranks": "tests/run/test_reports_of_people.py",
+    "counts_users": "tests/run/test_reports_of_people.py",
     "many_groups": "tests/statistics/test_grouped.py",
-    "norms_of_people": "tests/jobs/test_reports_of_people.py",
-    "rank_digits": "tests/jobs/test_reports_of_people.py",
+    "norms_of_people": "tests/run/test_reports_of_people.py",
+    "rank_digits": "tests/run/test_reports_of_people.py",
 }
 
 #: What is said of some of them.

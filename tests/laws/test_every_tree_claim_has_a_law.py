@@ -16,10 +16,8 @@ import numpy as np
 import pytest
 from trees import SMALL, weighted
 
-from counton.laws import Shift
-from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
-from counton.strategies.trees.measuring import Measuring
-from counton.testing import (
+from counton.base.distributions import Shift
+from counton.laws import (
     LawBroken,
     check_columns,
     check_tree_cells,
@@ -29,6 +27,8 @@ from counton.testing import (
     tree_laws,
     tree_matrix,
 )
+from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
+from counton.strategies.trees.tree_measurement import Measuring
 
 
 def claiming(**claims: Any) -> TreeStrategy:
@@ -221,7 +221,7 @@ def test_every_name_is_in_a_list() -> None:
     assert public(TreeStrategy) | given == WRONG.keys(), "a claim without a law"
     law = public(HierarchyLaw) | {field.name for field in fields(HierarchyLaw)}
     assert law - {"tree"} == WRONG_LAWS.keys()
-    # What a node reads is compared with what is read: tests/results/test_any_reading.py
+    # What a node reads is compared with what is read: tests/released/test_any_reading.py
     assert public(Measuring) - {"reads"} == WRONG_CELLS.keys()
 
 

@@ -15,15 +15,16 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Contribution, Counter, PureDP
-from counton.errors import InvalidInput, SumOverflow
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.design import Design
-from counton.mechanisms.state import StreamProgress
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.private import Private
+from counton.laws import HashedNoise
 from counton.noise import NoiseField
-from counton.plans.planner import MOST_DRAWN, MOST_HELD, candidates
+from counton.numbers.counter_state import StreamProgress
+from counton.numbers.design import Design
+from counton.numbers.node_law import law_for
+from counton.planning.planner import MOST_DRAWN, MOST_HELD, candidates
 from counton.privacy import ZCDP, ApproxDP, Guarantee
-from counton.private import Private
 from counton.statistics import (
     Average,
     Contingency,
@@ -41,8 +42,8 @@ from counton.statistics import (
     Sum,
     TopK,
 )
-from counton.statistics.running import Running, counter_of
-from counton.statistics.tallied import TallyStatistic
+from counton.statistics.live_statistic import Running, counter_of
+from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import (
     Binary,
     Epochs,
@@ -55,7 +56,6 @@ from counton.strategies import (
 )
 from counton.strategies.lines import least_squares
 from counton.strategies.trees import Tree
-from counton.testing import HashedNoise
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
 _FAR = 2**17

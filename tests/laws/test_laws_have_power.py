@@ -10,24 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
-from counton.strategies import (
-    Binary,
-    GrowingCascade,
-    HonakerOnline,
-    KAry,
-    Metric,
-    Node,
-    NodeNoise,
-    Norm,
-    SmoothBinary,
-    SqrtToeplitz,
-    StreamStrategy,
-)
-from counton.strategies.base import Relation, Steps, is_wide
-from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
-from counton.strategies.streams.expiring import below_split
-from counton.testing import (
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.laws import (
     LawBroken,
     check_arguments,
     check_causal,
@@ -45,6 +29,22 @@ from counton.testing import (
     check_window_variance,
     check_windows,
 )
+from counton.strategies import (
+    Binary,
+    GrowingCascade,
+    HonakerOnline,
+    KAry,
+    Metric,
+    Node,
+    NodeNoise,
+    Norm,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
+from counton.strategies.strategy import Relation, Steps, is_wide
+from counton.strategies.streams.expiring import below_split
 
 
 class ForgetsANode(Binary):

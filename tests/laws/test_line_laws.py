@@ -11,11 +11,11 @@ import pytest
 
 import counton.strategies.lines as package
 import counton.strategies.published as published
+from counton.laws import check_line_strategy
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
-from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import NAMES, build
-from counton.testing import check_line_strategy
+from counton.strategies.lines.line_catalogue import NAMES, build
+from counton.strategies.lines.line_strategy import LATTICE_BITS
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
 

@@ -11,13 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
-from counton.laws import Shift
-from counton.strategies import NodeNoise, Norm
-from counton.strategies.base import Relation
-from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
-from counton.strategies.lines.tree_law import TreeLaw
-from counton.testing import (
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import Shift
+from counton.laws import (
     LawBroken,
     check_line_description,
     check_line_estimates,
@@ -27,6 +23,10 @@ from counton.testing import (
     check_line_workloads,
     check_running_sums,
 )
+from counton.strategies import NodeNoise, Norm
+from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
+from counton.strategies.lines.tree_law import TreeLaw
+from counton.strategies.strategy import Relation
 
 CELLS = 11
 WEIGHTS = (7, 5, 4, 3, 2)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from counton.laws import check_noise_is_rows, check_strategy, check_windows
 from counton.strategies import StreamStrategy, public_strategies, strategy_from_dict
-from counton.testing import check_noise_is_rows, check_strategy, check_windows
 
 HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64)
 #: Of a strategy with several examples every other one is tried at these, in turn: what differs

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.arrays import Floats
+from counton.base.arrays import Floats
+from counton.laws import LawBroken, check_training_sensitivity, check_training_strategy
+from counton.laws.training_laws import (
+    check_training_factorisation,
+    check_training_variance,
+    sets_of_steps,
+)
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -22,13 +28,7 @@ from counton.strategies.training import (
     public_training_strategies,
     training_schedule,
 )
-from counton.strategies.training.base import Tap
-from counton.testing import LawBroken, check_training_sensitivity, check_training_strategy
-from counton.testing.training_laws import (
-    check_training_factorisation,
-    check_training_variance,
-    sets_of_steps,
-)
+from counton.strategies.training.training_strategy import Tap
 
 RUNS = [(1, 1), (2, 2), (12, 1), (12, 3), (12, 4), (13, 1)]
 

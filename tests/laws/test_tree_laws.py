@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from trees import SMALL, random_tree, weighted
 
-from counton.errors import InvalidInput
-from counton.strategies import NodeNoise, Norm
-from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.measuring import Measuring
-from counton.strategies.trees.strategy import tree_strategy_for
-from counton.testing import (
+from counton.base.errors import InvalidInput
+from counton.laws import (
     LawBroken,
     check_tree_estimates,
     check_tree_shift,
@@ -22,6 +18,10 @@ from counton.testing import (
     check_tree_variance,
     tree_laws,
 )
+from counton.strategies import NodeNoise, Norm
+from counton.strategies.trees import Tree, TreeStrategy
+from counton.strategies.trees.tree_measurement import Measuring
+from counton.strategies.trees.tree_strategy import tree_strategy_for
 
 #: Children may be less accurate than their parents or more, as far as there are such estimates.
 WANTED = (1.0, 1.7, 1.2, 2.0, 1.4)

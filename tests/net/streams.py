@@ -9,7 +9,7 @@ import numpy as np
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Counter, PureDP
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies import public_strategies
 from counton.strategies.training import (
     BandedInverseSquareRoot,

@@ -17,8 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counton.errors import NoiseAddressError
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, law_from_dict, law_to_dict
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Law,
+    law_from_dict,
+    law_to_dict,
+)
+from counton.base.errors import NoiseAddressError
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource
 
@@ -143,7 +149,7 @@ def test_the_same_bits_without_wide_vector_instructions() -> None:
     program = (
         "import hashlib, sys\n"
         "from fractions import Fraction\n"
-        "from counton.laws import DiscreteGaussian, DiscreteLaplace\n"
+        "from counton.base.distributions import DiscreteGaussian, DiscreteLaplace\n"
         "from counton.noise import NoiseField\n"
         "digest = hashlib.sha256()\n"
         "for law in (DiscreteLaplace(Fraction(6)), DiscreteLaplace(Fraction(10**5)),\n"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_sampler import block_weights, real
 
-from counton.errors import NoiseAddressError
+from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
 from counton.noise.samplers import (
     GUARD_DIGITS,

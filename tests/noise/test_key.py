@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keys import chosen_key
 
-from counton.errors import WrongKey
+from counton.base.errors import WrongKey
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 
 

@@ -14,7 +14,7 @@ from numpy._core._multiarray_umath import (  # type: ignore[import-not-found]
 )
 from scipy import stats
 
-from counton.errors import NoiseAddressError
+from counton.base.errors import NoiseAddressError
 from counton.noise import normals
 from counton.noise.normals import BLOCK, NormalField
 

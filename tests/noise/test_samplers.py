@@ -10,7 +10,7 @@ import pytest
 from reference_sampler import Reference
 from scipy import stats
 
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource, Tile
 from counton.noise.samplers import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies import Expiring
 from papers import Comparison, Evidence, reproduce
 from papers.expiration.figures import growth_curve, habit_curves, plotted_ages

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.errors import InvalidInput
-from counton.jobs import Job, run
+from counton.base.errors import InvalidInput
+from counton.run import Job, run
 from papers import Evidence
 from papers.flights import numbers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from papers import Comparison, Evidence, Figure
 from papers.gallery import BEGIN, END, filled, numbers, pictures, write_pages
 

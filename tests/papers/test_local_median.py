@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import Key
-from counton.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.strategies import SqrtToeplitz
 from papers.constants.local_median import (

@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import Contribution, Counter, Key
-from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
-from counton.laws import DiscreteLaplace
-from counton.mechanisms.state import StreamProgress, Waiting, read_checkpoint, write_checkpoint
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
+from counton.numbers.counter_state import StreamProgress, Waiting, read_checkpoint, write_checkpoint
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies import Binary
 from papers.constants.error_quantiles import fewest_runs, largest_error_of_totals

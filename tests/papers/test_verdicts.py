@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counton.plots.style import PALETTE
+from counton.charts.style import PALETTE
 from papers import PAPERS, Comparison, Evidence, Figure, drawing
 from papers.__main__ import main
 from papers.evidence import Report, counted

@@ -15,9 +15,9 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP
-from counton.arrays import Floats
-from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms.calibration import law_for
+from counton.base.arrays import Floats
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
 from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy
 

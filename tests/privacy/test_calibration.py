@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Shift, calibrate
 from counton.privacy.calibration import elders_scale
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy.calibration import elders_scale
 from counton.privacy.concentrated import (
     best_order,

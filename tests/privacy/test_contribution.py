@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import BudgetExceeded, InvalidInput
+from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Contribution, Ledger, PureDP, Shift
 from counton.strategies import Binary, KAry, SqrtToeplitz
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from counton import Counter, Key
-from counton.errors import BudgetExceeded, InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.state import StreamProgress, Waiting, write_checkpoint
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.numbers.counter_state import StreamProgress, Waiting, write_checkpoint
+from counton.numbers.node_law import law_for
 from counton.privacy import (
     ZCDP,
     ApproxDP,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.expiry import Expiry
-from counton.laws import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.base.expiry import Expiry
 from counton.privacy import expiration_loss
 from counton.privacy.loss_by_age import (
     AbsoluteCosts,

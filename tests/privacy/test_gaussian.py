@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import Shift
 from counton.privacy.gaussian import (
     analytic_gaussian_sigma,

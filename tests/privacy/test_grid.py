@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.privacy import Contribution
 
 PRICES = Contribution.values(-5, 100, "0.01")

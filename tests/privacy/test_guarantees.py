@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from once import kept
 
-from counton.errors import InvalidInput
-from counton.jobs import methods
+from counton.base.errors import InvalidInput
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -25,6 +24,7 @@ from counton.privacy import (
 )
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
+from counton.run import methods
 
 
 def test_parameters_are_the_fractions_their_text_says() -> None:

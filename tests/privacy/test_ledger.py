@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton.errors import BudgetExceeded, InvalidInput
-from counton.jobs.people import period_of
+from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit, PureDP, Spend
 from counton.privacy.concentrated import epsilon_within, rho_within
 from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
+from counton.run.contribution_bounds import period_of
 from counton.strategies import Expiring
 
 

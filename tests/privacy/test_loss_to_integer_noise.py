@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.expiry import Expiry
-from counton.laws import DiscreteGaussian
+from counton.base.distributions import DiscreteGaussian
+from counton.base.expiry import Expiry
 from counton.privacy import ZCDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import concentrated_loss
 from counton.strategies import Expiring

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counton.errors import BudgetExceeded
+from counton.base.errors import BudgetExceeded
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -126,8 +126,8 @@ def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
     """Rows that are wrong are not told of where nothing could be released."""
     import polars as pl
 
-    from counton.jobs import Job, run
-    from counton.store import Store, Stream
+    from counton.run import Job, run
+    from counton.state import Store, Stream
     from counton.strategies import Binary
 
     state = tmp_path / "visits.db"

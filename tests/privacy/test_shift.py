@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import Shift
 
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 from scipy.special import ndtr
 
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Shift
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.discovery import Discovery
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Shift
+from counton.numbers.discovery import Discovery
+from counton.numbers.node_law import law_for
 from counton.privacy import (
     ZCDP,
     ApproxDP,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from counton import Contribution
-from counton.mechanisms import calibration
+from counton.numbers import node_law as calibration
 from counton.statistics import Average
-from counton.statistics.known import keywords, statistic_named
+from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
 from tools.brute_force import Exceeded, try_contributions, try_people, try_statistics
 

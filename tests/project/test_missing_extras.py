@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from counton.errors import CountonError, MissingExtra
-from counton.lazy import NEEDED, missing
+from counton.base.errors import CountonError, MissingExtra
+from counton.base.lazy import NEEDED, missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,18 +48,18 @@ def command(*words: str) -> str:
     ("module", "program"),
     [
         ("sqlalchemy", "from counton import Stream"),
-        ("sqlalchemy", "from counton.store import Store"),
-        ("sqlalchemy", "from counton.jobs import run"),
-        ("polars", "import counton.events.files"),
+        ("sqlalchemy", "from counton.state import Store"),
+        ("sqlalchemy", "from counton.run import run"),
+        ("polars", "import counton.rows.files"),
         ("polars", "from counton import release"),
         ("sqlalchemy", "from counton import release"),
-        ("polars", "from counton.jobs import run"),
+        ("polars", "from counton.run import run"),
         ("polars", f"{TREE}; release.table()"),
-        ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
+        ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
         (
             "xlsxwriter",
-            "from pathlib import Path as P; from counton.jobs.outputs import check_output as c\n"
+            "from pathlib import Path as P; from counton.run.outputs import check_output as c\n"
             "c(P('t.xlsx'))",
         ),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
@@ -70,7 +70,7 @@ def test_what_is_missing_and_how_to_get_it(module: str, program: str) -> None:
     need, extra = NEEDED[module]
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        f"counton.errors.MissingExtra: {need}, which is not installed: {remedy(extra)}"
+        f"counton.base.errors.MissingExtra: {need}, which is not installed: {remedy(extra)}"
     )
 
 

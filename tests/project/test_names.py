@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from tools.names import KEPT, SOURCES, is_participle, participles, twice
@@ -14,6 +15,11 @@ def test_functions_methods_and_types_are_not_called_by_a_bare_participle() -> No
 
 def test_every_class_has_a_name_of_its_own() -> None:
     assert not twice()
+
+
+def test_every_file_has_a_name_of_its_own() -> None:
+    files = Counter(path.name for path in SOURCES.rglob("*.py"))
+    assert {name for name, times in files.items() if times > 1} == {"__init__.py", "__main__.py"}
 
 
 def test_a_participle_and_a_second_class_are_noticed(tmp_path: Path) -> None:

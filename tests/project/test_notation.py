@@ -26,7 +26,7 @@ def public_things() -> dict[str, Any]:
         if module.ispkg:
             package = import_module(module.name)
             found |= {name: getattr(package, name) for name in getattr(package, "__all__", ())}
-    laws = import_module("counton.laws")
+    laws = import_module("counton.base.distributions")
     return (
         found
         | {"DiscreteLaplace": laws.DiscreteLaplace}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import counton.errors
+import counton.base.errors
 
 ROOT = Path(__file__).parents[2]
 

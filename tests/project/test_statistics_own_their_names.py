@@ -9,51 +9,51 @@ from pathlib import Path
 import pytest
 
 import counton
-from counton.statistics.known import KNOWN, keywords
+from counton.statistics.catalogue import KNOWN, keywords
 
 HOME = Path(counton.__file__).parent
 #: Words that are names of statistics and mean something else where they stand, by file.
 OTHER_WORDS = {
     *(
-        ("cli/beside.py", name)  # commands of their own
+        ("cli/command_list.py", name)  # commands of their own
         for name in ("count", "sum", "hierarchy", "contingency", "ranges")
     ),
     ("cli/demo.py", "count"),  # the command that the demonstration shows
-    ("cli/people.py", "edges"),  # a parameter
-    ("cli/plan.py", "count"),  # the unit of a plan that names no statistic
-    ("columns.py", "sum"),  # a column
-    ("events/marking.py", "count"),  # a kind of part
-    ("jobs/definition.py", "distinct"),  # an option of people
-    ("jobs/refusals.py", "distinct"),  # an option of people
-    ("jobs/inspecting.py", "edges"),  # a parameter
-    ("jobs/jobfile.py", "report"),  # a section of a job file
-    ("store/facts.py", "count"),  # how many names of groups there are
-    ("jobs/planned.py", "count"),  # a row of a reading
-    ("literature.py", "ranges"),  # a paper
-    ("plans/largest_error.py", "ranges"),  # a workload
-    ("plans/planning.py", "ranges"),  # a workload
-    ("plans/ranges.py", "ranges"),  # a workload
-    ("plans/least.py", "count"),  # a part that a wanted accuracy names
-    ("plots/statistic_charts.py", "count"),  # a column
-    ("plots/tables.py", "count"),  # an axis
-    ("results/wording.py", "edges"),  # a parameter
-    ("results/wording.py", "sum"),  # a word of a phrase
+    ("cli/inspect_command.py", "edges"),  # a parameter
+    ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
+    ("base/columns.py", "sum"),  # a column
+    ("rows/window_marks.py", "count"),  # a kind of part
+    ("run/definition.py", "distinct"),  # an option of people
+    ("spec/refusals.py", "distinct"),  # an option of people
+    ("run/private_look.py", "edges"),  # a parameter
+    ("spec/jobfile.py", "report"),  # a section of a job file
+    ("state/stream_facts.py", "count"),  # how many names of groups there are
+    ("run/job_plan.py", "count"),  # a row of a reading
+    ("base/literature.py", "ranges"),  # a paper
+    ("planning/largest_error.py", "ranges"),  # a workload
+    ("planning/plan_verb.py", "ranges"),  # a workload
+    ("planning/ranges_plan.py", "ranges"),  # a workload
+    ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
+    ("charts/statistic_charts.py", "count"),  # a column
+    ("charts/table_charts.py", "count"),  # an axis
+    ("released/stream_words.py", "edges"),  # a parameter
+    ("released/stream_words.py", "sum"),  # a word of a phrase
 }
 #: What is made of a statistic: a private look at events is one of quantiles, a report of several.
 MADE_OF = {
-    ("jobs/each_user.py", "Quantiles"),
-    ("jobs/inspecting.py", "Quantiles"),
-    ("plots/tables.py", "quantiles"),
-    ("results/inspection.py", "Count"),
-    ("results/inspection.py", "Quantiles"),
-    ("results/readings.py", "Report"),
+    ("run/rows_of_user.py", "Quantiles"),
+    ("run/private_look.py", "Quantiles"),
+    ("charts/table_charts.py", "quantiles"),
+    ("released/look_report.py", "Count"),
+    ("released/look_report.py", "Quantiles"),
+    ("released/reading_tables.py", "Report"),
 }
 #: Below these nobody knows statistics: their words are of mathematics.
-BELOW = ("statistics", "strategies", "mechanisms", "privacy", "noise", "testing")
+BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
 _ROOM = "counton.statistics"
 #: The job of a file that says no statistic.
-DEFAULTS = {("jobs/jobfile.py", "count")}
+DEFAULTS = {("spec/jobfile.py", "count")}
 
 
 def named_in(text: str) -> Iterator[str]:
@@ -87,7 +87,7 @@ def test_no_other_file_names_a_statistic() -> None:
     "wrong",
     [
         "from counton.statistics import TopK\nisinstance(statistic, TopK)",
-        "from counton.statistics.ranges import Ranges",
+        "from counton.statistics.line_ranges import Ranges",
         "alone = statistic in ('top-k', 'cuts')",
         "MORE = {'hierarchy': 'With --time rows are events.'}",
     ],

@@ -33,7 +33,7 @@ from counton import (
     TopK,
     release,
 )
-from counton.jobs import export, methods, run
+from counton.run import export, methods, run
 from counton.strategies import Binary
 from counton.training import TrainingDesign
 from counton.training import plan as plan_training

@@ -30,14 +30,14 @@ import pytest
 from keys import chosen_key
 
 from counton import Counter, PureDP, Stream
-from counton.columns import html
-from counton.jobs import Job, Outcome, run
-from counton.jobs.outputs import write_table
-from counton.jobs.progress import silent
-from counton.jobs.runs import rows_of
-from counton.jobs.settling import settle
-from counton.private import Private, open_private
-from counton.serve.journaling import note
+from counton.base.columns import html
+from counton.base.private import Private, open_private
+from counton.run import Job, Outcome, run
+from counton.run.outputs import write_table
+from counton.run.progress import silent
+from counton.run.runs import rows_of
+from counton.run.settlement import settle
+from counton.serve.log_lines import note
 from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, page, uses
 
@@ -146,11 +146,11 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
         if "private" not in (source := path.read_text(encoding="utf-8")):
             continue
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and node.module == "counton.private":
+            if isinstance(node, ast.ImportFrom) and node.module == "counton.base.private":
                 assert {one.name for one in node.names} <= {"Private", "open_private"}, path
                 assert not [one for one in node.names if one.asname], path
             elif isinstance(node, ast.Import):
-                assert "counton.private" not in [one.name for one in node.names], path
+                assert "counton.base.private" not in [one.name for one in node.names], path
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
         "def table(outcome):\n    def row():\n        return open_private(outcome)\n    return row",
         "def table(outcome):\n    return getattr(private, 'open_private')(outcome.counts)",
         "table = lambda outcome: open_private(outcome.counts)",
-        "from counton.private import open_private as shown",
+        "from counton.base.private import open_private as shown",
     ],
 )
 def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
@@ -171,19 +171,23 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 # --------------------------------------------------------------------------- what may not import
 
 FACES = {
-    "a table on the screen": ("counton.cli.run", "counton.cli.tables", "counton.cli.printing"),
-    "the machine's report": ("counton.cli.run",),
-    "a file": ("counton.results.files", "counton.jobs.outputs", "counton.jobs.writing"),
-    "a workbook": ("counton.results.workbooks",),
-    "a chart": ("counton.plots.totals", "counton.plots.tables", "counton.plots.style"),
-    "the page": ("counton.serve.reading", "counton.serve.series", "counton.serve.live"),
+    "a table on the screen": (
+        "counton.cli.run_statistic",
+        "counton.cli.table_accuracy",
+        "counton.cli.print_forms",
+    ),
+    "the machine's report": ("counton.cli.run_statistic",),
+    "a file": ("counton.released.release_files", "counton.run.outputs", "counton.run.output_files"),
+    "a workbook": ("counton.released.workbooks",),
+    "a chart": ("counton.charts.totals", "counton.charts.table_charts", "counton.charts.style"),
+    "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),
     "metrics": ("counton.serve.metrics",),
-    "methods": ("counton.mechanisms.methods", "counton.results.wording"),
-    "a notebook": ("counton.results.notebook",),
-    "an export": ("counton.jobs.exports",),
-    "tables of SQL": ("counton.jobs.publishing", "counton.store.published"),
-    "messages": ("counton.errors",),
-    "logs": ("counton.serve.journaling",),
+    "methods": ("counton.numbers.methods", "counton.released.stream_words"),
+    "a notebook": ("counton.released.notebook",),
+    "an export": ("counton.run.exports",),
+    "tables of SQL": ("counton.run.publication", "counton.state.published"),
+    "messages": ("counton.base.errors",),
+    "logs": ("counton.serve.log_lines",),
 }
 
 
@@ -195,7 +199,7 @@ def test_a_public_face_may_not_import_what_opens(face: str) -> None:
         for one in settings["tool"]["importlinter"]["contracts"]
         if one["name"].startswith("What prints, draws, writes and answers")
     )
-    assert "counton.private" in contract["forbidden_modules"]
+    assert "counton.base.private" in contract["forbidden_modules"]
     for module in FACES[face]:
         assert (SOURCE.parent / f"{module.replace('.', '/')}.py").is_file()
         parts = module.split(".")
@@ -210,15 +214,16 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in contracts for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.jobs.released", "counton.jobs.succession", "counton.jobs.forgetting"),
-        *("counton.serve.jobs", "counton.store.stream"),
-        *("counton.mechanisms.counter", "counton.statistics.running"),  # what a program counts with
+        *("counton.run.journal_values", "counton.run.continuation", "counton.run.erasure"),
+        *("counton.serve.served_jobs", "counton.state.stream"),
+        # what a program counts with
+        *("counton.numbers.counter", "counton.statistics.live_statistic"),
     }
     assert rooms - called <= forbidden
 
 
 #: Of the room of events: what says how rows are called, found and cut, and holds none.
-OF_NO_ROWS = {"__init__", "domains", "formats", "paths", "policies", "problems", "windows"}
+OF_NO_ROWS = {"__init__", "domains", "formats", "paths", "policies", "problems", "timestamps"}
 
 
 def test_no_public_face_names_where_rows_lie_open() -> None:
@@ -230,9 +235,9 @@ def test_no_public_face_names_where_rows_lie_open() -> None:
         if one["name"].startswith("What prints, draws, writes and answers")
         for module in one["forbidden_modules"]
     }
-    rooms = {path.stem for path in (SOURCE / "events").glob("*.py")} - OF_NO_ROWS
+    rooms = {path.stem for path in (SOURCE / "rows").glob("*.py")} - OF_NO_ROWS
     assert {"sources", "files", "frames", "tally"} <= rooms
-    assert {f"counton.events.{room}" for room in rooms} <= forbidden
+    assert {f"counton.rows.{room}" for room in rooms} <= forbidden
 
 
 # ------------------------------------------------------------------------- mistakes, by their types
@@ -271,20 +276,20 @@ import csv, io, json
 import numpy as np, polars as pl
 from matplotlib.figure import Figure
 from rich.table import Table
-from counton.columns import html
-from counton.errors import InvalidInput
-from counton.events.sources import Source
-from counton.events.ordered import ordered_rows
-from counton.events.spread import Spread
-from counton.events.row_reading import RowReading
-from counton.events.tally import tally
-from counton.jobs.changes import CountedRows, compare_changes
-from counton.jobs.definition import Definition
-from counton.jobs.runs import Outcome
-from counton.private import open_private
-from counton.serve.journaling import note
-from counton.store.inbox import Batch, Fold
-from counton.store.store import JournalReader
+from counton.base.columns import html
+from counton.base.errors import InvalidInput
+from counton.rows.sources import Source
+from counton.rows.ordered_events import ordered_rows
+from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading
+from counton.rows.tally import tally
+from counton.run.changes import CountedRows, compare_changes
+from counton.run.definition import Definition
+from counton.run.runs import Outcome
+from counton.base.private import open_private
+from counton.serve.log_lines import note
+from counton.state.inbox import Batch, Fold
+from counton.state.store import JournalReader
 """
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
@@ -524,7 +529,7 @@ def test_the_same_mistake_shows_what_is_open(
 
 
 def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
-    from counton.store.writer import Addition
+    from counton.state.stream_writer import Addition
 
     with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1)) as stream:
         stream.take(Private(Addition([3, 4], {1: 3}, ["a file"])))

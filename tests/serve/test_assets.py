@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 import counton.serve
-from counton.errors import MissingExtra
+from counton.base.errors import MissingExtra
 from counton.serve import assets
 
 FILES = Path(counton.serve.__file__).parent / "page"

@@ -12,9 +12,9 @@ import pytest
 import zstandard
 from inside import EXACT, inside
 
-from counton.errors import InvalidInput
-from counton.events.ordered import letters_of
-from counton.private import open_private
+from counton.base.errors import InvalidInput
+from counton.base.private import open_private
+from counton.rows.ordered_events import letters_of
 from counton.serve import bodies
 from counton.serve.bodies import decompress
 

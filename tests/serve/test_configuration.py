@@ -16,19 +16,19 @@ from polars.exceptions import PanicException
 from services import START, job_file
 from typer.testing import CliRunner
 
-import counton.serve.jobs
+import counton.serve.served_jobs
+from counton.base.errors import CountonError, InvalidInput, MissingExtra, StateError
 from counton.cli.app import app
-from counton.errors import CountonError, InvalidInput, MissingExtra, StateError
-from counton.jobs import Job, run
-from counton.jobs.statements import own_options
-from counton.jobs.succession import end_stream
 from counton.privacy import PureDP
+from counton.run import Job, run
+from counton.run.continuation import end_stream
 from counton.serve.left_out import LeftOutBatches
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
-from counton.statistics.known import keywords
-from counton.store import Store
+from counton.spec.stated_options import own_options
+from counton.state import Store
+from counton.statistics.catalogue import keywords
 
 
 def refused(file: Path, only: tuple[str, ...] = ()) -> str:
@@ -334,7 +334,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A panic of polars is no `Exception`."""
-    real = counton.serve.jobs.serve_job
+    real = counton.serve.served_jobs.serve_job
     for defect in (TypeError("no"), PanicException("no"), MissingExtra("install it")):
 
         def serve_job(job: Any, defect: BaseException = defect) -> Any:
@@ -342,7 +342,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
                 raise defect
             return real(job)
 
-        monkeypatch.setattr(counton.serve.jobs, "serve_job", serve_job)
+        monkeypatch.setattr(counton.serve.served_jobs, "serve_job", serve_job)
         service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {}}))
         service.close()
         assert [*service.served] == ["visits"]

@@ -20,7 +20,7 @@ from services import START, job_file
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from counton.errors import CountonError
+from counton.base.errors import CountonError
 
 pytestmark = pytest.mark.slow
 

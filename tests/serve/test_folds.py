@@ -19,14 +19,14 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
 from counton import Stream
-from counton.errors import InvalidInput, StreamConflict
-from counton.jobs import forgetting
-from counton.jobs.forgetting import forget
-from counton.private import open_private
-from counton.serve.releasing import Releaser
-from counton.store import Store, journal
-from counton.store.database import Database
-from counton.store.inbox import Fold, held_batches
+from counton.base.errors import InvalidInput, StreamConflict
+from counton.base.private import open_private
+from counton.run import erasure as forgetting
+from counton.run.erasure import forget
+from counton.serve.release_times import Releaser
+from counton.state import Store, journal
+from counton.state.database import Database
+from counton.state.inbox import Fold, held_batches
 
 pytestmark = pytest.mark.slow
 

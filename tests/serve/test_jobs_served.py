@@ -16,17 +16,17 @@ import pytest
 from inside import EXACT, Inside, inside, metric, visit
 from services import START, job_file
 
-import counton.serve.intake
+import counton.serve.batch_intake
 from counton import PureDP
-from counton.errors import StateError
-from counton.jobs import run
-from counton.jobs.succession import end_stream
-from counton.private import Private, open_private
-from counton.serve import releasing
-from counton.serve.jobs import pack_rows, unpack_rows
+from counton.base.errors import StateError
+from counton.base.private import Private, open_private
+from counton.run import run
+from counton.run.continuation import end_stream
+from counton.serve import release_times as releasing
+from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
-from counton.store import Store, Stream, verify
-from counton.store.inbox import Batch, Inbox
+from counton.state import Store, Stream, verify
+from counton.state.inbox import Batch, Inbox
 from counton.strategies.streams.solved import _BlockSums
 
 
@@ -230,7 +230,7 @@ def test_a_batch_that_no_run_can_count_is_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is taken by itself, and not all together: those before it and after it are counted."""
-    monkeypatch.setattr(counton.serve.intake, "parts_of_bounds", lambda *_given: {})
+    monkeypatch.setattr(counton.serve.batch_intake, "parts_of_bounds", lambda *_given: {})
     with inside(tmp_path, **LARGE) as service:
         large = [visit(1.1, number=2**32)] * 25
         for batch, rows in (

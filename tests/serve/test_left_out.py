@@ -14,9 +14,9 @@ from inside import EXACT, Inside, inside, metric, visit
 from typer.testing import CliRunner
 
 from counton.cli.app import app
-from counton.jobs import run
-from counton.jobs.succession import end_stream
-from counton.serve import releasing
+from counton.run import run
+from counton.run.continuation import end_stream
+from counton.serve import release_times as releasing
 
 
 @contextmanager

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from inside import Inside, inside, visit
 
-from counton.jobs.exports import export
-from counton.laws import law_from_dict
+from counton.base.distributions import law_from_dict
+from counton.run.exports import export
 
 #: Moments between which two windows lie.
 BETWEEN = {"from": "2026-03-01T09:00", "to": "2026-03-01T09:02", "group": "home"}

@@ -16,7 +16,7 @@ import pytest
 from patience import HANGS
 from services import Running, copied, counted, job_file, rows, running, tokens_for
 
-from counton.store.watching import adopt
+from counton.state.watch import adopt
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,11 @@ import pytest
 from inside import Inside, inside, visit
 
 from counton import read
+from counton.base.errors import CountonError, InvalidInput
 from counton.cli.__main__ import main
-from counton.errors import CountonError, InvalidInput
-from counton.jobs.exports import export
-from counton.results import files
-from counton.results.cells import ReleasedCells
+from counton.released import release_files as files
+from counton.released.counts import ReleasedCells
+from counton.run.exports import export
 
 
 @contextmanager

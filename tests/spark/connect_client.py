@@ -15,8 +15,8 @@ from spark_jobs import events, job
 
 import counton
 from counton import spark as counton_spark
-from counton.errors import InvalidInput
-from counton.jobs import run
+from counton.base.errors import InvalidInput
+from counton.run import run
 
 
 def main(folder: Path) -> None:
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
     session.stop()
 
 
-def refused(asked: counton.jobs.Job, frame: object, words: str, **more: object) -> None:
+def refused(asked: counton.run.Job, frame: object, words: str, **more: object) -> None:
     """A job that is refused with some words, and leaves no state."""
     with pytest.raises(InvalidInput, match=words):
         counton_spark.run(asked, frame, **more)  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ import pytest
 from own_statistic import installed
 from spark_jobs import JOBS, PAGES, events, job
 
-from counton.errors import CountonError, InvalidInput, ReplayMismatch, SumOverflow
-from counton.jobs import Job, run
+from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, SumOverflow
+from counton.run import Job, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")

@@ -11,8 +11,8 @@ import pytest
 from spark_jobs import events, job
 
 import counton
-from counton.errors import InvalidInput, ReplayMismatch
-from counton.jobs import run
+from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.run import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")

@@ -1,4 +1,4 @@
-"""The cases of tests/jobs/test_every_source.py over Spark: the bits of a frame at hand."""
+"""The cases of tests/run/test_every_source.py over Spark: the bits of a frame at hand."""
 
 from __future__ import annotations
 

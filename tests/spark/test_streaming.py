@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from spark_jobs import JOBS, events, job
 
-from counton.errors import InvalidInput, ReplayMismatch
-from counton.jobs import Job, publish, run
-from counton.private import open_private
+from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.base.private import open_private
+from counton.run import Job, publish, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-spark")

@@ -11,8 +11,8 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 
 from counton import ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms.intervals import sum_tail
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.numbers.intervals import sum_tail
 from counton.privacy import ZCDP
 from counton.statistics import Average
 from counton.strategies import Binary, Expiring, Independent, KAry, SqrtToeplitz

@@ -11,10 +11,10 @@ import pytest
 from brute_force import check_exact, check_sensitivity
 
 from counton import Key, PureDP
-from counton.errors import InvalidInput, StateError, SumOverflow
+from counton.base.errors import InvalidInput, StateError, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Cuts
-from counton.statistics.known import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary
 
 

@@ -11,7 +11,7 @@ import pytest
 from brute_force import check_exact, check_scores, check_sensitivity, scores
 
 from counton import ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Distinct, TopK
 from counton.strategies import Binary, Expiring

@@ -12,11 +12,11 @@ from brute_force import changes_of, check_exact, check_sensitivity
 from episode_states import bound, contents, most_changed, words_over
 
 from counton import Key
-from counton.errors import InvalidInput
-from counton.laws import BoundedChange
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Episodes, Running
-from counton.statistics.episodes import CHANGES, SQUARES
+from counton.statistics.letters.episodes import CHANGES, SQUARES
 from counton.strategies import SqrtToeplitz
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from counton import Key, PureDP, Stream
-from counton.jobs import Job, run
+from counton.run import Job, run
 from counton.statistics import Average, Distinct, Quantiles, Statistic, TopK
-from counton.statistics.running import Running
+from counton.statistics.live_statistic import Running
 from counton.strategies import Binary
 
 MOVES = [[("a", True), ("b", True)], [("a", False)], [], [("a", True), ("b", False)]]

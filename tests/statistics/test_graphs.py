@@ -21,10 +21,11 @@ from brute_force import (
 )
 
 from counton import ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
-from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles, graphs
-from counton.statistics.known import statistic_from_dict
+from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles
+from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.graphs import graph_statistic as graphs
 from counton.strategies import Binary, Expiring, Independent, KAry
 
 Neighbours = Iterator[tuple[list[Any], list[Any]]]

@@ -13,7 +13,7 @@ from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 
 from counton import ApproxDP, PureDP
-from counton.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Contingency, Ranges
 from counton.strategies import KAry, SqrtToeplitz

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from counton import Counter, Key, PureDP
-from counton.errors import CountonError
-from counton.mechanisms.releases import StepRelease
+from counton.base.errors import CountonError
+from counton.numbers.releases import StepRelease
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
 from counton.statistics.readings import Readings, columns_by_group
 from counton.strategies import Binary

@@ -13,11 +13,11 @@ from brute_force import changes_of, check_scores, check_sensitivity, scores, sim
 from numpy.typing import NDArray
 
 from counton import Key, PureDP
-from counton.errors import InvalidInput, SumOverflow
-from counton.mechanisms import StepRelease
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.numbers import StepRelease
 from counton.privacy import ZCDP
 from counton.statistics import Moments
-from counton.statistics.known import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict
 from counton.statistics.moments import MomentsReading
 from counton.strategies import Binary, KAry, SqrtToeplitz
 

@@ -11,7 +11,7 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 
 from counton import ApproxDP, ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Average, Quantiles
 from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz

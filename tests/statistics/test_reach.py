@@ -17,15 +17,16 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import ZCDP, PureDP
-from counton.errors import InvalidInput, StateError
-from counton.jobs import Job, people, run
-from counton.jobs.definition import Definition
-from counton.jobs.first_rows import HeldRows, Pool
-from counton.laws import Shift
-from counton.private import open_private
+from counton.base.distributions import Shift
+from counton.base.errors import InvalidInput, StateError
+from counton.base.private import open_private
+from counton.run import Job, run
+from counton.run import contribution_bounds as people
+from counton.run.definition import Definition
+from counton.run.first_rows import HeldRows, Pool
+from counton.state import Stream
+from counton.state.seen import Secret
 from counton.statistics import Count, Distinct, Reach, Report
-from counton.store import Stream
-from counton.store.marks import Secret
 
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
 DAYS, PAGES = 21, ("b", "a", "c")

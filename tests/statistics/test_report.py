@@ -14,12 +14,14 @@ import polars as pl
 import pytest
 
 from counton import ZCDP, ApproxDP, Key, PureDP, read, release
-from counton.errors import InvalidInput, SumOverflow
-from counton.jobs import Job, export, jobfile, run
-from counton.laws import BoundedChange
-from counton.plans.splits import last_halfwidth
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.laws import LawBroken, check_statistic
+from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
-from counton.results.release import Release
+from counton.released.release import Release
+from counton.run import Job, export, run
+from counton.spec import jobfile
 from counton.statistics import (
     Average,
     Contingency,
@@ -36,7 +38,6 @@ from counton.statistics import (
     TopK,
 )
 from counton.strategies.trees import Tree
-from counton.testing import LawBroken, check_statistic
 
 TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
 PLACES = [("N", "a"), ("N", "b"), ("S", "c")]

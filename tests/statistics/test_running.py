@@ -9,8 +9,8 @@ import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton import ApproxDP, Key, PureDP
-from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
-from counton.laws import BoundedChange, Run, Runs
+from counton.base.distributions import BoundedChange, Run, Runs
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.privacy import ZCDP
 from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz
@@ -114,7 +114,7 @@ def test_an_interrupted_release_counts_nothing_twice(
     saved = running.checkpoint()
     # After all is counted, as in making what is returned: everything is put back.
     with monkeypatch.context() as patched:
-        patched.setattr("counton.statistics.running.Readings", interrupted)
+        patched.setattr("counton.statistics.live_statistic.Readings", interrupted)
         with pytest.raises(KeyboardInterrupt):
             running.release_many("aab")
     assert running.checkpoint() == saved

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from above import STREAM
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
+from counton.laws import LawBroken, check_statistic
 from counton.statistics import (
     Average,
     Count,
@@ -32,7 +33,6 @@ from counton.statistics import (
     Triangles,
 )
 from counton.strategies.trees import Tree
-from counton.testing import LawBroken, check_statistic
 
 TREE = Tree.from_leaves(
     {"state": ["N", "N", "N", "S"], "city": ["a", "b", "c", "d"]}, ["state", "city"]

@@ -10,8 +10,8 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 
 from counton import ApproxDP, Key, PureDP
-from counton.errors import InvalidInput, StateError
-from counton.laws import Run, Runs
+from counton.base.distributions import Run, Runs
+from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Running, Substrings
 from counton.statistics.readings import OnDemandReading

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton import ExpiringDP, Key, PureDP
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.statistics.ranking import ranking_levels

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
-from counton.laws import Alternating, BoundedChange, Run, Runs
+from counton.base.distributions import Alternating, BoundedChange, Run, Runs
+from counton.base.errors import InvalidInput
 from counton.strategies import (
     Binary,
     Expiring,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.strategies import (
     Binary,
     Expiring,
@@ -21,7 +21,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.base import check_norm
+from counton.strategies.strategy import check_norm
 
 
 def test_matrices_of_a_tiny_tree() -> None:

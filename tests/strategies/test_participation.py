@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import Shift
 from counton.strategies import (
     Binary,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies import SmoothBinary, strategy_from_dict
 from counton.strategies.lines import line_strategy_from_dict
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.laws import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace
 from counton.strategies import Solved, StreamStrategy, public_strategies
 from counton.strategies.joint_errors import sum_noise_variance
 from counton.strategies.lines import Hats

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from counton import Contribution
-from counton.laws import BoundedChange, Shift
-from counton.mechanisms import StepRelease
+from counton.base.distributions import BoundedChange, Shift
+from counton.numbers import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
-from counton.statistics.base import Statistic
 from counton.statistics.readings import Cells, OnDemandReading, Reading
-from counton.statistics.tallied import Part, Sums
+from counton.statistics.statistic import Statistic
+from counton.statistics.tally_statistic import Part, Sums
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.statistics.tallied import Part
+from counton.statistics.tally_statistic import Part
 
 
 class Grid:

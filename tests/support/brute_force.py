@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from counton import Key
-from counton.mechanisms import StepRelease
 from counton.noise import NoiseField
+from counton.numbers import StepRelease
 from counton.privacy import Guarantee
 from counton.statistics import Exact, Running, Statistic
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from counton.results.cells import ReleasedCells
+from counton.released.counts import ReleasedCells
 
 
 def cells_of(outcome: Any) -> ReleasedCells:

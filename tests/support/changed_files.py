@@ -24,10 +24,10 @@ from typing import Any
 import polars as pl
 
 from counton import read
-from counton.errors import CountonError
-from counton.jobs.outputs import write_table
-from counton.results.facts import TABLES
-from counton.store import published
+from counton.base.errors import CountonError
+from counton.released.release_facts import TABLES
+from counton.run.outputs import write_table
+from counton.state import published
 
 PART = int(os.environ.get("COUNTON_PART", "1"))
 #: Bytes of memory that the process may take besides what it has when it begins.

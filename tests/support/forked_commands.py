@@ -196,7 +196,8 @@ if __name__ == "__main__":
             import_module(module)
     import typer.main
 
-    from counton.cli import app, statistic
+    from counton.cli import app
+    from counton.cli import statistic_command as statistic
 
     # Commands are built once, and not by each child.
     setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010

@@ -13,7 +13,7 @@ import anyio
 import httpx
 from services import START, job_file, tokens_for
 
-from counton.serve.app import application
+from counton.serve.application import application
 from counton.serve.service import Service
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from counton import Contribution
-from counton.errors import InvalidInput
-from counton.mechanisms.releases import StepRelease
+from counton.base.errors import InvalidInput
+from counton.numbers.releases import StepRelease
 from counton.statistics import Exact, Reading, Statistic
-from counton.statistics.base import Events
-from counton.statistics.known import KNOWN
+from counton.statistics.catalogue import KNOWN
 from counton.statistics.readings import Cells
+from counton.statistics.statistic import Events
 
 
 class _Kept(Exact):

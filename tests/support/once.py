@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 import counton
-from counton.jobs import Job, run
-from counton.mechanisms.calibration import law_for
 from counton.noise import Key
+from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
+from counton.run import Job, run
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
 from counton.strategies import Binary
 from counton.strategies.lines import Grid

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from counton.statistics import known
+from counton.statistics import catalogue as known
 
 PACKAGE = Path(__file__).parents[2] / "examples" / "above"
 

@@ -31,9 +31,10 @@ import os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
-import counton.jobs.runs, counton.jobs.people, counton.results.shown, counton.jobs.choosing
-import counton.results.cells, counton.mechanisms.intervals, counton.serve.metrics
-import counton.store.marks, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
+import counton.run.runs, counton.run.contribution_bounds, counton.run.contribution_choice
+import counton.released.read_options
+import counton.released.counts, counton.numbers.intervals, counton.serve.metrics
+import counton.state.seen, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
 from counton.serve.server import serve
 from counton.serve.service import Service
 
@@ -156,8 +157,8 @@ def copied(file: Path) -> str:
     Returns:
         The state of the copy.
     """
-    from counton.jobs.jobfile import load
     from counton.serve.service import Service
+    from counton.spec.jobfile import load
 
     Service(file, clock=lambda: START).close()
     copy = file.parent / "undisturbed"
@@ -195,7 +196,7 @@ def counted(
     Returns:
         All estimates.
     """
-    from counton.jobs import Job, run
+    from counton.run import Job, run
 
     copy = file.parent / "undisturbed"
     found: list[float] = []

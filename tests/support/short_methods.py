@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from counton.exact import quantity
-from counton.results.wording import span_in_words
+from counton.base.exact import quantity
+from counton.released.stream_words import span_in_words
 
 #: Words that nobody outside the field knows.
 _TERMS = re.compile(

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from counton.errors import CountonError
-from counton.jobs import Job, Outcome, run
+from counton.base.errors import CountonError
+from counton.run import Job, Outcome, run
 
 #: Names that a file, a question or a request could get wrong.
 PAGES = ["a", "B", "01", "1", "1.0", "a,b", 'q"x', "für", " a", "null"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.jobs import Job
+from counton.run import Job
 
 PAGES, PLACES = "abcdef", "xyz"
 

@@ -18,7 +18,7 @@ import typer.main
 from services import START, job_file, rows
 
 from counton.cli.app import app
-from counton.cli.statistic import commands
+from counton.cli.statistic_command import commands
 
 #: Releases of a statistic into the state, beside its options for the state and its windows.
 _RELEASES = {

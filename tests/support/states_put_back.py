@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from counton.store import schema
-from counton.store.database import database_url
+from counton.state import schema
+from counton.state.database import database_url
 
 
 class Place(Protocol):

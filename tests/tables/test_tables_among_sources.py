@@ -1,4 +1,4 @@
-"""The cases of tests/jobs/test_every_source.py in tables of ibis, Delta, Iceberg: the same bits."""
+"""The cases of tests/run/test_every_source.py in tables of ibis, Delta, Iceberg: the same bits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from sources import CHOICES, PEOPLE, SOURCES, STATISTICS, case, nights_of, odd_ends
 from spark_jobs import PAGES, events, job
 
-from counton.errors import CountonError, InvalidInput, ReplayMismatch
-from counton.events import databases
-from counton.jobs import run
+from counton.base.errors import CountonError, InvalidInput, ReplayMismatch
+from counton.rows import databases
+from counton.run import run
 
 ibis: Any = pytest.importorskip("ibis", reason="ibis is not installed: make test-tables")
 deltalake: Any = pytest.importorskip("deltalake", reason="deltalake: make test-tables")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counton.strategies.base import Metric, Norm
+from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, shapes
 from tools import shape_search
 from tools.shape_search import Levels, Problem, Slots, inside, run, search, variances

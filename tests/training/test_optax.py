@@ -13,7 +13,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
 jax = pytest.importorskip("jax", reason="jax is not installed: make test-training")
 
-from counton.optax import _digest as digest  # noqa: E402 - after the skip
-from counton.optax import _from_numbers as told  # noqa: E402
-from counton.optax import private_aggregate, resume  # noqa: E402
+from counton.training.optax import _digest as digest  # noqa: E402 - after the skip
+from counton.training.optax import _from_numbers as told  # noqa: E402
+from counton.training.optax import private_aggregate, resume  # noqa: E402
 
 jnp = jax.numpy
 
@@ -210,7 +210,7 @@ def test_a_state_of_another_process_is_resumed(
     state = chain.init(zeros)
     for _ in range(2):
         _, state = chain.update(zeros, state)
-    monkeypatch.setattr("counton.optax._given", {})
+    monkeypatch.setattr("counton.training.optax._given", {})
     monkeypatch.setattr("counton.noise.witness._known", {})
     with pytest.raises(Exception, match=r"counton\.optax\.resume\(state\)"):
         jax.block_until_ready(begun().update(zeros, state))
@@ -342,7 +342,7 @@ import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from counton import ZCDP
 from counton.noise import InsecureSeededKey
-from counton.optax import private_aggregate
+from counton.training.optax import private_aggregate
 from counton.strategies.training import BufferedToeplitz
 from counton.training import TrainingNoise
 
@@ -385,7 +385,7 @@ def test_a_program_that_reads_no_result_ends() -> None:
 import time
 import jax, jax.numpy as jnp
 from counton import ZCDP, ApproxDP, Key
-from counton.optax import private_aggregate
+from counton.training.optax import private_aggregate
 from counton.strategies.training import OctaveTraining
 from counton.training import TrainingNoise
 

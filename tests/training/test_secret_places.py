@@ -9,8 +9,8 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
-from counton.arrays import Floats
-from counton.errors import InvalidInput, StateError
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput, StateError
 from counton.strategies.participation import Schedule
 from counton.strategies.training import (
     BandedInverseSquareRoot,

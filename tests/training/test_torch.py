@@ -14,14 +14,14 @@ from keys import chosen_key
 from patience import HANGS
 
 from counton import ZCDP, Key
-from counton.errors import InvalidInput, StateError
+from counton.base.errors import InvalidInput, StateError
 from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import FixedEpochs, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-training")
 
-from counton.torch import make_private  # noqa: E402 - after the skip
+from counton.training.torch import make_private  # noqa: E402 - after the skip
 
 RUNS = Path(__file__).parent / "torch_processes.py"
 

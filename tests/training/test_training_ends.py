@@ -12,7 +12,7 @@ from keys import chosen_key
 from scipy.stats import norm
 
 from counton import ZCDP, ApproxDP
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.noise.normals import LARGEST_SQUARED_RADIUS, _box_muller
 from counton.strategies.training import BufferedToeplitz, OctaveTraining
 from counton.training import (

@@ -12,7 +12,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, PureDP
-from counton.errors import HorizonExceeded, InvalidInput, StateError
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError
 from counton.noise import Key
 from counton.noise.normals import BLOCK
 from counton.strategies.training import (

@@ -18,9 +18,10 @@ from keys import chosen_key
 from patience import HANGS
 
 from counton import ZCDP, ApproxDP, Key
-from counton.errors import CountonError, InvalidInput, StateError
+from counton.base.errors import CountonError, InvalidInput, StateError
+from counton.laws.training_laws import sets_of_steps
 from counton.noise import witness
-from counton.store.keyfile import Witness
+from counton.state.keyfile import Witness
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BufferedToeplitz,
@@ -30,7 +31,6 @@ from counton.strategies.training import (
     TrainingStrategy,
     training_schedule,
 )
-from counton.testing.training_laws import sets_of_steps
 from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
 from counton.training.noise import renew
 

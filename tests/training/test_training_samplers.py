@@ -11,7 +11,7 @@ import pytest
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import (

@@ -12,8 +12,8 @@ def joined(rank: int, processes: int, store: str) -> None:
     import torch.distributed as distributed
 
     from counton import ApproxDP, Key
-    from counton.torch import make_private
     from counton.training import PoissonBatches, plan
+    from counton.training.torch import make_private
 
     key = Key.load(f"{store}.key")
     ends: list[Any] = []
@@ -50,11 +50,11 @@ def train(kind: str, processes: int, rank: int, store: str, out: str) -> None:
     from torch.func import functional_call, grad, vmap
 
     from counton import ZCDP
-    from counton.errors import InvalidInput
+    from counton.base.errors import InvalidInput
     from counton.noise import InsecureSeededKey
     from counton.strategies.training import BufferedToeplitz
-    from counton.torch import make_private
     from counton.training import TrainingNoise
+    from counton.training.torch import make_private
 
     torch.set_num_threads(1)
     distributed.init_process_group(

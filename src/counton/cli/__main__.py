@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import sys
 
-from counton.errors import MissingExtra
-from counton.lazy import require
+from counton.base.errors import MissingExtra
+from counton.base.lazy import require
 
 
 def main() -> None:

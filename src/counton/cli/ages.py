@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Expiring, StreamStrategy
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from counton.cli.beside import BESIDE, KEEP, PLAN, READ, RELEASE
-from counton.cli.exits import epilogue, explain_errors
-from counton.cli.options import (
+from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
+from counton.cli.command_options import (
     AnswerOptions,
     BackupOptions,
     Commands,
@@ -30,7 +29,8 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
-from counton.jobs.parts import RowFormat
+from counton.cli.exits import epilogue, explain_errors
+from counton.spec.parts import RowFormat
 
 app = typer.Typer(
     name="counton",
@@ -73,7 +73,7 @@ def _beside(name: str, says: str) -> None:
     """The command of a statistic that stands beside ``statistic``."""
 
     def command(context: typer.Context) -> None:
-        from counton.cli.statistic import perform
+        from counton.cli.statistic_command import perform
 
         perform(name, context.args)
 
@@ -91,7 +91,7 @@ def statistic(context: typer.Context) -> None:
 
     counton statistic lists them all. Each has its own options: counton statistic top-k --help.
     """
-    from counton.cli.statistic import commands
+    from counton.cli.statistic_command import commands
 
     commands()(context.args, prog_name="counton statistic")
 
@@ -105,7 +105,7 @@ def run_jobs(options: RunOptions) -> None:
     first failure. counton count ... --save nightly.toml writes such a file; --schema says what it
     may hold.
     """
-    from counton.cli.jobs import perform
+    from counton.cli.run_command import perform
 
     perform(options)
 
@@ -118,7 +118,7 @@ def serve(options: ServeOptions) -> None:
     Readers get the released series as JSON, CSV or Arrow, or live. serve-token makes the tokens.
     Several servers may share one PostgreSQL database: one of them releases.
     """
-    from counton.cli.serving import perform
+    from counton.cli.serve_commands import perform
 
     perform(options)
 
@@ -131,7 +131,7 @@ def serve_token(options: TokenOptions) -> None:
     A token is for ingest (sending rows), read (reading released series) or operate (seeing the
     numbers that only who runs it may see: they are exact). Only digests of tokens are kept.
     """
-    from counton.cli.serving import perform_token
+    from counton.cli.serve_commands import perform_token
 
     perform_token(options)
 
@@ -144,7 +144,7 @@ def serve_left_out(options: LeftOutOptions) -> None:
     Put a batch back once its fault is mended, or drop it, while the service runs. The list is
     exact: it is for you alone, and not to be published.
     """
-    from counton.cli.serving import perform_left_out
+    from counton.cli.serve_commands import perform_left_out
 
     perform_left_out(options)
 
@@ -160,12 +160,12 @@ def plan(options: PlanOptions) -> None:
     readers would see if the true numbers were those of a file. No rows are read.
     """
     if options.asked is not None and options.asked.endswith(".toml"):
-        from counton.cli.job_plan import print_job_plan
+        from counton.cli.job_plan_command import print_job_plan
 
         print_job_plan(options)
         return
-    from counton.cli.plan import print_plan, with_steps
-    from counton.errors import InvalidInput, field
+    from counton.base.errors import InvalidInput, field
+    from counton.cli.plan_command import print_plan, with_steps
 
     for name in ("simulate", "out"):
         if getattr(options, name) is not None:
@@ -192,7 +192,7 @@ def inspect(options: InspectOptions, rows: RowFormat) -> None:
     The answer and a plan (--plan) show what each bound keeps and costs. --exact shows exact numbers
     instead, and protects nobody: use it only for data that is public.
     """
-    from counton.cli.people import print_inspection
+    from counton.cli.inspect_command import print_inspection
 
     print_inspection(options, rows)
 
@@ -205,7 +205,7 @@ def ledger(options: LedgerOptions) -> None:
     A new stream that would exceed the limit is refused. Set the limit before anything is released:
     the state may be new.
     """
-    from counton.cli.inspection import print_ledger
+    from counton.cli.look_commands import print_ledger
 
     print_ledger(options)
 
@@ -218,8 +218,8 @@ def show(options: ShowOptions) -> None:
     Shows no secrets and needs no key. A released table or a published database carries all that
     is public about its stream.
     """
-    from counton.cli.inspection import print_release, print_state
-    from counton.jobs.reading import public_places
+    from counton.cli.look_commands import print_release, print_state
+    from counton.run.read_back import public_places
 
     if (public := public_places(options.state, options.like)) is not None:
         print_release(public, options.name, options.json, like=options.like)
@@ -236,7 +236,7 @@ def forget(options: ForgetOptions) -> None:
     are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the state,
     are yours to delete.
     """
-    from counton.cli.forgetting import print_forgotten
+    from counton.cli.forget_command import print_forgotten
 
     print_forgotten(options)
 
@@ -249,10 +249,10 @@ def end(options: EndOptions) -> None:
     Another stream can go on from there (--continues) under a new guarantee, and a new key if you
     give one. The command refuses while rows wait to be counted; --drop-waiting drops them.
     """
-    from counton.cli.words import EXACT
-    from counton.jobs.exports import only_name
-    from counton.jobs.succession import end_stream
-    from counton.store import Store
+    from counton.cli.run_words import EXACT
+    from counton.run.continuation import end_stream
+    from counton.run.exports import only_name
+    from counton.state import Store
 
     with Store(options.state) as store:
         name = only_name(store.streams) if options.name is None else options.name
@@ -276,7 +276,7 @@ def backup(options: BackupOptions) -> None:
 
     The copy is complete, but for the key and its witness: keep those elsewhere.
     """
-    from counton.store.backup import back_up
+    from counton.state.backup import back_up
 
     copy = back_up(options.state, options.out)
     typer.echo(
@@ -309,7 +309,7 @@ def export(options: ExportOptions, fit: FitOptions) -> None:
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.
     """
-    from counton.cli.export import perform
+    from counton.cli.export_commands import perform
 
     perform(options, fit)
 
@@ -323,7 +323,7 @@ def answer(options: AnswerOptions) -> None:
     needed. A state, or the address of a stream of a service, does as well. Put a service's token
     into the environment: everyone on the machine can see the options of a running command.
     """
-    from counton.cli.answer import perform
+    from counton.cli.answer_command import perform
 
     perform(options)
 
@@ -337,7 +337,7 @@ def methods(options: MethodsOptions) -> None:
     protected, sources) is --full. A state is enough, or a released table, a published database or
     a service.
     """
-    from counton.cli.export import print_methods
+    from counton.cli.export_commands import print_methods
 
     print_methods(options)
 
@@ -350,7 +350,7 @@ def publish(options: PublishOptions) -> None:
     The view counton_releases shows them. Run the command after each release; within the state's own
     database every later run publishes by itself.
     """
-    from counton.cli.export import print_published
+    from counton.cli.export_commands import print_published
 
     print_published(options)
 
@@ -363,7 +363,7 @@ def verify(options: VerifyOptions) -> None:
     The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
     missing; 7: the state is an old copy.
     """
-    from counton.cli.inspection import print_verification
+    from counton.cli.look_commands import print_verification
 
     print_verification(options)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.options import DemoOptions, command_line
-from counton.cli.run import perform as perform_job
-from counton.jobs.job import Job
-from counton.jobs.outputs import write_table
-from counton.lazy import missing
+from counton.base.lazy import missing
+from counton.cli.command_options import DemoOptions, command_line
+from counton.cli.run_statistic import perform as perform_job
+from counton.run.outputs import write_table
+from counton.spec.job import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import NoReturn
 
-from counton.errors import (
+from counton.base.errors import (
     BudgetExceeded,
     CountonError,
     InvalidInput,
@@ -22,7 +22,7 @@ from counton.errors import (
     WrongKey,
     hide_secrets,
 )
-from counton.lazy import NEEDED, missing
+from counton.base.lazy import NEEDED, missing
 
 
 class ExitCode(IntEnum):
@@ -95,7 +95,7 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
 
 
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
-    from counton.bounds import printable
+    from counton.base.outside_input import printable
 
     words = printable(hide_secrets(_words(error, options)))
     sys.stderr.write(f"counton: {words}\n")

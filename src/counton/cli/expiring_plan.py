@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from counton.base.errors import InvalidInput
+from counton.base.exact import figures
 from counton.cli.ages import named_ages, targets_from
-from counton.cli.options import PlanOptions
-from counton.cli.printing import check_chart, print_files, print_json, print_line, print_table
-from counton.errors import InvalidInput
-from counton.exact import figures
-from counton.plans import FadingPlan, plan
-from counton.store.whole_file import replace_file
+from counton.cli.command_options import PlanOptions
+from counton.cli.print_forms import check_chart, print_files, print_json, print_line, print_table
+from counton.planning import FadingPlan, plan
+from counton.state.whole_file import replace_file
 
 
 def print_expiring_plan(options: PlanOptions) -> None:
@@ -60,8 +60,8 @@ def print_expiring_plan(options: PlanOptions) -> None:
         largest_growth=2 if options.largest_growth is None else options.largest_growth,
     )
     if options.plot is not None:
-        from counton.plots import plot_loss
-        from counton.plots.style import check_width, save_figure
+        from counton.charts import plot_loss
+        from counton.charts.style import check_width, save_figure
 
         named = named_ages(every)  # targets have marks of their own
         furthest = max(named.values(), default=0)

@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from counton.errors import NoiseAddressError
+from counton.base.errors import NoiseAddressError
 
 BLOCK_BYTES = 16
 LAST_LANE = 255

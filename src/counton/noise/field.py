@@ -9,8 +9,8 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import NoiseAddressError
-from counton.laws import Law
+from counton.base.distributions import Law
+from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
 from counton.noise.samplers import SPAN, TileSampler, sampler_for
 
@@ -24,7 +24,7 @@ class NoiseField:
         shape: shape of one node's noise; ``()`` for scalars.
 
     >>> from fractions import Fraction
-    >>> from counton.laws import DiscreteLaplace
+    >>> from counton.base.distributions import DiscreteLaplace
     >>> field = NoiseField(bytes(32), DiscreteLaplace(Fraction(3)))
     >>> field.run(0, range(4)).shape
     (4,)
@@ -57,7 +57,7 @@ class NoiseField:
             NoiseAddressError: a scalar field, or coordinates that are not all there.
 
         >>> from fractions import Fraction
-        >>> from counton.laws import DiscreteLaplace
+        >>> from counton.base.distributions import DiscreteLaplace
         >>> field = NoiseField(bytes(32), DiscreteLaplace(Fraction(3)), shape=(5,))
         >>> bool((field.part(3, 2).run(0, range(4)) == field.run(0, range(4))[:, 3:]).all())
         True
@@ -77,7 +77,7 @@ class NoiseField:
     def identity(self) -> tuple[bytes, int]:
         """Tells fields apart whose noise is not the same; says nothing about the subkey.
 
-        >>> from counton.laws import DiscreteLaplace
+        >>> from counton.base.distributions import DiscreteLaplace
         >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
         >>> one.identity == other.identity
         False

@@ -12,8 +12,8 @@ from typing import Self
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from counton.bounds import read_plain
-from counton.errors import InvalidInput, WrongKey
+from counton.base.errors import InvalidInput, WrongKey
+from counton.base.outside_input import read_plain
 
 _MAGIC = "counton-key-1:"
 #: Bytes of a key file at most: fewer than those of any file of SQLite.
@@ -187,7 +187,7 @@ class Key:
 
         >>> Key.from_text("secret")
         Traceback (most recent call last):
-        counton.errors.WrongKey: the text does not hold a counton key (64 hexadecimal digits ...
+        counton.base.errors.WrongKey: the text does not hold a counton key ...
         """
         body = text.strip().removeprefix(_MAGIC)
         try:

@@ -23,7 +23,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import NoiseAddressError
+from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import LAST_LANE, ROWS_LIMIT, Address, BlockSource, Tile
 
 Singles = NDArray[np.float32]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import NoiseAddressError
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import LAST_ATTEMPT, LAST_LANE, Address, BlockSource, Tile, Words
 
 #: Marks table cells which sixteen bits do not decide; outside the range of every table.

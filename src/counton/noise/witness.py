@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from counton.bounds import open_plain, read_plain
-from counton.errors import StateError, StateUnavailable
+from counton.base.errors import StateError, StateUnavailable
+from counton.base.outside_input import open_plain, read_plain
 from counton.noise.key import InsecureSeededKey, Key, sync_folder
 
 #: By fingerprint of the key and what was named: the identity under which it has given noise.

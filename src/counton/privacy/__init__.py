@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import attach
+from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.laws import Shift as Shift
+    from counton.base.distributions import Shift as Shift
     from counton.privacy.calibration import Calibration as Calibration
     from counton.privacy.calibration import calibrate as calibrate
     from counton.privacy.contribution import Contribution as Contribution

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from counton.errors import InvalidInput
-from counton.exact import float_below, root_rounded_up, rounded_up
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
 
 _PURE = "Laplace of scale l1 / epsilon"

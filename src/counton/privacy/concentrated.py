@@ -22,8 +22,8 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from counton.errors import InvalidInput
-from counton.exact import float_above, float_below, text
+from counton.base.errors import InvalidInput
+from counton.base.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11

@@ -12,9 +12,15 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, first_digits, quote, text
-from counton.laws import BoundedChange, Pattern, Shift, pattern_from_dict, pattern_to_dict
+from counton.base.distributions import (
+    BoundedChange,
+    Pattern,
+    Shift,
+    pattern_from_dict,
+    pattern_to_dict,
+)
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, exact, first_digits, quote, text
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -425,7 +431,7 @@ class Contribution:
         Counts may then fall as well as rise.
 
         Args:
-            pattern: `counton.laws.Runs`, `Alternating` or `BoundedChange`.
+            pattern: `counton.base.distributions.Runs`, `Alternating` or `BoundedChange`.
             words: what one unit changes, as "which ...": words that follow its name.
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
             unit: what one protected unit is called.
@@ -433,7 +439,7 @@ class Contribution:
         Raises:
             InvalidInput: no words, or the unit is no word.
 
-        >>> from counton.laws import BoundedChange
+        >>> from counton.base.distributions import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
         >>> print(Contribution.of_pattern(BoundedChange(4, 8), weight, unit="edge"))
         one edge added or removed, which changes the weight of the forest by at most 2, up and then

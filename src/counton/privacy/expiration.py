@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import Number, text
-from counton.expiry import LEVELS, Expiry, checked_age, checked_ages
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, text
+from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
 from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, change, difference
 

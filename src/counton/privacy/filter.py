@@ -29,8 +29,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
-from counton.errors import InvalidInput
-from counton.exact import Number, exact, text
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, exact, text
 from counton.privacy.guarantees import ZCDP, ApproxDP, PureDP
 
 #: What a ledger can keep to, and what it adds up.

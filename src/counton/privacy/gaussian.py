@@ -58,9 +58,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import Number, exact, float_below, rounded_up, text
-from counton.laws import Shift
+from counton.base.distributions import Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, exact, float_below, rounded_up, text
 
 #: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
 _MARGIN = 1e-13

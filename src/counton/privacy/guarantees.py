@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from counton.errors import InvalidInput
-from counton.exact import Number, exact, first_digits, float_above, readable, text
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, exact, first_digits, float_above, readable, text
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.exact import float_above, float_below, rounded_up
+from counton.base.exact import float_above, float_below, rounded_up
 
 _MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbers
 _ROUNDING = 8e-15  # of a few float64 operations

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, cast, get_args
 
 import numpy as np
 
-from counton.errors import BudgetExceeded, InvalidInput, field
-from counton.exact import Number, exact, text
-from counton.expiry import checked_age
+from counton.base.errors import BudgetExceeded, InvalidInput, field
+from counton.base.exact import Number, exact, text
+from counton.base.expiry import checked_age
 from counton.privacy.contribution import ANY_UNIT, Relation, checked_unit, is_part, known_unit
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
@@ -292,12 +292,12 @@ class Ledger:
         Raises:
             MissingExtra: polars is not installed.
         """
-        from counton.columns import data_frame_of_rows
+        from counton.base.columns import data_frame_of_rows
 
         return data_frame_of_rows(self.rows())
 
     def _repr_html_(self) -> str:
-        from counton.columns import html
+        from counton.base.columns import html
 
         rows = self.rows()
         names = list(rows[0]) if rows else []
@@ -344,7 +344,7 @@ class Ledger:
         >>> ledger.spend("sales", PureDP(0.5))
         Traceback (most recent call last):
         ...
-        counton.errors.BudgetExceeded: release 'sales' asks for pure differential privacy with
+        counton.base.errors.BudgetExceeded: release 'sales' asks for pure differential privacy with
         epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
         epsilon = 1; the limit is pure differential privacy with epsilon = 1 for one unit replaced,
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy

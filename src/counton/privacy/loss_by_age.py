@@ -54,9 +54,9 @@ from typing import Literal, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import float_above
-from counton.expiry import Expiry, checked_age, checked_ages
+from counton.base.errors import InvalidInput
+from counton.base.exact import float_above
+from counton.base.expiry import Expiry, checked_age, checked_ages
 
 Analysis = Literal["exact", "paper", "bound", "concentrated"]
 

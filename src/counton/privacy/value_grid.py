@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.errors import InvalidInput, SumOverflow
-from counton.exact import quote, text, without_mask
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.exact import quote, text, without_mask
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]

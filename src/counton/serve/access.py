@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.serve.tokens import Tokens
 
 _BEARER = HTTPBearer(auto_error=False, description="a token that counton serve-token has made")

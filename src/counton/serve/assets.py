@@ -17,7 +17,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from counton.lazy import missing
+from counton.base.lazy import missing
 
 _KINDS = {
     ".css": "text/css; charset=utf-8",

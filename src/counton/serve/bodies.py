@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import polars as pl
 import zstandard
 
-from counton.errors import InvalidInput
-from counton.events.sources import UNREADABLE
-from counton.results.arrow_sizes import size_of_stream
-from counton.serve.jobs import InboxRows
+from counton.base.errors import InvalidInput
+from counton.released.arrow_sizes import size_of_stream
+from counton.rows.sources import UNREADABLE
+from counton.serve.served_jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ARROW = "application/vnd.apache.arrow.stream"
@@ -130,7 +130,7 @@ def _gunzip(body: bytes, most: int) -> bytes:
 def read_rows(
     body: bytes, media: str, columns: Sequence[str], most: int, name: str, *, aside: bool = False
 ) -> Body:
-    """Rows of a body: the named columns, as `counton.events.files` reads them from a file.
+    """Rows of a body: the named columns, as `counton.rows.files` reads them from a file.
 
     Args:
         most: rows.

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from counton.errors import InvalidInput, field
-from counton.events.sources import Source
-from counton.exact import quote
-from counton.jobs.job import Job
-from counton.jobs.jobfile import load_each, select_jobs
-from counton.jobs.runs import is_known
-from counton.serve.jobs import no_rows, unpack_rows
-from counton.store.inbox import Inbox, LeftOut
-from counton.windows import microseconds, moment
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.base.windows import microseconds, moment
+from counton.rows.sources import Source
+from counton.run.runs import is_known
+from counton.serve.served_jobs import no_rows, unpack_rows
+from counton.spec.job import Job
+from counton.spec.jobfile import load_each, select_jobs
+from counton.state.inbox import Inbox, LeftOut
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator
 
-from counton.serve.series import Journal, json_rows
+from counton.serve.public_series import Journal, json_rows
 
 #: Seconds between two looks at the journal, and between two signs of life.
 LOOK, HEARTBEAT = 1.0, 15.0

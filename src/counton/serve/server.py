@@ -13,9 +13,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from counton.errors import InvalidInput, field
-from counton.serve import journaling
-from counton.serve.app import application
+from counton.base.errors import InvalidInput, field
+from counton.serve import log_lines as journaling
+from counton.serve.application import application
 from counton.serve.service import Service
 from counton.serve.settings import address
 

@@ -11,25 +11,25 @@ from time import monotonic
 
 from polars.exceptions import PanicException
 
-from counton.errors import CountonError, InvalidInput
-from counton.mechanisms.counter import NoiseAhead
+from counton.base.errors import CountonError, InvalidInput
+from counton.base.windows import microseconds
+from counton.numbers.counter import NoiseAhead
 from counton.serve.access import Access
-from counton.serve.intake import Clock, Committer, UnderWay
-from counton.serve.jobs import ServedJob, about, prepare
-from counton.serve.journaling import note, warn
+from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
-from counton.serve.reading import UNSEEN, UNSURE
-from counton.serve.releasing import Releaser, begin, clock
-from counton.serve.series import Journal
+from counton.serve.log_lines import note, warn
+from counton.serve.public_series import Journal
+from counton.serve.read_paths import UNSEEN, UNSURE
+from counton.serve.release_times import Releaser, begin, clock
+from counton.serve.served_jobs import ServedJob, about, prepare
 from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
-from counton.store import Store
-from counton.store.inbox import Inbox
-from counton.store.keyfile import Kept, without_witness
-from counton.store.turn import LASTS, Turn
-from counton.store.watching import Watch
-from counton.windows import microseconds
+from counton.state import Store
+from counton.state.inbox import Inbox
+from counton.state.keyfile import Kept, without_witness
+from counton.state.turn import LASTS, Turn
+from counton.state.watch import Watch
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0

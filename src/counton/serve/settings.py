@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from counton.errors import InvalidInput, field
-from counton.jobs.clock import length_of
-from counton.jobs.fields import option, options_of
-from counton.jobs.jobfile import SAID, SERVICE, read_file
-from counton.jobs.parts import JobPart
+from counton.base.errors import InvalidInput, field
+from counton.run.clock import length_of
+from counton.spec.fields import option, options_of
+from counton.spec.jobfile import SAID, SERVICE, read_file
+from counton.spec.parts import JobPart
 
 _MEGABYTE = 2**20
 

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from counton.bounds import read_plain
-from counton.errors import InvalidInput, field
-from counton.store.whole_file import replace_file
+from counton.base.errors import InvalidInput, field
+from counton.base.outside_input import read_plain
+from counton.state.whole_file import replace_file
 
 #: What a token may be for. None of them contains another.
 SCOPES = ("ingest", "read", "operate")

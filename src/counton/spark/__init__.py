@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from counton.errors import InvalidInput, field
-from counton.jobs.job import Job
-from counton.jobs.progress import Progress, silent
-from counton.lazy import require
+from counton.base.errors import InvalidInput, field
+from counton.base.lazy import require
+from counton.run.progress import Progress, silent
+from counton.spec.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from counton.jobs.definition import Definition
-    from counton.results.release import Release
+    from counton.released.release import Release
+    from counton.run.definition import Definition
     from counton.spark.streaming import Batches
 
 __all__ = ["batches", "merge_text", "run"]
@@ -34,11 +34,11 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     trigger: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Carry out a job over the rows of a Spark frame, as `counton.jobs.run` does over files.
+    """Carry out a job over the rows of a Spark frame, as `counton.run.run` does over files.
 
     Executors mark rows and add them up; the driver gets sums by window and group, adds noise and
     keeps the stream. The key stays with the driver, and executors get nothing that is secret. What
-    is released does not depend on how the rows are spread: it is what `counton.jobs.run` releases
+    is released does not depend on how the rows are spread: it is what `counton.run.run` releases
     of the same rows, bit for bit.
 
     A streaming frame is counted batch by batch, as new events. The newest event and the job's
@@ -48,21 +48,21 @@ def run(
     Args:
         job: what is asked; its ``events`` are not looked at.
         frame: the rows.
-        progress, approve: as in `counton.jobs.run`; of a streaming frame ``approve`` is called with
+        progress, approve: as in `counton.run.run`; of a streaming frame ``approve`` is called with
             each batch.
         checkpoint: of a streaming frame, where Spark keeps how far it has read; for this job alone.
         trigger: of a streaming frame, when batches are made, as ``{"processingTime": "1 minute"}``;
             arguments of Spark's ``DataStreamWriter.trigger``.
 
     Returns:
-        A `counton.jobs.Outcome`, after the job's files are written; of a streaming frame Spark's
+        A `counton.run.Outcome`, after the job's files are written; of a streaming frame Spark's
         ``StreamingQuery``, which runs on by itself.
 
     Raises:
         MissingExtra: PySpark is not installed.
-        InvalidInput: as in `counton.jobs.run`; a statistic whose rows count in their order; or a
+        InvalidInput: as in `counton.run.run`; a statistic whose rows count in their order; or a
             frame that gives other rows each time it is read.
-        StateError, ReplayMismatch: as in `counton.jobs.run`.
+        StateError, ReplayMismatch: as in `counton.run.run`.
 
     Example::
 
@@ -73,8 +73,8 @@ def run(
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    from counton.jobs.runs import carry_out, resolve
-    from counton.jobs.writing import Outputs
+    from counton.run.output_files import Outputs
+    from counton.run.runs import carry_out, resolve
 
     check = _check_of(frame, approve)
     from counton.spark.source import SparkSource
@@ -162,7 +162,7 @@ def merge_text(released: Release, table: str, rows: str = "released") -> str:
         >>> released.to_spark(spark).createOrReplaceTempView("released")  # doctest: +SKIP
         >>> spark.sql(merge_text(released, "lake.visits"))                # doctest: +SKIP
     """
-    from counton.results.readings import labels_of
+    from counton.released.reading_tables import labels_of
 
     last = released.steps.stop - 1
     labels = labels_of(released.table(range(last, last + 1) if last else None))
@@ -186,14 +186,14 @@ def _check_of(
     if not isinstance(frame, DataFrame):
         raise InvalidInput(
             f"the rows are of type {type(frame).__name__}, which is no frame of Spark; give one, "
-            f"or use counton.jobs.run"
+            f"or use counton.run.run"
         )
 
     def check(definition: Definition) -> None:
         if definition.ordered:
             raise InvalidInput(
                 f"{definition.what} takes rows in their order, one after the other, which a Spark "
-                f"frame does not have; use counton.jobs.run, or a statistic that is added up"
+                f"frame does not have; use counton.run.run, or a statistic that is added up"
             )
         if definition.once and frame.isStreaming:
             raise InvalidInput(

@@ -14,15 +14,15 @@ import numpy as np
 import polars as pl
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.events.bad_rows import change_error
-from counton.events.cells import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
-from counton.events.frames import EventFrame
-from counton.events.policies import Policies
-from counton.events.row_reading import RowReading
-from counton.events.sources import Rows
-from counton.events.spread import Spread
-from counton.private import Private
+from counton.base.errors import InvalidInput
+from counton.base.private import Private
+from counton.rows.bad_rows import change_error
+from counton.rows.cell_sums import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
+from counton.rows.frames import EventFrame
+from counton.rows.policies import Policies
+from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading
+from counton.rows.sources import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -389,13 +389,13 @@ def _guard(
         raise InvalidInput(
             f"rows cannot be counted on an executor ({type(error).__name__}); its words are left "
             f"out, since they may quote a row and Spark logs them: count some of these rows with "
-            f"counton.jobs.run to read them"
+            f"counton.run.run to read them"
         ) from None
 
 
 def _executor_error(error: Exception) -> Exception:
     """What counton said on an executor, or else the error as it is."""
-    mark = "counton.errors.InvalidInput: "
+    mark = "counton.base.errors.InvalidInput: "
     for line in reversed(str(error).splitlines()):
         if mark in line:
             return InvalidInput(line.partition(mark)[2])

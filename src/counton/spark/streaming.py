@@ -14,7 +14,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
-from counton.errors import (
+from counton.base.errors import (
     BudgetExceeded,
     InvalidInput,
     MissingExtra,
@@ -26,13 +26,13 @@ from counton.errors import (
     WrongKey,
     field,
 )
-from counton.events.sources import join_columns
-from counton.jobs.job import NEWEST, Job
-from counton.jobs.recalling import look, recall
-from counton.jobs.runs import carry_out, resolve
-from counton.jobs.writing import Outputs
+from counton.rows.sources import join_columns
+from counton.run.memory import look, recall
+from counton.run.output_files import Outputs
+from counton.run.runs import carry_out, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
-from counton.store.keyfile import state_files
+from counton.spec.job import NEWEST, Job
+from counton.state.keyfile import state_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from counton.jobs.definition import Definition
-    from counton.results.release import Release
+    from counton.released.release import Release
+    from counton.run.definition import Definition
 
 #: So many batches one after the other may be empty: the stream has no mark of those.
 _EMPTY: Final = 1000
@@ -98,7 +98,7 @@ class Batches:
         """Those of a streaming frame, after all is checked that can be without rows.
 
         Raises:
-            InvalidInput, StateError: as in `counton.jobs.run`.
+            InvalidInput, StateError: as in `counton.run.run`.
         """
         if job.until not in (None, NEWEST):
             raise InvalidInput(
@@ -130,7 +130,7 @@ class Batches:
             has no rows.
 
         Raises:
-            StateError: as in `counton.jobs.run`, and other errors about a state.
+            StateError: as in `counton.run.run`, and other errors about a state.
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:

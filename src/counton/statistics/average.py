@@ -32,16 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow
-from counton.exact import Number, check_integer, quote, text
-from counton.laws import BoundedChange
-from counton.mechanisms.formulas import ClosedForm, Estimate, Formula, quotient
-from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.exact import Number, check_integer, quote, text
+from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, Option
+from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
-from counton.statistics.base import Drawing, ErrorOf
 from counton.statistics.readings import Cells
-from counton.statistics.tallied import Part, TallyStatistic, X
+from counton.statistics.statistic import Drawing, ErrorOf
+from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _NAMES = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62

@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Integers
-from counton.columns import ADDED, TextTable, readable
-from counton.errors import InvalidInput, field
-from counton.exact import quote
-from counton.mechanisms.adjusted import cut_to_possible
-from counton.mechanisms.fit import Fit
-from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
-from counton.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
+from counton.base.arrays import Integers
+from counton.base.columns import ADDED, TextTable, readable
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
+from counton.numbers.fit_request import Fit
+from counton.numbers.table_fit import cut_to_possible
+from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Drawing, ErrorOf, Statistic
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
-from counton.strategies.base import Norm
+from counton.statistics.statistic import Drawing, ErrorOf, Statistic
 from counton.strategies.lines.grid import Grid, margins_strategies
+from counton.strategies.strategy import Norm
 
 #: The largest product of the axes' weights over time, where sums grow for ever, and once.
 _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Integers
-from counton.errors import field
-from counton.exact import Number
-from counton.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
+from counton.base.arrays import Integers
+from counton.base.errors import field
+from counton.base.exact import Number
+from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
-from counton.statistics.base import Statistic
-from counton.statistics.tallied import Part, TallyStatistic, X
+from counton.statistics.statistic import Statistic
+from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
 class Count(TallyStatistic):

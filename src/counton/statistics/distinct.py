@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput, StateError, field
-from counton.exact import check_integer, quote
-from counton.laws import Alternating
-from counton.options import CHANGES, COMES, Option, OwnColumns, Statement
+from counton.base.distributions import Alternating
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import check_integer, quote
+from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
+from counton.statistics.statistic import Drawing, Events, Exact, Statistic
 from counton.statistics.users import DIGEST, once, pair_of
 
 _MOST = 2**40

@@ -22,30 +22,30 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, read_only
-from counton.columns import refuse_added
-from counton.errors import InvalidInput, field
-from counton.exact import quote
-from counton.mechanisms.formulas import ClosedForm, Estimate
-from counton.mechanisms.intervals import (
+from counton.base.arrays import Floats, Integers, read_only
+from counton.base.columns import refuse_added
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.base.options import Statement
+from counton.numbers.formulas import ClosedForm, Estimate
+from counton.numbers.intervals import (
     check_level,
     interval_halfwidth,
     is_narrow,
     smooth_halfwidth,
     weighted_halfwidth,
 )
-from counton.mechanisms.releases import ReleaseDifference, StepRelease
-from counton.mechanisms.tables import fraction_bits, shift_of_cells
-from counton.options import Statement
+from counton.numbers.releases import ReleaseDifference, StepRelease
+from counton.numbers.table_noise import fraction_bits, shift_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Events, Statistic
-from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
+from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.tallied import Part, X
-from counton.strategies.base import Norm
-from counton.strategies.lines.base import rounded_sums
+from counton.statistics.statistic import Events, Statistic
+from counton.statistics.tally_statistic import Part, X
 from counton.strategies.lines.grid import Grid
+from counton.strategies.lines.line_strategy import rounded_sums
+from counton.strategies.strategy import Norm
 
 #: Cells at most: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_CELLS = 2**26

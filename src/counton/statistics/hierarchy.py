@@ -24,34 +24,34 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, read_only
-from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
-from counton.errors import InvalidInput, field
-from counton.exact import quantity, quote
-from counton.laws import BoundedChange
-from counton.mechanisms.adjusted import (
+from counton.base.arrays import Floats, Integers, read_only
+from counton.base.columns import MISSING, OUTSIDE, TextTable, refuse_added
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quantity, quote
+from counton.base.options import COUNTS, REPLACE, Option, Statement
+from counton.numbers.fit_request import Fit
+from counton.numbers.formulas import ClosedForm, Estimate, Formula
+from counton.numbers.intervals import check_level, smooth_halfwidth
+from counton.numbers.releases import ReleaseDifference, StepRelease
+from counton.numbers.table_fit import (
     AdjustedHierarchy,
     adjusted_hierarchy,
     all_levels,
     check_known,
 )
-from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import ClosedForm, Estimate, Formula
-from counton.mechanisms.intervals import check_level, smooth_halfwidth
-from counton.mechanisms.releases import ReleaseDifference, StepRelease
-from counton.mechanisms.tables import fraction_bits, shift_of_cells
-from counton.options import COUNTS, REPLACE, Option, Statement
+from counton.numbers.table_noise import fraction_bits, shift_of_cells
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
 from counton.statistics.grid_cells import refuse_of_tables
+from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.tallied import Part, X
-from counton.strategies.base import Norm
+from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.tally_statistic import Part, X
+from counton.strategies.strategy import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
-from counton.strategies.trees.measuring import Measuring
-from counton.strategies.trees.strategy import tree_strategy_for
+from counton.strategies.trees.tree_measurement import Measuring
+from counton.strategies.trees.tree_strategy import tree_strategy_for
 
 #: The smallest weight of what is measured over time, where sums grow for ever, and once.
 _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20

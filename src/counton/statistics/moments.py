@@ -36,22 +36,21 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import Number, check_integer, exact, quote, readable, text
-from counton.laws import BoundedChange
-from counton.mechanisms.formulas import (
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.exact import Number, check_integer, exact, quote, readable, text
+from counton.base.options import TABLE_COLUMNS, Option, Statement, split_names
+from counton.numbers.formulas import (
     ClosedForm,
     Estimate,
     Formula,
     product,
     quotient,
 )
-from counton.mechanisms.intervals import SMALLEST_TAIL, check_level
-from counton.options import TABLE_COLUMNS, Option, Statement, split_names
+from counton.numbers.intervals import SMALLEST_TAIL, check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.moment_ends import (
     NUMBER_FAILS,
     MeanEnds,
@@ -61,7 +60,8 @@ from counton.statistics.moment_ends import (
     variance_ends,
 )
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.tallied import Part, TallyStatistic, X
+from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
 #: Of columns: products of two, and their quotients, are floating-point numbers.

@@ -22,31 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, read_only
-from counton.columns import TextTable, readable
-from counton.errors import InvalidInput, field
-from counton.exact import check_integer, exact, quote
-from counton.laws import Shift
-from counton.mechanisms.contrasts import Answer, answer
-from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import ClosedForm, Estimate
-from counton.mechanisms.intervals import check_level
-from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
+from counton.base.arrays import Floats, Integers, read_only
+from counton.base.columns import TextTable, readable
+from counton.base.distributions import Shift
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer, exact, quote
+from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
+from counton.numbers.contrasts import Answer, answer
+from counton.numbers.fit_request import Fit
+from counton.numbers.formulas import ClosedForm, Estimate
+from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.fitted import TableStatistic
+from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
-from counton.statistics.tallied import Part, X
-from counton.strategies.base import Norm
+from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.tally_statistic import Part, X
 from counton.strategies.lines import LineStrategy, Prefixes
-from counton.strategies.lines.catalogue import (
+from counton.strategies.lines.line_catalogue import (
     NAMES,
     build,
     line_strategy_from_dict,
     serves,
     total_variance,
 )
+from counton.strategies.strategy import Norm
 
 #: Weights of the cells' strategy are multiples of 2^-8 of the largest: sums have little room.
 _BITS = 8

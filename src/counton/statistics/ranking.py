@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.mechanisms.intervals import check_level
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.numbers.intervals import check_level
 
 #: Values are compared in blocks of this many to find a bound on the largest ones.
 _BLOCK = 128

@@ -20,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput, StateError, field
-from counton.exact import quote
-from counton.options import Option, OwnColumns, Statement, split_names
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import quote
+from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import Drawing, Events, Exact
 from counton.statistics.readings import Cells
-from counton.statistics.tallied import UsersByRank
+from counton.statistics.statistic import Drawing, Events, Exact
+from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of
 
 if TYPE_CHECKING:
-    from counton.mechanisms.formulas import Estimate
+    from counton.numbers.formulas import Estimate
 
 #: Each threshold is a bit of what a row says.
 _MOST_THRESHOLDS = 16
@@ -45,9 +45,10 @@ class Reach(UsersByRank):
     """Number of users who have at least some number of rows in a period.
 
     Protected is a user with all rows of a period: neighbouring datasets differ in all of them. How
-    many rows a user has is remembered until the period is over (`counton.jobs.people`), so a job
-    counts them: with ``user``, the column that says whose a row is, and ``per``, the length of the
-    period; without it the whole stream is one. Releases are running totals over all periods.
+    many rows a user has is remembered until the period is over (`counton.run.contribution_bounds`),
+    so a job counts them: with ``user``, the column that says whose a row is, and ``per``, the
+    length of the period; without it the whole stream is one. Releases are running totals over all
+    periods.
 
     Args:
         at_least: the thresholds: how many rows a user has at least.

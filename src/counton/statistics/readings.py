@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.columns import TextTable
-from counton.errors import InvalidInput
-from counton.mechanisms import Design, Releases, StepRelease
-from counton.mechanisms.intervals import check_level, is_narrow, smooth_halfwidth
-from counton.mechanisms.releases import ReleaseDifference
+from counton.base.columns import TextTable
+from counton.base.errors import InvalidInput
+from counton.numbers import Design, Releases, StepRelease
+from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
+from counton.numbers.releases import ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.mechanisms.fit import Fit
-    from counton.mechanisms.formulas import ClosedForm, Estimate, Formula
-    from counton.statistics.base import Statistic
-    from counton.statistics.machine import Machine
+    from counton.numbers.fit_request import Fit
+    from counton.numbers.formulas import ClosedForm, Estimate, Formula
+    from counton.statistics.event_machine import Machine
+    from counton.statistics.statistic import Statistic
 
 #: Cells of a table of all of them.
 _MOST_LISTED = 2**22
@@ -91,7 +91,7 @@ class Cells:
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """The number that a single cell says, times ``scale``; with the interval of its own law."""
-        from counton.mechanisms.formulas import ClosedForm
+        from counton.numbers.formulas import ClosedForm
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -122,7 +122,7 @@ class Cells:
             value: as it is published; None: what the cells add up to.
             grain: by how much that may be rounded.
         """
-        from counton.mechanisms.formulas import CellSum, Formula, Term
+        from counton.numbers.formulas import CellSum, Formula, Term
 
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
@@ -300,8 +300,8 @@ class Reading:
 
     def methods(self) -> str:
         """The paragraph that a publication needs: unit, guarantee, mechanism, sources."""
-        from counton.mechanisms.methods import methods
-        from counton.mechanisms.releases import noise_in_words
+        from counton.numbers.methods import methods
+        from counton.numbers.releases import noise_in_words
 
         found = self.table_columns()
         errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
@@ -365,12 +365,12 @@ class Reading:
             InvalidInput: a level outside (0, 1 - 1e-9].
             MissingExtra: polars is not installed; `table_columns` needs none.
         """
-        from counton.columns import data_frame
+        from counton.base.columns import data_frame
 
         return data_frame(self.table_columns(level))
 
     def _repr_html_(self) -> str:
-        from counton.columns import html
+        from counton.base.columns import html
 
         return html(self.describe(), self.table_columns())
 
@@ -459,7 +459,7 @@ class Readings(Sequence[Reading]):
             InvalidInput: a level outside (0, 1 - 1e-9].
             MissingExtra: polars is not installed.
         """
-        from counton.columns import data_frame
+        from counton.base.columns import data_frame
 
         found = []
         for reading in self:
@@ -511,7 +511,7 @@ class OnDemandReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        from counton.mechanisms.formulas import ClosedForm
+        from counton.numbers.formulas import ClosedForm
 
         cell = np.array([self.statistic.cell(name)], dtype=np.int64)
         estimate = self._machine.values(cell, self.step)[0].item()

@@ -8,8 +8,8 @@ the cells of statistic k at most, it changes those of the report by
     sum_k w_k D1_k  in the 1-norm,  and  (sum_k (w_k D2_k)^2)^(1/2)  in the 2-norm,
 
 since no cell belongs to two statistics. The weights say how the budget is shared
-(`counton.plans.splits`): by what is wanted of some statistics at the last step, and of what is left
-by shares.
+(`counton.planning.splits`): by what is wanted of some statistics at the last step, and of what is
+left by shares.
 
 What follows from the cells of another statistic is not measured again: how many rows there are from
 any statistic that counts them, a sum or an average from an average or moments of the same column.
@@ -27,17 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.columns import MISSING, OUTSIDE
-from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import check_integer, quote
-from counton.laws import BoundedChange
-from counton.mechanisms.design import Design
-from counton.mechanisms.tables import LARGEST_MEASUREMENT
-from counton.options import Option, OwnColumns, Statement, split_names
+from counton.base.arrays import Floats, Integers
+from counton.base.columns import MISSING, OUTSIDE
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.exact import check_integer, quote
+from counton.base.options import Option, OwnColumns, Statement, split_names
+from counton.numbers.design import Design
+from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.readings import Reading
 from counton.statistics.report_budget import PartDesign, halfwidths_of_parts, with_weights
 from counton.statistics.report_members import (
@@ -56,7 +55,8 @@ from counton.statistics.report_members import (
     whole_weights,
 )
 from counton.statistics.report_readings import FollowedReading, ReportReading
-from counton.statistics.tallied import Part, RankDigit, TallyStatistic, X
+from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 
 #: Rows say one integer, which has to hold what they say to every statistic.
 _MOST_SAID = 2**62

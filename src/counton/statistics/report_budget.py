@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput, field
-from counton.exact import exact, figures
-from counton.mechanisms.design import Design
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import exact, figures
+from counton.numbers.design import Design
 from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.readings import Reading
 from counton.statistics.report_members import WITHIN, norms_of_people
-from counton.statistics.tallied import TallyStatistic
+from counton.statistics.tally_statistic import TallyStatistic
 
 if TYPE_CHECKING:
-    from counton.plans.splits import Noise, Split
+    from counton.planning.splits import Noise, Split
 
 #: Of this many statistics it is tried whether they are better measured apart.
 _MOST_TRIED = 4
@@ -133,7 +133,7 @@ def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> 
     Raises:
         InvalidInput: what is wanted cannot be reached.
     """
-    from counton.plans.splits import last_halfwidth
+    from counton.planning.splits import last_halfwidth
 
     noise = last_halfwidth(horizon) if report.within else None
     sources = [*report.measured_ones]
@@ -162,7 +162,7 @@ def _split(
     report: Members, guarantee: Guarantee, horizon: int | None, noise: Noise | None
 ) -> Split:
     """How the guarantee is shared among what is measured."""
-    from counton.plans.splits import Cost, split
+    from counton.planning.splits import Cost, split
 
     costs = []
     for name in report.measured_ones:
@@ -202,8 +202,8 @@ def _bounds(
         InvalidInput: a number that the statistic does not have, or that hangs on how many rows
             there are; or a bound that no guarantee keeps.
     """
-    from counton.plans.least import compare_halfwidths, least_guarantee, loss_of
-    from counton.statistics.planned import halfwidths_of, planned_reading
+    from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
+    from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
 
     of, within = report.derived_from.get(name, name), report.within[name]
     source, one = report.statistics[of], report.statistics[name]
@@ -283,7 +283,11 @@ def halfwidths_of_parts(
     over: int | None,
 ) -> dict[str, float]:
     """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
-    from counton.statistics.planned import halfwidths_of, planned_halfwidths, planned_reading
+    from counton.statistics.planned_halfwidths import (
+        halfwidths_of,
+        planned_halfwidths,
+        planned_reading,
+    )
 
     found: dict[str, float] = {}
     for name, one in report.statistics.items():

@@ -8,18 +8,18 @@ from typing import Any, cast
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.bounds import parse_json, parse_toml, read_plain
-from counton.errors import InvalidInput, field
-from counton.exact import check_integer, exact, quote
-from counton.laws import BoundedChange
-from counton.options import Statement, check_value, split_names
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer, exact, quote
+from counton.base.options import Statement, check_value, split_names
+from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.privacy import Contribution
-from counton.statistics.base import Statistic
+from counton.statistics.by_group import Grouped
+from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.distinct import Distinct
-from counton.statistics.grouped import Grouped
-from counton.statistics.known import statistic_from_dict, statistic_named
-from counton.statistics.tallied import Part, TallyStatistic, UsersByRank, X
+from counton.statistics.statistic import Statistic
+from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
 WITHIN, SHARE = "within", "share"
@@ -270,7 +270,7 @@ def bounds_by_name(
     >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
     {'paid': {'mean': 2.0, 'count': 50.0}}
     """
-    from counton.plans.least import bounds_of
+    from counton.planning.least_privacy import bounds_of
 
     found: dict[str, float | dict[str, float]] = {}
     for name, value in dict(given or {}).items():

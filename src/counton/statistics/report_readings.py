@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import figures, quote
-from counton.mechanisms.formulas import Estimate
-from counton.statistics.base import Statistic
+from counton.base.errors import InvalidInput
+from counton.base.exact import figures, quote
+from counton.numbers.formulas import Estimate
 from counton.statistics.readings import Reading
+from counton.statistics.statistic import Statistic
 
 #: Columns of a reading that are numbers, and not what a row is about.
 _NUMBERS = ("estimate", "std", "lower", "upper")

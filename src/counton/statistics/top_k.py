@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Integers
-from counton.errors import InvalidInput, StateError, field
-from counton.exact import check_integer, quote
-from counton.mechanisms.formulas import Estimate
-from counton.mechanisms.intervals import check_level
-from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
+from counton.base.arrays import Integers
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import check_integer, quote
+from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
+from counton.numbers.formulas import Estimate
+from counton.numbers.intervals import check_level
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
-from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.tallied import Part, TallyStatistic, X
+from counton.statistics.statistic import Drawing, Events, Exact, Statistic
+from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
 
 #: A user, and a cell in which it counted: -1 where only their number matters.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import quote
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote
 
 #: Bytes of a digest: two users are taken for one with a chance below 1e-20, of 10^9 users.
 DIGEST = 16

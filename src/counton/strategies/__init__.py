@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from counton.errors import InvalidInput
-from counton.exact import quote
-from counton.lazy import attach
-from counton.strategies.base import (
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote
+from counton.base.lazy import attach
+from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.strategies.base import (
+from counton.strategies.strategy import (
     Metric,
     ReleaseForm,
     StreamStrategy,
@@ -14,8 +14,8 @@ from counton.strategies.base import (
 )
 
 if TYPE_CHECKING:
-    from counton.arrays import Floats, Integers
-    from counton.laws import Law
+    from counton.base.arrays import Floats, Integers
+    from counton.base.distributions import Law
 
 
 def sum_noise_variance(
@@ -27,7 +27,7 @@ def sum_noise_variance(
     it there, pair by pair. A strategy may have a faster way, ``summed_variance``.
 
     >>> import numpy as np
-    >>> from counton.laws import DiscreteLaplace
+    >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary
     >>> tree, law = Binary(31), DiscreteLaplace(1)
     >>> found = sum_noise_variance(tree, law, np.array([14, 15]), np.array([-1.0, 1.0]))

@@ -60,13 +60,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.laws import Alternating, BoundedChange, Pattern, Runs, Shift
-from counton.strategies.streams.series import exact_dot
+from counton.base.distributions import Alternating, BoundedChange, Pattern, Runs, Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
-    from counton.arrays import Integers
+    from counton.base.arrays import Integers
 
 #: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
@@ -255,7 +255,7 @@ def shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
 
     Where columns are not aligned, runs and bounded changes are taken as if all were one column.
 
-    >>> from counton.laws import Run
+    >>> from counton.base.distributions import Run
     >>> from counton.strategies import SqrtToeplitz
     >>> word = Runs((Run(2), Run(1, 0, 1, 2), Run(1, 1, 1, 1)))
     >>> strategy = SqrtToeplitz(9)

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import attach
+from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.training.accounting import noise_multiplier as noise_multiplier
     from counton.training.accounting import poisson_multiplier as poisson_multiplier
-    from counton.training.fitting import check_fit as check_fit
+    from counton.training.batch_samplers import BallsInBins as BallsInBins
+    from counton.training.batch_samplers import FixedEpochs as FixedEpochs
+    from counton.training.batch_samplers import GivenBatches as GivenBatches
+    from counton.training.batch_samplers import MinSeparation as MinSeparation
+    from counton.training.batch_samplers import PoissonBatches as PoissonBatches
+    from counton.training.batch_samplers import Sampler as Sampler
+    from counton.training.batch_samplers import SecretPlaces as SecretPlaces
+    from counton.training.fit import check_fit as check_fit
     from counton.training.noise import TrainingNoise as TrainingNoise
-    from counton.training.planning import TrainingDesign as TrainingDesign
-    from counton.training.planning import plan as plan
-    from counton.training.samplers import BallsInBins as BallsInBins
-    from counton.training.samplers import FixedEpochs as FixedEpochs
-    from counton.training.samplers import GivenBatches as GivenBatches
-    from counton.training.samplers import MinSeparation as MinSeparation
-    from counton.training.samplers import PoissonBatches as PoissonBatches
-    from counton.training.samplers import Sampler as Sampler
-    from counton.training.samplers import SecretPlaces as SecretPlaces
+    from counton.training.training_plan import TrainingDesign as TrainingDesign
+    from counton.training.training_plan import plan as plan
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

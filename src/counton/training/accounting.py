@@ -49,8 +49,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from counton.errors import InvalidInput
-from counton.exact import float_above, float_below
+from counton.base.errors import InvalidInput
+from counton.base.exact import float_above, float_below
 from counton.noise.normals import LARGEST_SQUARED_RADIUS
 from counton.privacy import ZCDP, ApproxDP, Guarantee
 

@@ -49,13 +49,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.arrays import Floats
-from counton.errors import InvalidInput
-from counton.exact import float_above, float_below
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput
+from counton.base.exact import float_above, float_below
 from counton.privacy import ApproxDP, Guarantee
-from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.training.banded import is_independent
-from counton.strategies.training.base import SLACK, TrainingStrategy
+from counton.strategies.training.training_strategy import SLACK, TrainingStrategy
 from counton.training.accounting import beyond, delta_left, noise_multiplier
 
 #: Points of the grids; fewer for the search. More of them lower the noise by less than 0.2%.

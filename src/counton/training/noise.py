@@ -25,18 +25,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
-from counton.exact import Number, check_integer, exact, quote
+from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import Number, check_integer, exact, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
 from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
 from counton.privacy.guarantees import plural
-from counton.strategies.training.base import TrainingStrategy
+from counton.strategies.training.training_strategy import TrainingStrategy
 from counton.training import trees
-from counton.training.fitting import check_fit, multiplier
-from counton.training.samplers import Sampler
+from counton.training.batch_samplers import Sampler
+from counton.training.fit import check_fit, multiplier
 
 FORMAT = 2
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
@@ -412,8 +412,8 @@ class TrainingNoise:
         """Take part in the steps of a run that another process has here and now.
 
         Its noise has the same bits. Only for workers that compute one step together: those which
-        hold different coordinates, or the same sums of gradients, as `counton.torch` does among
-        the processes of ``torch.distributed``.
+        hold different coordinates, or the same sums of gradients, as `counton.training.torch` does
+        among the processes of ``torch.distributed``.
 
         Args:
             run: what `run` gives there, after it was made, loaded or resumed.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.noise.normals import Singles
 
 #: What stands between the parts of a parameter's name.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies.lines import Hats, hats
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
+from counton.laws import check_line_strategy
 from counton.strategies.lines import (
     AllRanges,
     Dense,
@@ -23,9 +24,8 @@ from counton.strategies.lines import (
     optimal_laplace,
     workload,
 )
-from counton.strategies.lines.catalogue import line_strategy_from_dict
 from counton.strategies.lines.dense import exact_product
-from counton.testing import check_line_strategy
+from counton.strategies.lines.line_catalogue import line_strategy_from_dict
 
 SIZES = [1, 2, 3, 4, 5, 8, 11, 16, 27, 33]
 

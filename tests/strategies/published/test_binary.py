@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import Binary, Node
-from counton.testing import HashedNoise
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 8, 1000, 2**20, 10**18])

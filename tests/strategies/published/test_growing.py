@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
-from counton.laws import DiscreteGaussian
+from counton.base.distributions import DiscreteGaussian
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import GrowingCascade
 from counton.strategies.lines import Haar
-from counton.testing import HashedNoise
 
 
 def measured(cascade: GrowingCascade) -> Any:

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.laws import HashedNoise, ShiftedNoise
 from counton.strategies import HonakerOnline
-from counton.testing import HashedNoise, ShiftedNoise
 
 
 def test_worst_variance_at_2_20() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import KAry, SmoothBinary
-from counton.testing import HashedNoise
 
 
 def changes(strategy: SmoothBinary) -> list[int]:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.laws import DiscreteGaussian
+from counton.base.distributions import DiscreteGaussian
+from counton.laws import HashedNoise
 from counton.strategies import Epochs, GrowingSquareRoot, Metric, Octave, StreamStrategy
-from counton.testing import HashedNoise
 
 SPREAD = 2**30
 

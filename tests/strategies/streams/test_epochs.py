@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from counton.errors import HorizonExceeded, InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms.calibration import law_for
-from counton.plans import plan
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise, ShiftedNoise
+from counton.numbers.node_law import law_for
+from counton.planning import plan
 from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs
-from counton.testing import HashedNoise, ShiftedNoise
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
-from counton.expiry import Expiry
-from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.base.expiry import Expiry
+from counton.laws import check_strategy
 from counton.noise import NoiseField
 from counton.strategies import Expiring
-from counton.testing import check_strategy
 
 
 class OnesAt:

@@ -12,10 +12,10 @@ import pytest
 from keys import chosen_key
 
 from counton import Counter, PureDP, Stream, plan
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
+from counton.laws import HashedNoise, check_noise_is_rows, check_strategy, check_windows
 from counton.privacy import ZCDP
 from counton.strategies import Factorisation, SqrtToeplitz, strategy_from_dict
-from counton.testing import HashedNoise, check_noise_is_rows, check_strategy, check_windows
 
 LAG = np.subtract.outer(np.arange(9), np.arange(9))
 #: Real, lower triangular, with entries of both signs and a diagonal that is not 1.

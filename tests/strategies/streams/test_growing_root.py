@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy.signal import fftconvolve
 
-from counton.arrays import Floats
-from counton.errors import HorizonExceeded, InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
+from counton.base.arrays import Floats
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise, check_strategy
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
@@ -25,7 +26,6 @@ from counton.strategies.streams.growing_root import (
     series_bits,
 )
 from counton.strategies.streams.square_root import square_root_coefficients
-from counton.testing import HashedNoise, check_strategy
 
 #: sigma = 1; to the last digit.
 NORMS = {

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import KAry, Metric
-from counton.testing import HashedNoise
 
 
 def laplace_mse(tree: KAry) -> float:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from counton import Contribution, Counter, Key, PureDP
-from counton.errors import HorizonExceeded, InvalidInput
-from counton.laws import DiscreteGaussian, DiscreteLaplace
-from counton.mechanisms.calibration import law_for
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise, ShiftedNoise
+from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP
 from counton.strategies import LookAhead
 from counton.strategies.streams import look_ahead
 from counton.strategies.streams.subtrees import Subtrees
-from counton.testing import HashedNoise, ShiftedNoise
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.
 PROMISED = [

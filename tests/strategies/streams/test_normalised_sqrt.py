@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
-from counton.mechanisms.calibration import law_for
+from counton.base.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.laws.node_noise import HashedNoise
+from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP, Contribution
 from counton.strategies import Metric, NormalisedSqrt, SqrtToeplitz
 from counton.strategies.participation import Schedule
 from counton.strategies.streams import normalised_sqrt
-from counton.testing.node_noise import HashedNoise
 
 OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput
-from counton.laws import DiscreteGaussian
+from counton.base.distributions import DiscreteGaussian
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws import HashedNoise
 from counton.strategies import Metric, Octave
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
-from counton.testing import HashedNoise
 
 
 class Plain(Octave):

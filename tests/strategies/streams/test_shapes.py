@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 from counton.strategies import KAry
-from counton.strategies.base import Metric, Norm
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.lines import Hats
 from counton.strategies.lines.optimal import optimal_laplace
 from counton.strategies.lines.workloads import Prefixes
+from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, beyond, shapes, strategies_of_shape
 from counton.strategies.streams.solved import Solved
 

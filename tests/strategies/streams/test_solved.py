@@ -16,15 +16,15 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter, PureDP
-from counton.errors import InvalidInput, SumOverflow
-from counton.laws import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.laws import HashedNoise
+from counton.laws.rows import columns_in_order
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies import Solved, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import Dense, Haar, Hats, least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.streams import block_tree, solved
-from counton.testing import HashedNoise
-from counton.testing.rows import columns_in_order
 
 HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 
@@ -249,9 +249,9 @@ def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
     strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With noise shifted by -d C e_i, the neighbour's releases are the same to the last bit."""
+    from counton.laws import ShiftedNoise
+    from counton.laws.rows import lattice_units
     from counton.noise import NoiseField
-    from counton.testing import ShiftedNoise
-    from counton.testing.rows import lattice_units
 
     data = np.arange(strategy.horizon or 0) % 5 + 3
     run = NoiseField.run
@@ -326,7 +326,7 @@ import hashlib
 import numpy as np
 from counton.strategies import Solved
 from counton.strategies.lines import Dense, Hats
-from counton.testing import HashedNoise
+from counton.laws import HashedNoise
 
 hats = Hats.from_amplitudes(2000, (20, 300), [np.full(101, 0.2), np.full(8, 0.3)], bits=12)
 upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.errors import HorizonExceeded, InvalidInput, SumOverflow
-from counton.strategies.streams import series, square_root
+from counton.base.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.strategies.streams import power_series as series
+from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     square_root_coefficients,

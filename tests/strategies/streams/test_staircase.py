@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.errors import SumOverflow
+from counton.base.errors import SumOverflow
+from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import series_bits
-from counton.strategies.streams.series import PrefixQuotient
+from counton.strategies.streams.power_series import PrefixQuotient
 from counton.strategies.streams.square_root import square_root_coefficients
 from counton.strategies.streams.staircase import Dividing, Staircase
-from counton.testing import HashedNoise
 
 
 def root(steps: int, bits: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counton.strategies.streams.series import (
+from counton.strategies.streams.power_series import (
     PrefixQuotient,
     balanced_digits,
     convolve,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counton.errors import HorizonExceeded, InvalidInput
+from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training import (
     BandedInverseSquareRoot,

@@ -9,10 +9,10 @@ import pytest
 from tables_of_noise import WrittenNoise
 from trees import measured_matrix, random_tree
 
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
+from counton.laws.tree_laws import tree_estimates
 from counton.strategies.trees import Tree
-from counton.strategies.trees.strategy import tree_strategy_for
-from counton.testing.tree_laws import tree_estimates
+from counton.strategies.trees.tree_strategy import tree_strategy_for
 
 
 @pytest.mark.parametrize("norm", [2, 1])

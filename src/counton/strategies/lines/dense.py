@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.errors import InvalidInput
-from counton.exact import check_integer, without_mask
-from counton.strategies.base import LARGEST_DENSE, Norm
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.one_thread import on_one_thread
 from counton.strategies.lines.scaled_root import scaled_root
+from counton.strategies.strategy import LARGEST_DENSE, Norm
 
 _LARGEST_SQUARED = 2.0**60
 

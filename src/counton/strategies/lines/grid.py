@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.strategies.base import NodeNoise, Norm, TableStrategy
-from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, rounded_sums
-from counton.strategies.lines.catalogue import line_strategy_from_dict
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.strategies.lines.line_catalogue import line_strategy_from_dict
+from counton.strategies.lines.line_strategy import LATTICE_BITS, LineStrategy, rounded_sums
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import Workload
+from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
 #: Bits of the weights of all axes together; noise is drawn in these units and must fit.
 _BITS_OF_ALL_AXES = 24

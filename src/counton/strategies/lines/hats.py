@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.errors import InvalidInput
-from counton.exact import check_integer, check_integers, check_sequence, quote, shorten
-from counton.strategies.base import Norm, check_norm
-from counton.strategies.lines.base import check_name
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, check_integers, check_sequence, quote, shorten
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+from counton.strategies.lines.line_strategy import check_name
+from counton.strategies.strategy import Norm, check_norm
 
 #: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
 LARGEST_LINE = 2**22

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
-from counton.errors import SumOverflow
-from counton.strategies.base import Norm
-from counton.strategies.lines.base import LineStrategy
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import SumOverflow
+from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.strategy import Norm
 
 #: Bounds in float64 are raised by this much for their own rounding.
 _RESERVE = 1.001

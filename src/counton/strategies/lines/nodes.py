@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.strategies.base import Norm
-from counton.strategies.lines.base import (
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.strategies.lines.line_strategy import (
     LATTICE_BITS,
     LineStrategy,
     check_cells,
@@ -32,6 +31,7 @@ from counton.strategies.lines.base import (
 )
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
 from counton.strategies.lines.workloads import AllRanges, Workload
+from counton.strategies.strategy import Norm
 
 _BRANCHING = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32)
 _FEW_BRANCHING = (2, 4, 16)

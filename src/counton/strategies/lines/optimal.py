@@ -25,14 +25,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.strategies.base import LARGEST_DENSE
-from counton.strategies.lines.base import LATTICE_BITS
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
 from counton.strategies.lines.dense import Dense
+from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.lines.nodes import Nodes, good_trees
 from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.workloads import NamedWorkload, Workload
+from counton.strategies.strategy import LARGEST_DENSE
 
 #: What nobody asks about is given this much weight, so that C keeps full rank.
 _RIDGE = 1e-6

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
 
 #: Entries are multiples of 2^-16.
 BITS = 16

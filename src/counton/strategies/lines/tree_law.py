@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers
 
 
 def level_sizes(radices: Sequence[int]) -> list[int]:

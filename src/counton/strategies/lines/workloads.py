@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.exact import without_mask
-from counton.strategies.base import LARGEST_DENSE
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.base.exact import without_mask
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
+from counton.strategies.strategy import LARGEST_DENSE
 
 #: Children of a node up to which summing up by levels is faster than query by query.
 _NARROW = 64

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.exact import check_integer
-from counton.strategies.base import Node, NodeNoise
+from counton.base.exact import check_integer
+from counton.strategies.strategy import Node, NodeNoise
 from counton.strategies.streams.kary import Digits, DigitTree
 
 

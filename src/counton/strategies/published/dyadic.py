@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.strategies.base import NodeNoise
-from counton.strategies.lines.base import LineStrategy
+from counton.base.arrays import Floats, Integers
+from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import (
     AllRanges,
@@ -30,6 +29,7 @@ from counton.strategies.lines.workloads import (
     TreeNodes,
     Workload,
 )
+from counton.strategies.strategy import NodeNoise
 
 
 class Dyadic(LineStrategy):

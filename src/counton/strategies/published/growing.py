@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.laws import Law
-from counton.strategies.base import (
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule, Structure, largest_sum
+from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,
@@ -43,7 +44,6 @@ from counton.strategies.base import (
     Workload,
     check_metric,
 )
-from counton.strategies.participation import Schedule, Structure, largest_sum
 from counton.strategies.streams.look_ahead import LookAhead
 
 #: Levels of the noise table: heights of differences below, doublings from here on.

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput, SumOverflow
-from counton.exact import check_integer
-from counton.laws import Law
-from counton.strategies.base import (
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.exact import check_integer
+from counton.strategies.participation import Stretch, Structure
+from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,
@@ -34,7 +35,6 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Stretch, Structure
 from counton.strategies.streams.expiring import below_split
 
 LARGEST_HORIZON = 2**40

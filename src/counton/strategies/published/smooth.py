@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule, Stretch, Structure
+from counton.strategies.strategy import (
     ROWS_CHUNK,
     Metric,
     Node,
@@ -33,7 +34,6 @@ from counton.strategies.base import (
     check_norm,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Schedule, Stretch, Structure
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.exact import check_integers
-from counton.strategies.base import PART, NodeNoise, Norm
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integers
+from counton.strategies.strategy import PART, NodeNoise, Norm
 
 #: Longest block.
 LARGEST_BLOCK = 2**22

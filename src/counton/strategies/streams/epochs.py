@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats
-from counton.exact import check_integer
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.strategies.base import (
+from counton.base.arrays import Floats
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.exact import check_integer
+from counton.strategies.strategy import (
     Node,
     NodeNoise,
     Reader,

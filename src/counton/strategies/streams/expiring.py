@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
-from counton.exact import Number
-from counton.expiry import Expiry
-from counton.laws import Law
-from counton.strategies.base import Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number
+from counton.base.expiry import Expiry
+from counton.strategies.strategy import Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
 
 
 class Expiring(StreamStrategy):

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from counton.arrays import Floats, integers_from_text, integers_to_text
-from counton.errors import InvalidInput
-from counton.exact import check_integer, without_mask
-from counton.strategies.base import LARGEST_DENSE, Node
+from counton.base.arrays import Floats, integers_from_text, integers_to_text
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.dense import Dense
+from counton.strategies.strategy import LARGEST_DENSE, Node
 from counton.strategies.streams.solved import Solved
 
 #: Bits that the largest column has, in lattice units, where none are stated.

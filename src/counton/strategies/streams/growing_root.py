@@ -38,11 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.laws import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
-from counton.strategies.base import (
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Structure, schedule_for
+from counton.strategies.strategy import (
     PART,
     ROWS_CHUNK,
     Node,
@@ -54,7 +55,6 @@ from counton.strategies.base import (
     StreamStrategy,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Structure, schedule_for
 from counton.strategies.streams.normalised_sqrt import (
     PRIME_OFFSET,
     NormalisedSqrt,
@@ -64,7 +64,7 @@ from counton.strategies.streams.normalised_sqrt import (
     powers_of,
     running_sums,
 )
-from counton.strategies.streams.series import convolve, fft_length
+from counton.strategies.streams.power_series import convolve, fft_length
 from counton.strategies.streams.square_root import by_blocks, floor_all
 from counton.strategies.streams.staircase import Dividing, Staircase
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.exact import check_integer
+from counton.strategies.participation import Stretch, Structure
+from counton.strategies.strategy import (
     LARGEST_HORIZON,
     Metric,
     Node,
@@ -20,7 +21,6 @@ from counton.strategies.base import (
     Workload,
     check_metric,
 )
-from counton.strategies.participation import Stretch, Structure
 
 
 class Independent(StreamStrategy):

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Stretch, Structure
+from counton.strategies.strategy import (
     CHUNK,
     ROWS_CHUNK,
     Metric,
@@ -40,7 +41,6 @@ from counton.strategies.base import (
     join_parts,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Stretch, Structure
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
 _ALL_ARITIES = 128

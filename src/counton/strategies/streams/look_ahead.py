@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.exact import check_integer, check_integers, shorten
-from counton.laws import Law
-from counton.strategies.base import (
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, check_integers, shorten
+from counton.strategies.participation import Stretch, Structure, schedule_for
+from counton.strategies.strategy import (
     CHUNK,
     LARGEST_HORIZON,
     PART,
@@ -43,7 +44,6 @@ from counton.strategies.base import (
     check_release_form,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Stretch, Structure, schedule_for
 from counton.strategies.streams.look_ahead_search import (
     ShapeQuestion,
     best_shape,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from counton.strategies.base import Metric, Norm, ReleaseForm
+from counton.strategies.strategy import Metric, Norm, ReleaseForm
 from counton.strategies.streams.subtrees import Subtrees, depths_of
 
 #: Weights that are searched for are multiples of 2^-8 of that of single steps.

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule, Structure
+from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,
@@ -29,8 +30,12 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Schedule, Structure
-from counton.strategies.streams.series import DIGIT_BITS, convolve, exact_convolution, exact_dot
+from counton.strategies.streams.power_series import (
+    DIGIT_BITS,
+    convolve,
+    exact_convolution,
+    exact_dot,
+)
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     by_blocks,
@@ -39,7 +44,7 @@ from counton.strategies.streams.square_root import (
 )
 
 if TYPE_CHECKING:
-    from counton.arrays import Floats
+    from counton.base.arrays import Floats
 
 #: Fraction bits of the weights of columns, and of the series that they multiply.
 _WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14

@@ -49,11 +49,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers, integers_from_text
-from counton.errors import InvalidInput
-from counton.exact import check_integer
-from counton.laws import Law
-from counton.strategies.base import (
+from counton.base.arrays import Floats, Integers, integers_from_text
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule, Structure
+from counton.strategies.strategy import (
     PART,
     Metric,
     Node,
@@ -63,7 +64,6 @@ from counton.strategies.base import (
     check_metric,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Schedule, Structure
 
 #: Nodes of a table to either side of the step, and bits of the step that choose a table.
 REACH, CHOOSING = 24, 3

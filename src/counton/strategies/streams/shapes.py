@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from counton.arrays import Integers, integers_from_text, integers_to_text
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.arrays import Integers, integers_from_text, integers_to_text
+from counton.base.exact import check_integer
+from counton.strategies.strategy import (
     Metric,
     Norm,
     ReleaseForm,

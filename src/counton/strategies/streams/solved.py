@@ -33,11 +33,18 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.exact import check_integer, quote
-from counton.laws import Law
-from counton.strategies.base import (
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, quote
+from counton.strategies.lines.least_squares import (
+    IntegerEquations,
+    NormalEquations,
+    OwnCells,
+    modulo_prime,
+)
+from counton.strategies.participation import Schedule, Structure
+from counton.strategies.strategy import (
     PART,
     Metric,
     Node,
@@ -49,13 +56,6 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
 )
-from counton.strategies.lines.least_squares import (
-    IntegerEquations,
-    NormalEquations,
-    OwnCells,
-    modulo_prime,
-)
-from counton.strategies.participation import Schedule, Structure
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
 #: Most steps.

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.errors import InvalidInput, SumOverflow
-from counton.exact import check_integer
-from counton.strategies.base import (
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.exact import check_integer
+from counton.strategies.participation import Structure
+from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,
@@ -33,8 +34,7 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Structure
-from counton.strategies.streams.series import (
+from counton.strategies.streams.power_series import (
     DIGIT_BITS,
     LEADING_BITS,
     PrefixQuotient,
@@ -45,7 +45,7 @@ from counton.strategies.streams.series import (
 )
 
 if TYPE_CHECKING:
-    from counton.arrays import Floats
+    from counton.base.arrays import Floats
 
 #: Longest series whose exact arithmetic is proven to stay within int64.
 LARGEST_HORIZON = 2**22

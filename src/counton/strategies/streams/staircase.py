@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
-from counton.errors import SumOverflow
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import SumOverflow
 
 #: s has this many bits in front of the point, or there is no room for it.
 _ROOM = 50

@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.arrays import Integers
-from counton.strategies.base import ROWS_CHUNK, NodeNoise, nodes_per_chunk
+from counton.base.arrays import Integers
+from counton.strategies.strategy import ROWS_CHUNK, NodeNoise, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16

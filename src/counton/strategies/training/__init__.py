@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from counton.lazy import attach
-from counton.strategies.base import exported_classes
+from counton.base.lazy import attach
+from counton.strategies.strategy import exported_classes
 
 if TYPE_CHECKING:
     from counton.strategies.training.banded import (
         BandedInverseSquareRoot as BandedInverseSquareRoot,
     )
-    from counton.strategies.training.base import Tap as Tap
-    from counton.strategies.training.base import TrainingStrategy as TrainingStrategy
-    from counton.strategies.training.base import training_schedule as training_schedule
     from counton.strategies.training.buffered import BufferedToeplitz as BufferedToeplitz
-    from counton.strategies.training.dense import BandedOptimum as BandedOptimum
-    from counton.strategies.training.dense import DenseOptimum as DenseOptimum
+    from counton.strategies.training.dense_optimum import BandedOptimum as BandedOptimum
+    from counton.strategies.training.dense_optimum import DenseOptimum as DenseOptimum
     from counton.strategies.training.echo import Echo as Echo
-    from counton.strategies.training.octave import OctaveTraining as OctaveTraining
+    from counton.strategies.training.training_octave import OctaveTraining as OctaveTraining
+    from counton.strategies.training.training_strategy import Tap as Tap
+    from counton.strategies.training.training_strategy import TrainingStrategy as TrainingStrategy
+    from counton.strategies.training.training_strategy import training_schedule as training_schedule
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["public_training_strategies"]
@@ -32,6 +32,6 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',
      'OctaveTraining']
     """
-    from counton.strategies.training.base import TrainingStrategy
+    from counton.strategies.training.training_strategy import TrainingStrategy
 
     return exported_classes(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]

@@ -12,16 +12,16 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Floats
-from counton.exact import check_integer
+from counton.base.arrays import Floats
+from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import (
+from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+from counton.strategies.training.training_strategy import (
     LARGEST_STEPS,
     Tap,
     TrainingStrategy,
     training_schedule,
 )
-from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
 
 class BandedInverseSquareRoot(ToeplitzTraining):

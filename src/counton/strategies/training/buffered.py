@@ -22,11 +22,10 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Floats
-from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
 from counton.strategies.training.scaling import balance
 from counton.strategies.training.sensitivity import gram_of_schedules
 from counton.strategies.training.toeplitz import (
@@ -35,6 +34,7 @@ from counton.strategies.training.toeplitz import (
     check_scaling,
     check_shares,
 )
+from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, training_schedule
 
 #: Buffers beyond this gain nothing that float64 could find.
 MOST_BUFFERS = 8

@@ -23,16 +23,10 @@ from typing import Any, Self
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Floats
-from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import (
-    LARGEST_STEPS,
-    Tap,
-    TrainingStrategy,
-    training_schedule,
-)
 from counton.strategies.training.buffered import (
     MOST_BUFFERS,
     BufferedToeplitz,
@@ -47,6 +41,12 @@ from counton.strategies.training.buffered import (
 from counton.strategies.training.scaling import balance, scaled_variance
 from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+from counton.strategies.training.training_strategy import (
+    LARGEST_STEPS,
+    Tap,
+    TrainingStrategy,
+    training_schedule,
+)
 
 _DIFFERENCE = 1e-5
 #: Parameters are improved again under step scaling up to this many steps.

@@ -19,9 +19,9 @@ import math
 
 import numpy as np
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
-from counton.strategies.base import LARGEST_DENSE
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.training.sensitivity import by_schedule, in_order
 
 _ITERATIONS = 200

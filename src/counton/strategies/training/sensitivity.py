@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from counton.arrays import Floats
-from counton.errors import InvalidInput
-from counton.strategies.base import LARGEST_DENSE
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput
 from counton.strategies.participation import Schedule
+from counton.strategies.strategy import LARGEST_DENSE
 
 
 def gram_of_schedules(coefficients: Floats, apart: int) -> Floats:

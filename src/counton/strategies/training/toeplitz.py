@@ -9,10 +9,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import SLACK, TrainingStrategy
 from counton.strategies.training.scaling import balance, best_shares, toeplitz_weights
 from counton.strategies.training.sensitivity import (
     fixed_squared,
@@ -21,6 +20,7 @@ from counton.strategies.training.sensitivity import (
     monotone_squared,
     separated_squared,
 )
+from counton.strategies.training.training_strategy import SLACK, TrainingStrategy
 
 #: "none": no step scaling; "equal": one scale for each place in the epoch; "epochs": one more for
 #: each epoch; "free": one for each step, only where the order is enforced.

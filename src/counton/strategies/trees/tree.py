@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Integers, integers_from_text, integers_to_text
-from counton.columns import (
+from counton.base.arrays import Integers, integers_from_text, integers_to_text
+from counton.base.columns import (
     codes_of,
     columns_of,
     labels_bytes,
     refuse_added,
 )
-from counton.errors import InvalidInput
+from counton.base.errors import InvalidInput
 
 Path = tuple[Hashable, ...]
 #: Names of the levels below the total; for each of them, every node's parent and own label.

@@ -1,0 +1,1 @@
+"""What everything rests on: errors, exact numbers, windows, tables, sealed values."""

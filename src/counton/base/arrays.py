@@ -1,0 +1,170 @@
+"""Arrays that everything here computes with: their types, and integers as text and as bytes."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def read_only(array: Any) -> Any:
+    """The same array, and nobody writes into it by what is given back; numbers as they are.
+
+    >>> read_only(np.arange(3)).flags.writeable
+    False
+    """
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def integers_to_text(array: Integers) -> str:
+    """Integers exactly, as short ASCII text that JSON keeps; the inverse of `integers_from_text`.
+
+    Each takes as many bytes as the largest needs. First bytes of all come first, then second ones:
+    high bytes of weights repeat, so they nearly vanish when compressed.
+
+    >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
+    [[1099511627776, -1]]
+    """
+    least, largest = int(array.min(initial=0)), int(array.max(initial=0))
+    width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= least and largest < 256**w // 2)
+    planes = array.astype(f"<i{width}").reshape(-1, 1).view(np.uint8).T
+    return f"{width}:{base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode()}"
+
+
+def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
+    """The integers of `integers_to_text`, int64 of the stated shape.
+
+    Raises:
+        InvalidInput: not a text it made, or of another number of integers.
+    """
+    wrong = InvalidInput(
+        f"a text does not hold integers of shape {shape}: give one that counton wrote, unchanged"
+    )
+    if (
+        type(text) is not str
+        or text[:2] not in ("1:", "2:", "4:", "8:")
+        or min(shape, default=0) < 0
+    ):
+        raise wrong
+    width, count = int(text[0]), math.prod(shape)
+    try:
+        unpacker = zlib.decompressobj()
+        # one byte more than is wanted, so that no text fills the memory
+        planes = unpacker.decompress(base64.b64decode(text[2:], validate=True), count * width + 1)
+    except (ValueError, zlib.error):
+        raise wrong from None
+    if len(planes) != count * width or not unpacker.eof:
+        raise wrong
+    held = np.frombuffer(planes, np.uint8).reshape(width, count).T
+    return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
+
+
+def pack(numbers: Integers) -> bytes:
+    """Integers as bytes: differences along the first axis, compressed; `unpack` is the inverse.
+
+    The lowest bytes of all come first, then the next ones. So what changes little, or has few large
+    numbers, takes one to three bytes a number.
+
+    >>> len(pack(np.arange(10**6))) < 2000
+    True
+    """
+    flat = np.ascontiguousarray(numbers, dtype="<i8")
+    row, flat = flat.size // max(1, len(flat)), flat.ravel()
+    blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
+    largest = max((int(_signless(flat, row, block).max()) for block in blocks), default=0)
+    width = max(1, (largest.bit_length() + 7) // 8)
+    # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
+    packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width)]
+    packed.append(packer.flush())
+    plain = sum(map(len, packed)) >= width * flat.size
+    if plain:
+        packed = [plane.tobytes() for plane in _planes(flat, row, blocks, width)]
+    return b"".join([bytes([width | (_PLAIN if plain else 0)]), *packed])
+
+
+def _planes(
+    flat: Integers, row: int, blocks: list[slice], width: int
+) -> Iterator[NDArray[np.uint8]]:
+    """The lowest bytes of all numbers, then the next ones; some planes at a time."""
+    most = max(1, min(width, _TOGETHER // max(1, flat.size)))
+    for first in range(0, width, most):
+        planes = np.empty((min(most, width - first), flat.size), np.uint8)
+        for block in blocks:
+            each = _signless(flat, row, block).view(np.uint8).reshape(-1, 8)
+            planes[:, block] = each[:, first : first + len(planes)].T
+        yield planes
+
+
+def _signless(flat: Integers, row: int, block: slice) -> NDArray[np.uint64]:
+    """By how much numbers differ from those a row before, as numbers of 0 or more."""
+    steps = flat[block].copy()
+    first = min(max(row - block.start, 0), len(steps))  # in the first row, from 0
+    # modulo 2^64, as is adding them up again
+    steps[first:] -= flat[block.start + first - row : block.stop - row]
+    return ((steps << 1) ^ (steps >> 63)).view("<u8")
+
+
+_BLOCK = 2**16  # numbers that are packed together, in the cache
+_TOGETHER = 2**26  # bytes that are compressed together
+_PLAIN = 128  # in the first byte: too few numbers to compress
+_LONGEST = 2**24  # numbers in a list
+_MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
+
+
+def unpack(packed: bytes, shape: tuple[int, ...]) -> Integers:
+    """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
+
+    Raises:
+        ValueError: not what `pack` has made of integers of this shape.
+
+    >>> unpack(pack(np.array([[5, 7], [6, -2]])), (2, 2))
+    array([[ 5,  7],
+           [ 6, -2]])
+    """
+    head, body = packed[0] if packed else 0, memoryview(packed)[1:]
+    width = head & ~_PLAIN
+    if not 1 <= width <= 8:
+        raise ValueError(f"numbers of {width} bytes")
+    open_ended = not shape or shape[-1] < 0
+    longest = _MOST_CELLS if shape else _LONGEST
+    most = longest * width if open_ended else math.prod(shape) * width
+    if not head & _PLAIN:
+        reader = zlib.decompressobj(-15)
+        try:
+            body = memoryview(reader.decompress(body, most + 1))
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        if not reader.eof and most:
+            raise ValueError("a truncated or longer blob")
+    if shape and open_ended:
+        shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
+    shape = shape or (len(body) // width,)
+    count = math.prod(shape)
+    planes = np.frombuffer(body, np.uint8).reshape(width, count)
+    numbers: Integers = np.empty(count, np.int64)
+    for start in range(0, count, _BLOCK):
+        part = planes[:, start : start + _BLOCK]
+        wide = np.zeros((part.shape[1], 8), np.uint8)
+        wide[:, :width] = part.T
+        signless = wide.view("<u8").ravel()
+        sign = -(signless & np.uint64(1)).astype(np.int64)
+        numbers[start : start + _BLOCK] = (signless >> np.uint64(1)).astype(np.int64) ^ sign
+    numbers = numbers.reshape(shape)
+    if len(numbers) > 1:
+        np.cumsum(numbers, axis=0, out=numbers)
+    return numbers

@@ -1,0 +1,349 @@
+"""Tables as plain columns: read from mappings and data frames of any make, and given out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import figures, quantity, quote, without_mask
+from counton.base.lazy import require
+
+#: Codes of values that are missing, and of values that are not in the domain.
+MISSING, OUTSIDE = -1, -2
+
+
+#: Between the values of several grouping columns, in the label of a group.
+BETWEEN = " / "
+#: Columns that released tables add to those of the caller; and, where they are of many steps, when.
+ADDED = ("estimate", "std", "lower", "upper")
+WHEN = ("step", "window_start", "window_end")
+
+
+class TextTable(NamedTuple):
+    """A table as a screen shows it: words in rows.
+
+    Attributes:
+        columns: names, and which of them hold numbers, which stand to the right.
+        rows: of words.
+        caption: below it.
+
+    >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
+    [('total', '35')]
+    """
+
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+def check_names(names: Any, called: str = "columns") -> None:
+    """Refuse what are no names of columns.
+
+    Args:
+        names: of columns.
+        called: what the caller's argument is called.
+
+    Raises:
+        InvalidInput: no list, an empty one, names that are no text, or repeated ones.
+    """
+    if isinstance(names, list | tuple) and not names:
+        raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
+    if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
+        raise InvalidInput(f"{called} are {quote(names)}; give a list of at least one column name")
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"{called} hold what is no text; name columns by texts")
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"{called} {list(names)} repeat a name: each needs its own column")
+
+
+def columns_of(
+    table: Any, names: Sequence[str], what: str, called: str = "columns"
+) -> list[NDArray[Any]]:
+    """The named columns of a table as one-dimensional arrays of one length.
+
+    Args:
+        table: a data frame or a mapping from column names to arrays.
+        names: of the columns.
+        what: the table is, in messages.
+        called: what the caller's argument of names is called, in messages.
+
+    Raises:
+        InvalidInput: not a table, a missing column, repeated names, or columns of unequal length.
+
+    >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
+    [array([3, 4])]
+    """
+    check_names(names, called)
+    if not (isinstance(table, Mapping) or hasattr(table, "columns")):
+        raise InvalidInput(
+            f"the {what} has type {type(table).__name__}; give a data frame or a mapping from "
+            f"column names to arrays"
+        )
+    present = _names_of(table)
+    if present is None:
+        raise InvalidInput(
+            f"the {what} has type {type(table).__name__}, whose columns have no names; give a data "
+            f"frame or a mapping from column names to arrays"
+        )
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise InvalidInput(
+            f"the {what} has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(str, present))}"
+        )
+    columns = [_array(table[name], f"column {name!r} of the {what}") for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.ndim != 1 or len(column) != len(columns[0]):
+            raise InvalidInput(
+                f"column {name!r} of the {what} has shape {column.shape}; all columns must have "
+                f"{len(columns[0])} rows"
+            )
+    return columns
+
+
+def _names_of(table: Any) -> list[Any] | None:
+    """Names of columns; None where what stands in their place is no name: it may be data."""
+    if isinstance(table, Mapping):
+        found = list(table.keys())
+    else:  # an Arrow table's ``columns`` are its data
+        found = list(getattr(table, "column_names", table.columns))
+    return found if all(isinstance(name, str | int | tuple) for name in found) else None
+
+
+def _array(column: Any, what: str) -> NDArray[Any]:
+    if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
+        column = column.to_numpy()
+    column = without_mask(column, what)
+    if isinstance(column, np.ndarray):
+        return column
+    values = list(column)
+    if any(value is None for value in values) or len({type(value) for value in values}) > 1:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+    return np.asarray(values)
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype.kind == "f":
+        return np.asarray(np.isnan(column))
+    if column.dtype == object:
+        values = column.tolist()
+        try:
+            return np.array([value is None or value != value for value in values], dtype=bool)
+        except (TypeError, ValueError):
+            return np.array([_is_missing(value) for value in values], dtype=bool)
+    return np.zeros(len(column), dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA: whether it differs from itself is missing as well
+        return True
+    except ValueError:  # an array; refused where labels are sorted
+        return False
+
+
+def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Every value's position among the sorted distinct values, -1 where missing; and those.
+
+    >>> codes_of(np.array(["b", None, "a"], dtype=object))
+    (array([ 1, -1,  0]), array(['a', 'b'], dtype=object))
+    """
+    missing = _missing(column)
+    codes = np.full(len(column), MISSING, np.int64)
+    kept = column[~missing]
+    if kept.dtype != object:
+        values, codes[~missing] = np.unique(kept, return_inverse=True)
+        return codes, values
+    try:
+        distinct = sorted(set(kept.tolist()), key=lambda value: (type(value).__name__, value))
+    except TypeError as error:
+        raise InvalidInput(
+            f"labels must be plain values such as texts or numbers ({error}): convert the column"
+        ) from error
+    values = np.empty(len(distinct), dtype=object)
+    values[:] = distinct
+    codes[~missing] = _looked_up(kept, values)
+    return codes, values
+
+
+def labels_bytes(labels: NDArray[Any]) -> bytes:
+    """Labels with their types and lengths, for a digest: other labels give other bytes.
+
+    >>> labels_bytes(np.array(["a", 1], dtype=object))
+    b'5,5;str:aint:1'
+    """
+    held = labels.tolist()
+    # Times finer than microseconds are held as plain integers, which are other labels.
+    times = labels.dtype.name if labels.dtype.kind in "mM" else None
+    texts = [
+        f"{times if times and type(label) is int else type(label).__name__}:{label}"
+        for label in held
+    ]
+    lengths = ",".join(map(str, map(len, texts)))
+    return f"{lengths};{''.join(texts)}".encode("utf-8", "surrogatepass")
+
+
+def refuse_added(names: Sequence[str], *more: str) -> None:
+    """Refuse columns whose names the released table needs itself.
+
+    Args:
+        names: of the caller's columns.
+        more: columns that this table adds besides those that every one has.
+
+    Raises:
+        InvalidInput: naming the column.
+    """
+    for name in names:
+        if name in (*ADDED, *WHEN, *more):
+            raise InvalidInput(
+                f"a column is called {name!r}, as a column of the released table is: rename it"
+            )
+
+
+def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
+    """A table as a polars data frame.
+
+    Args:
+        columns: arrays of one length by name.
+
+    Raises:
+        MissingExtra: polars is not installed.
+
+    >>> data_frame({"state": np.array(["CA", 1], dtype=object)}).columns
+    ['state']
+    """
+    require("polars")
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            name: values.tolist() if values.dtype == object else values
+            for name, values in columns.items()
+        },
+        strict=False,
+    )
+
+
+def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as a polars data frame.
+
+    Raises:
+        MissingExtra: polars is not installed.
+
+    >>> data_frame_of_rows([{"rank": 1, "std": 2.5}]).columns
+    ['rank', 'std']
+    """
+    require("polars")
+    import polars as pl
+
+    return pl.DataFrame(list(rows), infer_schema_length=None)
+
+
+def html(words: str, columns: Mapping[str, NDArray[Any]], rows: int = 8) -> str:
+    """Words and the first rows of a table for a notebook.
+
+    >>> html("1 cell", {"cell": np.array([0]), "estimate": np.array([3.25])})[:40]
+    '<div><pre>1 cell</pre><table><thead><tr>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    shown = readable({name: values[:rows].tolist() for name, values in columns.items()})
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>"
+        for row in zip(*shown, strict=True)
+    )
+    left = max((len(values) for values in columns.values()), default=0) - rows
+    more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
+    return (
+        f"<div><pre>{escape(words)}</pre><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{more}</div>"
+    )
+
+
+#: Columns of numbers that are as precise as the noise beside them makes sense of.
+_NOISY = (*ADDED, "value", "sum")
+
+
+def errors_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """How far off the numbers of some columns may be: a standard deviation for each, or nearly.
+
+    It is what stands in the column of deviations of the same prefix, else in ``std``; without one
+    a quarter of the interval.
+
+    >>> errors_of({"value": [3.25], "lower": [2], "upper": [4]})["value"], errors_of({"step": [1]})
+    ([0.5], {})
+    """
+    found: dict[str, list[Any]] = {}
+    for name in columns:
+        kind = next((one for one in _NOISY if name.endswith(one)), None)
+        if kind is None:
+            continue
+        prefix = name.removesuffix(kind)
+        stds = next((columns[one] for one in (f"{prefix}std", "std") if one in columns), None)
+        ends = [columns.get(f"{prefix}{end}") for end in ("lower", "upper")]
+        if stds is not None:
+            found[name] = [*stds]
+        elif ends[0] is not None and ends[1] is not None:
+            pairs = zip(ends[0], ends[1], strict=True)
+            found[name] = [None if None in pair else (pair[1] - pair[0]) / 4 for pair in pairs]
+    return found
+
+
+def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+    """Columns as texts: no exponents, and no more digits than the noise leaves.
+
+    Files for machines keep what was published, to the last digit, so that totals less earlier ones
+    are the windows; whoever reads sees it rounded here, and nowhere else.
+    """
+    errors, found = errors_of(columns), []
+    for name, values in columns.items():
+        if name not in errors:
+            found.append([_cell_text(value) for value in values])
+        else:
+            both = zip(values, errors[name], strict=True)
+            found.append([_beside(value, std) for value, std in both])
+    return found
+
+
+def _beside(value: Any, std: Any) -> str:
+    """A number with as many digits as noise of this deviation leaves of it."""
+    if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
+        return _cell_text(value)
+    return quantity(value, std, isinstance(value, int))
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
+    if not isinstance(value, float):
+        return str(value)
+    return figures(value)
+
+
+def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    place = {value: code for code, value in enumerate(values.tolist())}
+    return np.array([place.get(value, OUTSIDE) for value in column.tolist()], dtype=np.int64)
+
+
+def list_in_words(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> list_in_words(["a", "b", "c"]), list_in_words(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,0 +1,361 @@
+"""Noise laws as data, exact discrete distributions on the integers; and what they must cover.
+
+A law says *which* distribution a node's noise has; `counton.noise` draws from it and
+`counton.privacy` chooses it, for the `Shift` by one protected unit. Neither needs to know the
+other, so laws stand below both. So do patterns: how one unit changes the counts of a stream, where
+that is more than this many steps times this many cells.
+Parameters are exact rationals: a float is not the number you meant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import exact
+
+#: The kinds of noise.
+Family = Literal["laplace", "gaussian"]
+
+#: Scales and standard deviations beyond this would bring sums of noise near the end of int64.
+LARGEST_SPREAD = 2**40
+
+
+def _exact(name: str, value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+        raise InvalidInput(
+            f"{name} of a law is {value!r}; it must be a Fraction or a whole number: "
+            f"Fraction('0.1') is exact"
+        )
+    return Fraction(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """Two-sided geometric law: P(x) proportional to exp(-|x| / scale) on the integers.
+
+    Shifting it by one unit changes log-probabilities by at most ``1 / scale``.
+
+    >>> DiscreteLaplace(5).variance
+    49.83366...
+    """
+
+    family: ClassVar[Family] = "laplace"
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _exact("scale", self.scale))
+        if not 0 < self.scale <= LARGEST_SPREAD:
+            raise InvalidInput(
+                f"scale of a discrete Laplace law is {self.scale}; it must be above 0 and at most "
+                f"2^40: raise epsilon or coarsen the resolution"
+            )
+
+    @property
+    def variance(self) -> float:
+        """Exact variance 2q / (1-q)^2 with q = exp(-1/scale); below 2 scale^2."""
+        if self.scale * 700 <= 1:  # below 1e-300
+            return 0.0
+        return 0.5 / math.sinh(0.5 / float(self.scale)) ** 2
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one draw."""
+        return math.sqrt(self.variance)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """P(x) proportional to exp(-x^2 / (2 sigma_squared)) on the integers.
+
+    ``sigma_squared`` is the law's parameter; the true variance is never above it (Canonne, Kamath
+    and Steinke 2020, Cor. 9).
+
+    >>> DiscreteGaussian(Fraction(9)).variance
+    9.0
+    """
+
+    family: ClassVar[Family] = "gaussian"
+    sigma_squared: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma_squared", _exact("sigma_squared", self.sigma_squared))
+        if not 0 < self.sigma_squared <= LARGEST_SPREAD**2:
+            raise InvalidInput(
+                f"sigma_squared of a discrete Gaussian law is {self.sigma_squared}; it must be "
+                f"above 0 and at most 2^80: raise rho or epsilon, or coarsen the resolution"
+            )
+
+    @property
+    def variance(self) -> float:
+        """Variance, by the series where it differs from ``sigma_squared`` in float64."""
+        if self.sigma_squared * 1400 <= 1:  # below 1e-300
+            return 0.0
+        sigma_squared = float(self.sigma_squared)
+        if sigma_squared > 4:  # the difference is below 1e-30
+            return sigma_squared
+        xs = range(1, int(40 * math.sqrt(sigma_squared)) + 3)
+        weights = [math.exp(-x * x / (2 * sigma_squared)) for x in xs]
+        return (
+            2
+            * math.fsum(x * x * w for x, w in zip(xs, weights, strict=True))
+            / (1 + 2 * math.fsum(weights))
+        )
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one draw."""
+        return math.sqrt(self.variance)
+
+
+Law = DiscreteLaplace | DiscreteGaussian
+
+
+def law_to_dict(law: Law, grid: Fraction | None = None) -> dict[str, str]:
+    """JSON values from which `law_from_dict` rebuilds the law exactly.
+
+    Args:
+        law: of integers.
+        grid: what one of these integers is in data units: parameters are told in data units then.
+
+    >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
+    {'law': 'discrete Laplace', 'scale': '14/3'}
+    >>> law_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
+    {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
+    """
+    told = {} if grid is None else {"grid": str(grid)}
+    unit = Fraction(1) if grid is None else grid
+    if isinstance(law, DiscreteLaplace):
+        return {"law": "discrete Laplace", "scale": str(law.scale * unit), **told}
+    return {
+        "law": "discrete Gaussian",
+        "sigma_squared": str(law.sigma_squared * unit**2),
+        **told,
+    }
+
+
+def law_from_dict(saved: dict[str, str]) -> Law:
+    """Inverse of `law_to_dict`.
+
+    >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
+    DiscreteGaussian(sigma_squared=Fraction(7, 2))
+
+    Raises:
+        InvalidInput: an unknown law or a parameter out of range.
+    """
+    kind = saved.get("law")
+    try:
+        unit = exact(saved.get("grid", 1), "grid")
+        if kind == "discrete Laplace":
+            return DiscreteLaplace(exact(saved["scale"], "scale") / unit)
+        if kind == "discrete Gaussian":
+            return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
+    except (KeyError, ZeroDivisionError) as error:
+        raise InvalidInput(f"law {saved!r} cannot be read: {error!r}") from error
+    raise InvalidInput(f"law is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'")
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Largest change of all node values together between neighbours, in lattice integers.
+
+    Attributes:
+        l1: largest 1-norm.
+        l2_squared: largest squared 2-norm.
+        entries: where known, ((magnitude, count), ...): every possible change is, entry by entry
+            and up to signs and order, at most this one. Noise with log-concave laws then protects
+            all of them if it protects this one.
+
+    Raises:
+        InvalidInput: a norm below 1, norms no integer vector has, or entries that contradict them.
+
+    >>> Shift(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
+    3
+    """
+
+    l1: int
+    l2_squared: int
+    entries: tuple[tuple[int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.l1 <= self.l2_squared <= self.l1**2:
+            raise InvalidInput(
+                f"a shift with l1 = {self.l1} and l2_squared = {self.l2_squared} is impossible; "
+                f"integer vectors have 1 <= l1 <= l2_squared <= l1^2: check the sensitivities"
+            )
+        if self.entries is None:
+            return
+        if any(magnitude < 1 or count < 1 for magnitude, count in self.entries):
+            raise InvalidInput(
+                f"entries {self.entries} of a shift must have magnitudes and counts of at least 1: "
+                f"leave out the zeros"
+            )
+        l1 = sum(magnitude * count for magnitude, count in self.entries)
+        l2_squared = sum(magnitude**2 * count for magnitude, count in self.entries)
+        if (l1, l2_squared) != (self.l1, self.l2_squared):
+            raise InvalidInput(
+                f"entries {self.entries} have l1 = {l1} and l2_squared = {l2_squared}, not the "
+                f"stated {self.l1} and {self.l2_squared}: pass entries=None if they are not known"
+            )
+
+    @property
+    def most_affected(self) -> int:
+        """Most node values that can change at all; integers, so never more than ``l1``."""
+        if self.entries is None:
+            return self.l1
+        return sum(count for _, count in self.entries)
+
+
+class Run(NamedTuple):
+    """Cells that change in consecutive steps.
+
+    Attributes:
+        length: how many steps, at most.
+        offset: the first of them, counted from the step that all runs of a pattern share.
+        size: by how much a cell changes in each step, at most.
+        times: how many such cells there are, at most.
+        since: the first step of the stream in which such a cell can change at all.
+    """
+
+    length: int
+    offset: int = 0
+    size: int = 1
+    times: int = 1
+    since: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A unit changes cells in runs of consecutive steps, no cell in two of them.
+
+    Two runs may be of one cell where their changes have opposite signs, or never both occur: the
+    norms are then below those of separate cells.
+
+    Raises:
+        InvalidInput: no run, or an amount out of range.
+
+    >>> Runs((Run(length=3), Run(length=1, times=2))).steps
+    3
+    """
+
+    kind: ClassVar[str] = "runs"
+    runs: tuple[Run, ...]
+
+    def __post_init__(self) -> None:
+        least = (1, 0, 1, 1, 1)
+        if not self.runs or any(
+            type(amount) is not int or not low <= amount <= LARGEST_SPREAD
+            for run in self.runs
+            for amount, low in zip(run, least, strict=True)
+        ):
+            raise InvalidInput(
+                f"runs are {self.runs!r}; give at least one, with lengths, sizes, times and first "
+                f"steps from 1, and offsets from 0, to 2^40"
+            )
+
+    @property
+    def steps(self) -> int:
+        """How many consecutive steps they reach over."""
+        return max(run.offset + run.length for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternating:
+    """A unit changes cells up and down in turn, by the same amount: what comes and goes.
+
+    Attributes:
+        changes: how often a cell changes, at most.
+        cells: in how many cells, at most.
+        size: by how much, at most; sums of this many which each change a cell by 1 are included.
+        together: ``changes`` are those of all cells together, however they are shared out.
+
+    Raises:
+        InvalidInput: an amount below 1, or no integer.
+    """
+
+    kind: ClassVar[str] = "alternating"
+    changes: int
+    cells: int = 1
+    size: int = 1
+    together: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("changes", "cells", "size"):
+            amount = getattr(self, name)
+            if type(amount) is not int or not 1 <= amount <= LARGEST_SPREAD:
+                raise InvalidInput(f"{name} is {amount!r}; it must be an integer from 1 to 2^40")
+        if type(self.together) is not bool:
+            raise InvalidInput(f"together is {self.together!r}; it must be true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedChange:
+    """All that a unit changes, d, moves nodes little more than one count in one step would.
+
+    Attributes:
+        l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
+        l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
+            whose columns are aligned (`counton.strategies.StreamStrategy`).
+        once: whether all of d stands in one step, whose norms these then are.
+
+    Raises:
+        InvalidInput: norms below 1, or none that integers have.
+    """
+
+    kind: ClassVar[str] = "bounded"
+    l1: int
+    l2_squared: int
+    once: bool = False
+
+    def __post_init__(self) -> None:
+        whole = type(self.l1) is int and type(self.l2_squared) is int
+        if type(self.once) is not bool:
+            raise InvalidInput(f"once is {self.once!r}; it must be true or false")
+        if not whole or not 1 <= self.l1 <= self.l2_squared <= self.l1**2 <= LARGEST_SPREAD**2:
+            raise InvalidInput(
+                f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
+                f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
+            )
+
+
+#: How one unit changes the counts of a stream.
+Pattern = Runs | Alternating | BoundedChange
+
+
+def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
+    """JSON values from which `pattern_from_dict` rebuilds the pattern.
+
+    >>> pattern_to_dict(BoundedChange(4, 8))
+    {'pattern': 'bounded', 'l1': 4, 'l2_squared': 8}
+    """
+    if isinstance(pattern, Runs):
+        return {"pattern": pattern.kind, "runs": [list(run) for run in pattern.runs]}
+    if isinstance(pattern, Alternating):
+        found = {"changes": pattern.changes, "cells": pattern.cells, "size": pattern.size}
+        return {"pattern": pattern.kind, **found, "together": pattern.together}
+    once = {"once": True} if pattern.once else {}
+    return {"pattern": pattern.kind, "l1": pattern.l1, "l2_squared": pattern.l2_squared, **once}
+
+
+def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
+    """Inverse of `pattern_to_dict`.
+
+    Raises:
+        InvalidInput: an unknown pattern, or an amount out of range.
+    """
+    rest = {name: value for name, value in saved.items() if name != "pattern"}
+    try:
+        if saved.get("pattern") == "runs":
+            return Runs(tuple(Run(*run) for run in rest.pop("runs")), **rest)
+        if saved.get("pattern") == "alternating":
+            return Alternating(**rest)
+        if saved.get("pattern") == "bounded":
+            return BoundedChange(**rest)
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"pattern {saved!r} cannot be read: {error!r}") from error
+    raise InvalidInput(
+        f"pattern is {saved.get('pattern')!r}; it must be 'runs', 'alternating' or 'bounded'"
+    )

@@ -1,0 +1,406 @@
+"""Numbers that mean what was written: decimal text in, exact fractions out.
+
+``0.1`` in a program is not a tenth. Budgets are added up and compared, so every parameter of a
+guarantee or of a law is the fraction its shortest decimal text says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, is_one
+
+#: What a parameter may be given as. Floats stand for their shortest decimal text.
+Number = int | float | str | Decimal | Fraction
+
+_LARGEST_EXPONENT = 300  # within float64; "1e-999999999" would otherwise fill the memory with zeros
+#: Counters, indices and sums are kept within this.
+LARGEST_INTEGER = 2**62
+_LONGEST_TEXT = 1000
+
+
+def shorten(value: object) -> str:
+    """The beginning of the text of a number or a text of any length, for messages.
+
+    Anything else is told by its type alone: where arguments are swapped, it is private rows.
+
+    >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
+    ('1e999', 'a number of thousands of digits', 'a value of type dict')
+    """
+    if not is_one(value):
+        return _by_type(value)
+    try:
+        return str(value)[:80]
+    except ValueError:  # Python refuses to write integers of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
+def quote(value: object) -> str:
+    """The beginning of what Python writes for a value, for messages.
+
+    Numbers, texts, dates, paths and what counton makes itself. Lists, arrays, frames and objects of
+    others are told by their type alone: where arguments are swapped, they are private rows.
+
+    >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
+    ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
+    """
+    if not is_one(value):
+        return _by_type(value)
+    try:
+        return repr(value)[:80]
+    except ValueError:  # long integers
+        return _by_type(value)
+
+
+def quoted_numbers(values: object) -> str:
+    """As `quote`, where a list of numbers is a parameter: a shape, or ends of an interval.
+
+    >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
+    ('(3, -1)', 'a value of type list')
+    """
+    plain = isinstance(values, list | tuple) and all(isinstance(one, Real) for one in values)
+    return repr(values)[:80] if plain else quote(values)
+
+
+def _by_type(value: object) -> str:
+    return f"a value of type {type(value).__name__}"
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
+
+    Raises:
+        InvalidInput: not a finite number.
+
+    >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
+    """
+    wrong = InvalidInput(
+        f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
+        f"finite number from 1e-300 to 1e300: {_how_written(value)}"
+    )
+    if isinstance(value, bool):
+        raise wrong
+    if isinstance(value, Rational):
+        return _moderate(Fraction(int(value.numerator), int(value.denominator)), wrong)
+    if not isinstance(value, (str, Decimal, Real)):
+        raise wrong
+    text = str(value).strip()
+    if len(text) > _LONGEST_TEXT:
+        raise wrong
+    try:
+        if "/" in text:
+            return _moderate(Fraction(text), wrong)
+        decimal = Decimal(text)
+        if not decimal.is_finite() or abs(decimal.adjusted()) > _LARGEST_EXPONENT:
+            raise wrong
+        return Fraction(decimal)
+    except (ValueError, InvalidOperation, ZeroDivisionError) as error:
+        raise wrong from error
+
+
+def _how_written(value: object) -> str:
+    if not isinstance(value, str):
+        return "give an int, a float, a Fraction, a Decimal or decimal text"
+    if value.count(",") == 1 and value.strip().replace(",", "").isdigit():
+        return f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
+    return "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
+
+
+def _moderate(value: Fraction, wrong: InvalidInput) -> Fraction:
+    if value and not 1 <= abs(value) * 10**_LARGEST_EXPONENT <= 10 ** (2 * _LARGEST_EXPONENT):
+        raise wrong
+    return value
+
+
+def text(value: Fraction) -> str:
+    """Shortest exact text: a decimal where there is one, else ``p/q``; ``exact`` reads it back.
+
+    >>> text(Fraction(1, 10)), text(Fraction(1, 3)), text(Fraction(1, 10**9))
+    ('0.1', '1/3', '1e-9')
+    """
+    if value.denominator == 1 and abs(value.numerator) < 10**15:
+        return str(value.numerator)
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    places = max(twos, fives)
+    if rest != 1 or places > 40:
+        return f"{value.numerator}/{value.denominator}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator)
+    sign = "-" if value < 0 else ""
+    if len(digits) + 4 <= places:  # 0.00001 and smaller
+        mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
+        return f"{sign}{mantissa}e-{places - len(digits) + 1}"
+    digits = digits.rjust(places + 1, "0")
+    whole, part = digits[: len(digits) - places], digits[len(digits) - places :]
+    return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
+
+
+def first_digits(value: Fraction, digits: int = 3) -> str:
+    """The first digits of a number of any size, for messages.
+
+    >>> first_digits(Fraction(10**400, 3)), first_digits(Fraction(1, 3))
+    ('3.33e+399', '0.333')
+    """
+    try:
+        return f"{float(value):.{digits}g}"
+    except OverflowError:
+        return f"{Decimal(value.numerator) / Decimal(value.denominator):.{digits}g}"
+
+
+def readable(value: Fraction) -> str:
+    """Exact text where that is short, else the first digits: for people, not for reading back.
+
+    >>> readable(Fraction(1, 10)), readable(Fraction(1, 3)), readable(Fraction(10**30, 3**60))
+    ('0.1', '1/3', 'about 23.5898')
+    """
+    if value.denominator.bit_length() > _LONGEST_TEXT:
+        return f"about {first_digits(value, 6)}"
+    exactly = text(value)
+    return exactly if len(exactly) <= 16 else f"about {first_digits(value, 6)}"
+
+
+def rounded_up(value: float, bits: int = 34) -> Fraction:
+    """A fraction with a short denominator, at least ``value`` and above it by under ``2**-bits``.
+
+    More noise, never less: this is how a computed scale or variance becomes a law's parameter.
+    """
+    exponent = bits - math.frexp(value)[1] + 1
+    scaled = Fraction(value) * (Fraction(2) ** exponent)
+    return Fraction(math.ceil(scaled)) / (Fraction(2) ** exponent)
+
+
+def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
+    """The square root of ``square``: exactly if rational, else rounded up to a short fraction.
+
+    >>> root_rounded_up(Fraction(9, 4))
+    Fraction(3, 2)
+    >>> 0 <= root_rounded_up(Fraction(2)) ** 2 - 2 < 1e-9
+    True
+    """
+    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    if Fraction(top, bottom) ** 2 == square:
+        return Fraction(top, bottom)
+    size = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    unit = Fraction(2) ** (size - bits)
+    cells = square / unit**2
+    return (math.isqrt(math.floor(cells)) + 1) * unit
+
+
+def float_below(value: Fraction) -> float:
+    """Largest float that is not above ``value``."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def float_above(value: Fraction) -> float:
+    """Smallest float that is not below ``value``."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def root_above(square: Fraction) -> float:
+    """Smallest float, or the next, whose square is not below ``square``."""
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def check_integer(
+    name: str, value: object, low: int, high: int = LARGEST_INTEGER, remedy: str = ""
+) -> int:
+    """``value`` as an int within [low, high]; booleans and floats are refused.
+
+    Args:
+        name: what it is, in error messages.
+        value: any integer, numpy's too.
+        low, high: bounds, both allowed.
+        remedy: what else a message says.
+
+    Raises:
+        InvalidInput: naming the argument, the value and the bounds.
+
+    >>> check_integer("arity", 4, 2, 128)
+    4
+    """
+    number = None if value is True or value is False else _whole(value)
+    if number is not None and low <= number <= high:
+        return number
+    said = quote(value) if number is None else shorten(value)
+    raise InvalidInput(
+        f"{name} is {said}; it must be an integer between {low:,} and {_power_text(high)}"
+        + (f": {remedy}" if remedy else "")
+    )
+
+
+def check_integers(
+    name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
+) -> tuple[int, ...]:
+    """Up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
+
+    Args:
+        name: what one of them is, in error messages.
+
+    Raises:
+        InvalidInput: anything else, more of them, or one that `check_integer` refuses.
+
+    >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
+    ((2, 3), ())
+    """
+    check_sequence(name, values, most)
+    return tuple(check_integer(name, value, low, high) for value in values)
+
+
+def check_sequence(name: str, values: Any, most: int) -> None:
+    """Refuse what is no list, tuple, range or array, and more than ``most`` elements.
+
+    Raises:
+        InvalidInput: naming the value, or how many there are.
+
+    >>> check_sequence("radix", range(10**30), 64)
+    Traceback (most recent call last):
+    ...
+    counton.base.errors.InvalidInput: more than 64 values of radix are given; leave some out
+    """
+    flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
+    if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
+        raise InvalidInput(f"values of {name} are {quote(values)}; give a list of them")
+    # a range may be longer than a length can say
+    if values[most:] if isinstance(values, range) else len(values) > most:
+        raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, Integral) else None
+
+
+def _power_text(number: int) -> str:
+    power = number.bit_length() - 1
+    return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"
+
+
+def decimals(error: float) -> int:
+    """How many decimals a number has that may be so far off: about two digits of the error.
+
+    >>> decimals(53.2), decimals(4.5), decimals(0.021)
+    (0, 1, 3)
+    """
+    return 0 if error >= 10 else max(0, min(2 - math.ceil(math.log10(error)), 12))
+
+
+def quantity(value: float, error: float, whole: bool = False) -> str:
+    """A number with thousands separators and as many decimals as its error makes sense of.
+
+    Args:
+        value: the number.
+        error: how far off it may be, in the same unit.
+        whole: it is an integer by nature.
+
+    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021), quantity(1e-40, 1e-40)
+    ('58,650', '0.123', '0')
+    """
+    if 0 < abs(value) < 1e-12:  # a deviation of next to no noise: no row of zeros
+        return "0"
+    if whole or error > 0:
+        text = f"{value:,.{0 if whole else decimals(error)}f}"
+    else:  # known exactly
+        text = f"{value:,.12g}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
+
+
+def figures(value: float) -> str:
+    """A number that is known well, such as a deviation that is planned: four digits, no exponent.
+
+    >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
+    ('13.39', '31,371', '0.00002123', '0')
+    """
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def without_mask(values: Any, what: str) -> Any:
+    """Values in which nothing is masked: below a mask stands whatever was there.
+
+    Args:
+        values: anything that numpy makes an array of, also lists of such, to any depth.
+        what: they are, in messages.
+
+    Returns:
+        ``values``, or the array that they make of themselves by ``__array__``.
+
+    Raises:
+        InvalidInput: naming the first masked value's place.
+
+    >>> without_mask([1, 2], "the counts")
+    [1, 2]
+    >>> without_mask([np.ma.array([1, 777], mask=[False, True])], "the counts")
+    Traceback (most recent call last):
+    ...
+    counton.base.errors.InvalidInput: element 1 of the counts has 1 masked values, the first at
+    position 2; ...
+    """
+    return _without_mask(values, what, _DEEPEST)
+
+
+#: Numbers and texts, which hold nothing further.
+_PLAIN = frozenset(
+    {int, float, bool, str, bytes, type(None), Fraction, Decimal, np.int64, np.float64, np.str_}
+)
+_HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
+_DEEPEST = 64  # more dimensions no array has
+
+
+def _without_mask(values: Any, what: str, depth: int) -> Any:
+    kind = type(values)
+    if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
+        return values
+    if kind is list and len(values) == 1 and type(values[0]) in _PLAIN:  # a single step
+        return values
+    parts = values
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
+        if isinstance(values, np.generic):
+            return values
+        try:
+            values = np.asanyarray(values)  # keeps a mask
+        except (ValueError, TypeError):
+            return values  # whoever needs an array says why there is none
+    if isinstance(values, np.ndarray):
+        _refuse_mask(values, what)
+        if values.dtype != object:
+            return values
+        parts = np.asarray(values).ravel().tolist()
+    elif isinstance(values, _HOLDING_PLAIN) or not (
+        hasattr(values, "__len__") and hasattr(values, "__getitem__")
+    ):
+        return values
+    if not _PLAIN.issuperset(map(type, parts)):
+        for place, part in enumerate(parts, 1):
+            if type(part) not in _PLAIN:
+                _without_mask(part, f"element {place:,} of {what}", depth - 1)
+    return values
+
+
+def _refuse_mask(array: NDArray[Any], what: str) -> None:
+    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
+        return  # in this order: numpy.ma takes long to import
+    hidden = np.flatnonzero(np.ma.getmaskarray(array))
+    if len(hidden):
+        raise InvalidInput(
+            f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
+            f"what is below a mask would be counted: fill or drop them first"
+        )

@@ -1,0 +1,157 @@
+"""How privacy may expire: the noise of each level of dyadic intervals, and the delay.
+
+This is what a strategy for unbounded streams and the guarantee it gives have in common; neither
+needs to know the other, so it stands below both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, exact, shorten, text
+
+#: Levels of dyadic intervals on the steps 1..2^62.
+LEVELS = 63
+#: Beyond this growth the higher levels would carry no noise at all.
+LARGEST_GROWTH = 16
+#: Delayed inputs are kept in memory and in every checkpoint.
+LARGEST_DELAY = 2**24
+
+#: Ages stay below this, like steps.
+LARGEST_AGE = 2**62
+
+_PRECISION = Context(prec=60)
+_SIGNIFICANT_BITS = 40
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Expiry:
+    """Noise by level and delay of a stream whose privacy expires gradually.
+
+    The law of a node at level l is the base law with its parameter (scale of a Laplace law,
+    variance of a Gaussian one) multiplied by ``factor(l)`` = (1 + l)^(1 - growth).
+
+    Attributes:
+        growth: the paper's lambda. The privacy loss of an item of age d grows like log(d)^growth;
+            the larger it is, the smaller the error far out.
+        delay: the paper's B: releases count items up to ``delay`` steps ago.
+        levels: how many levels of intervals are used; None for all. 1 is fresh noise at each step.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Algorithm 3.
+
+    Raises:
+        InvalidInput: growth is not a number in 0..16, delay or levels not an integer in range.
+
+    >>> expiry = Expiry(growth=2)
+    >>> [str(expiry.factor(level)) for level in range(4)]
+    ['1', '1/2', '1/3', '1/4']
+    """
+
+    growth: Fraction
+    delay: int
+    levels: int | None
+
+    def __init__(self, growth: Number, delay: int = 0, levels: int | None = None) -> None:
+        object.__setattr__(self, "growth", _checked_growth(growth))
+        object.__setattr__(
+            self, "delay", check_integer("delay", delay, 0, LARGEST_DELAY, "count it in steps")
+        )
+        if levels is not None:
+            levels = check_integer("levels", levels, 1, LEVELS)
+        object.__setattr__(self, "levels", None if levels == LEVELS else levels)
+
+    @property
+    def top(self) -> int:
+        """The highest level in use."""
+        return (LEVELS if self.levels is None else self.levels) - 1
+
+    def factor(self, level: int) -> Fraction:
+        """(1 + level)^(1 - growth): exact where rational, else above it by under 2^-39 of it."""
+        return _power_above(1 + level, 1 - self.growth)
+
+    def law(self, base: Law, level: int) -> Law:
+        """Law of the nodes of one level, given the law of level 0."""
+        if isinstance(base, DiscreteLaplace):
+            return DiscreteLaplace(base.scale * self.factor(level))
+        return DiscreteGaussian(base.sigma_squared * self.factor(level))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values that rebuild it: ``Expiry(**values)``."""
+        return {"growth": text(self.growth), "delay": self.delay, "levels": self.levels}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
+        """Inverse of `to_dict`.
+
+        Raises:
+            InvalidInput: missing, unknown or invalid values.
+        """
+        try:
+            return cls(**saved)
+        except TypeError as error:
+            raise InvalidInput(f"saved growth and delay {saved!r} do not fit: {error}") from error
+
+
+def _checked_growth(growth: Number) -> Fraction:
+    wrong = InvalidInput(
+        f"growth is {shorten(growth)!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
+        f"1 keeps the same noise on all levels, larger values give less error to older sums"
+    )
+    try:
+        value = exact(growth, "growth")
+    except InvalidInput:
+        raise wrong from None
+    if not 0 <= value <= LARGEST_GROWTH or value.denominator > 10**18:
+        raise wrong
+    return value
+
+
+@cache
+def _power_above(base: int, exponent: Fraction) -> Fraction:
+    """``base ** exponent``, rounded up to 40 significant bits unless it is rational.
+
+    >>> _power_above(4, Fraction(-1, 2)), _power_above(2, Fraction(1, 2)) ** 2 - 2 < 1e-11
+    (Fraction(1, 2), True)
+    """
+    root = round(base ** (1 / exponent.denominator))
+    if root**exponent.denominator == base:
+        return Fraction(root) ** exponent.numerator
+    up = Context(prec=60, rounding=ROUND_CEILING)
+    # ln and exp are correctly rounded to 60 digits; 1e-50 covers both and the product.
+    log = _PRECISION.ln(Decimal(base))
+    power = _PRECISION.divide(
+        _PRECISION.multiply(log, Decimal(exponent.numerator)), Decimal(exponent.denominator)
+    )
+    value = Fraction(up.multiply(_PRECISION.exp(power), Decimal("1") + Decimal("1e-50")))
+    shift = _SIGNIFICANT_BITS - math.frexp(float(value))[1]
+    return Fraction(math.ceil(value * Fraction(2) ** shift)) / Fraction(2) ** shift
+
+
+def checked_age(age: object) -> int:
+    """``age`` itself if it is a number of steps.
+
+    Raises:
+        InvalidInput: not an integer, negative, or above 2^62.
+    """
+    return check_integer("age", age, 0, LARGEST_AGE, "count it in steps, not in hours or days")
+
+
+def checked_ages(ages: object) -> list[int]:
+    """``ages`` themselves if they are several numbers of steps.
+
+    Raises:
+        InvalidInput: not a collection, or one of them is no age.
+    """
+    if not isinstance(ages, Iterable) or getattr(ages, "ndim", 1) == 0:
+        raise InvalidInput(
+            f"ages are {ages!r}; give a collection of ages in steps, such as [0, 24, 8760]"
+        )
+    return [checked_age(age) for age in ages]

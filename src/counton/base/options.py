@@ -1,0 +1,365 @@
+"""What a user may state: an option, written once, and what a statistic is given of it.
+
+The command line makes an option of each, a job file a key, the schema and the documentation a text.
+The options of every job are fields of `counton.run.Job`; those of one statistic stand in its own
+file, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from numbers import Integral, Number, Real
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from counton.base.errors import InvalidInput, field, is_one, is_text
+
+#: How a value is written: in a word of a command, or as a value of a file.
+Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
+#: What a stream keeps of an option. "stream": it defines the stream, so a later run may leave it
+#: out and may not contradict it. "policy" and "view": a later run that leaves it out has it again.
+#: "output": the same, unless that run says anything of its outputs. "": each run says it anew.
+Kept: TypeAlias = Literal["", "stream", "policy", "view", "output"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Something that a user may state.
+
+    Attributes:
+        name: in Python.
+        help: what it means, in one line.
+        kind: how it is written; "number" is a float, "text" any text or exact number.
+        word: its name in commands and files, where it is not ``name``; without dashes.
+        heading: under which it stands in the help.
+        default: what holds where nothing is stated.
+        argument: it has no name in a command, and stands by itself.
+        several: a list of texts will do, too.
+        by_name: a table of values by name will do, too.
+        nested: what a table has by name are tables.
+        exact: any exact number, also one written as a text.
+        column: it names a column of the rows, or several, which hold numbers, labels, or true and
+            false; "": it names none.
+        needed: a new stream must state it.
+        kept: what the stream keeps of it.
+        choices: the words that it may be; none: any.
+        file: it may name a file, which a job file sees from its own folder.
+        words: what Python may say otherwise than commands: a length of time as a `timedelta`, a
+            moment as a `date` or `datetime`, columns as a list.
+        served: a job of a service may state it.
+        usual: what holds where nothing is stated and there is no default, so that it says nothing.
+        needs: another option, without which it means nothing.
+        bounds: the least and the largest that it may be: whole numbers, or lengths of time.
+        other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
+
+    >>> Option("longest", "most letters of a word", "whole").key
+    'longest'
+    """
+
+    name: str
+    help: str
+    kind: Kind = "text"
+    word: str | None = None
+    heading: str = "Statistic"
+    default: Any = None
+    argument: bool = False
+    several: bool = False
+    by_name: bool = False
+    nested: bool = False
+    exact: bool = False
+    column: Literal["", "number", "label", "flag"] = ""
+    needed: bool = False
+    kept: Kept = ""
+    choices: tuple[str, ...] = ()
+    file: bool = False
+    words: Literal["", "length", "moment", "columns"] = ""
+    served: bool = True
+    usual: str | None = None
+    needs: str = ""
+    bounds: tuple[Any, Any] | None = None
+    other: Callable[[Any], object] | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in commands and files, with hyphens and without dashes before it."""
+        return self.word or self.name.replace("_", "-")
+
+
+class OwnColumns(NamedTuple):
+    """The columns that a statistic reads, in the order in which it takes them.
+
+    Attributes:
+        names: none of a text, whose letters are the events.
+        numbers, flags: those that hold numbers, or true and false.
+
+    >>> OwnColumns(("paid",), ("paid",)).flags
+    ()
+    """
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+class MissingOptions(InvalidInput):
+    """Something must be stated, and is not.
+
+    Args:
+        message: what is said of it.
+        names: of the options, where they are known.
+    """
+
+    def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
+class Statement(ABC):
+    """What a job states, as far as a statistic looks at it.
+
+    Attributes:
+        statistic: its name.
+        options: what is stated of its own options.
+        time, by, user, id: columns of the rows, where they are stated.
+        other, spare: groups besides those that are declared.
+        most, first, unknown: how many events of a user count, whether once for ever, and what
+            becomes of groups that nobody declared.
+        domain: the declared groups, nodes or cells, as they are stated.
+        size: how many rows there will be, about, where that is public.
+    """
+
+    statistic: str
+    options: Mapping[str, Any]
+    time: str | None
+    by: str | None
+    user: str | None
+    id: str | None
+    other: str | None
+    spare: int | None
+    most: int | None
+    first: bool
+    unknown: str
+    domain: Any
+    size: int | None
+
+    def __getitem__(self, name: str) -> Any:
+        """What is stated of an option; None where nothing is."""
+        return self.options.get(name)
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Some options by name, as far as they are stated."""
+        return {name: self.options[name] for name in names if name in self.options}
+
+    def require(self, *names: str) -> list[Any]:
+        """Values that must be stated.
+
+        Raises:
+            MissingOptions: naming those that are not.
+        """
+        found = [
+            self[name] if name in self.options else getattr(self, name, None) for name in names
+        ]
+        absent = [name for name, value in zip(names, found, strict=True) if value is None]
+        if absent:
+            raise MissingOptions(
+                f"{self.statistic} needs {', '.join(map(field, absent))}: choose what is missing "
+                f"without looking at the data; or, to go on with a stream that exists, correct "
+                f"{field('state')} or {field('name')}",
+                absent,
+            )
+        return found
+
+    def require_names(self, name: str) -> tuple[str, ...]:
+        """Names in an option that must be stated, with commas between them or in a list."""
+        (given,) = self.require(name)
+        return split_names(given)
+
+    @abstractmethod
+    def of_part(
+        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
+    ) -> Statement:
+        """What a job states of one statistic of several.
+
+        Args:
+            statistic: its name.
+            options: of its own.
+            by, domain: as of the class.
+        """
+
+    @abstractmethod
+    def groups(self, column: str) -> tuple[str, ...]:
+        """The names that the domain declares, from a list or a public file.
+
+        Args:
+            column: of the file, where it is a table.
+        """
+
+    @abstractmethod
+    def tree(self, levels: Sequence[str], value: str | None) -> Any:
+        """The tree whose leaves the domain declares (`counton.strategies.trees.Tree`).
+
+        Args:
+            levels: names of its columns, coarsest first.
+            value: column of counts, which a public table must not have.
+        """
+
+    @abstractmethod
+    def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
+        """The values that the domain declares for each column.
+
+        Args:
+            columns: their names.
+            value: as of `tree`.
+        """
+
+    @abstractmethod
+    def refuse_counts(self, value: str | None) -> None:
+        """Refuse a domain that has a column of counts, as private rows have."""
+
+
+def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names, with commas between them or in a list.
+
+    >>> split_names("from, to"), split_names(["from", "to"])
+    (('from', 'to'), ('from', 'to'))
+    """
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(str(one).strip() for one in names)
+
+
+def check_value(option: Option, value: Any) -> None:
+    """Refuse a value of another type than an option has, or another word than it may be.
+
+    Raises:
+        InvalidInput: naming it, and what is wanted.
+
+    >>> check_value(LONGEST, "3")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: longest is '3', of type str; give a whole number, as ...
+    """
+    text = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
+    if option.kind == "flag":
+        fits, wanted = isinstance(value, bool), "True or False"
+    elif option.kind == "whole":
+        fits = isinstance(value, Integral) and not isinstance(value, bool)
+        wanted = f"a whole number, as in {field(option.name, 30)}"
+    elif option.exact or option.kind == "number":
+        fits, wanted = isinstance(value, Number if option.exact else Real), "a number"
+        fits = (fits or (option.exact and isinstance(value, str))) and not isinstance(value, bool)
+    elif option.other is not None and not isinstance(value, str):
+        option.other(value)
+        fits, wanted = True, ""
+    elif option.file:
+        fits, wanted = text, "the path of a file"
+        wanted += " or a database URL" if option.name in ("state", "ledger") else ""
+    else:
+        fits, wanted = _fits_text(option, value)
+    if not fits:
+        raise wrong_type(option.name, value, wanted)
+    if text:
+        check_text(option.name, os.fspath(value))
+    if option.choices and value not in option.choices:
+        raise InvalidInput(
+            f"{field(option.name)} is {value!r}; use one of {', '.join(option.choices)}"
+        )
+
+
+def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
+    """Whether a value is a text, or what an option takes instead; and what that is called."""
+    if option.words == "moment":
+        wanted = "a date, a datetime or a text, as in 2013-01-01T00:00"
+        return isinstance(value, str | datetime), wanted
+    if option.several:
+        fits = isinstance(value, str) or (
+            isinstance(value, Sequence) and not isinstance(value, bytes) and all(map(is_one, value))
+        )
+        return fits or (option.by_name and isinstance(value, Mapping)), "a text or a list"
+    return isinstance(value, str) or (option.by_name and isinstance(value, Mapping)), "a text"
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
+
+    Raises:
+        InvalidInput: naming the field.
+
+    >>> check_text("name", "visits")
+    """
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInput(
+            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); write or rename it in UTF-8"
+        )
+
+
+def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
+    """An error that names a field, its value if that may be shown, and what is wanted."""
+    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+
+
+def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
+    """Numbers, with commas between them or in a list.
+
+    Raises:
+        InvalidInput: something that is none.
+
+    >>> numbers_of("0.5,0.9", "shares")
+    [0.5, 0.9]
+    """
+    try:
+        return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{field(name, given)} is not a list of numbers; write it as in 0.5,0.9"
+        ) from error
+
+
+#: What the column is called that says which row a row is, where the cells of a line have no names.
+ROWS = "(row)"
+#: Groups that are shown of the largest, unless stated.
+TOP = 10
+
+# What more than one statistic has, each written once.
+VALUE = Option("value", "column of the values to add up", column="number", needed=True)
+COUNTS = Option("value", "column of counts: how often each row counts", column="number")
+LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)
+UPPER = Option("upper", "larger values count as this", exact=True, needed=True)
+RESOLUTION = Option(
+    "resolution", "values are rounded to multiples of this", exact=True, needed=True
+)
+REPLACE = Option(
+    "replace", "hide what a row says, not that it is there", "flag", heading="Guarantee",
+    default=False,
+)  # fmt: skip
+LINE = Option("line", "how cells are measured: auto, identity, haar, hierarchy or optimal")
+EDGE = Option(
+    "edge",
+    "columns of the two nodes of an edge: from,to",
+    several=True,
+    column="label",
+    needed=True,
+)
+WEIGHT = Option("weight", "column of the edges' weights; default: each weighs 1", column="number")
+CHANGES = Option("changes", "how often a user, or an edge, comes or goes at most", "whole")
+COMES = Option(
+    "comes", "with changes: column that says true for coming, false for going", column="flag"
+)
+BEYOND = Option("beyond", "edges beyond the bounds: refuse (default) or drop")
+DEGREE = Option("degree", "most edges of one node; see beyond", "whole", needed=True)
+TABLE_COLUMNS = Option(
+    "columns", "columns of the parts of an event, in the statistic's order: A,B", several=True,
+    column="label", needed=True,
+)  # fmt: skip
+ALPHABET = Option(
+    "alphabet", "the letters, as ACGT; names of letters with commas: home,shop", several=True,
+    needed=True,
+)  # fmt: skip
+LONGEST = Option("longest", "most letters of a word", "whole", needed=True)
+LETTER = Option(
+    "letter", "column of letters; without it the file is a text (also FASTA), a letter a step",
+    column="label",
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""Rows and exact numbers on their way from room to room: what is inside tells nothing by accident.
+
+A mistake in a message, a log, a table or a chart cannot show what it cannot take out. What is
+inside comes out in one way, `open_private`, and `docs/review.md` lists every function that uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, final
+
+T = TypeVar("T")
+Inside = TypeVar("Inside", covariant=True)
+
+
+@final
+class Private(Generic[Inside]):
+    """Something that rows say, closed: no text, no number, no order, no copy, no attribute.
+
+    It can be handed on, and its ``repr`` says what kind of thing is inside. Everything else is
+    refused: by the type checker where it can see it, and when it happens.
+
+    >>> from counton.base.private import Private, open_private
+    >>> sums = Private([3, 1, 4])
+    >>> sums
+    Private[list]
+    >>> f"the first of {sums}"
+    Traceback (most recent call last):
+    ...
+    TypeError: text of what is private: ...
+    >>> open_private(sums)
+    [3, 1, 4]
+    """
+
+    __slots__ = ("_inside",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, inside: Inside) -> None:
+        _SLOT.__set__(self, inside)
+
+    def __repr__(self) -> str:
+        return f"Private[{type(open_private(self)).__name__}]"
+
+    def __str__(self) -> NoReturn:
+        raise _refusal("text")
+
+    def __format__(self, spec: str) -> NoReturn:
+        raise _refusal("text")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise _refusal("a comparison")
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise _refusal("a comparison")
+
+    def __bool__(self) -> NoReturn:
+        raise _refusal("the truth")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise _refusal("a copy")
+
+    if not TYPE_CHECKING:  # a type checker that saw these would take it for a number or an array
+
+        def __array__(self, *_: object, **__: object) -> NoReturn:
+            raise _refusal("an array")
+
+        __array_ufunc__ = None
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(f"{_refusal(f'the attribute {name!r}')}")
+
+
+#: The one way in and out. No name leads to it from an object.
+_SLOT: Final[Any] = Private.__dict__["_inside"]
+del Private._inside  # type: ignore[attr-defined]
+
+
+def open_private(private: Private[T]) -> T:
+    """What is inside. Only a function that `docs/review.md` lists may ask."""
+    inside: T = _SLOT.__get__(private)
+    return inside
+
+
+def _refusal(what: str) -> TypeError:
+    return TypeError(
+        f"{what} of what is private: rows and exact numbers are opened by the functions that "
+        f"docs/review.md lists (open_private), and nowhere else"
+    )

@@ -1,0 +1,349 @@
+"""Time cut into consecutive windows: window k is step k of a stream.
+
+Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
+Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
+on the day the clocks change); windows of days, weeks and months follow the local calendar. Calendar
+arithmetic alone: no row is read here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property, lru_cache
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput
+
+#: Above all steps and below all moments: what is no moment stands for itself, less than this.
+NO_MOMENT = -(2**62)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIXED = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_EVERY = re.compile(r"([1-9]\d{0,8})(s|m|h|d|w|mo)")
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+_LARGEST_CALENDAR = 1_000_000
+_ENDLESS = 40_000  # calendar windows have a table of their edges
+_NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
+
+
+def load_zone(name: str) -> ZoneInfo:
+    """Time zone by its IANA name.
+
+    Raises:
+        InvalidInput: no such zone.
+
+    >>> load_zone("America/New_York").key
+    'America/New_York'
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise InvalidInput(
+            f"time zone {name!r} is not known; use an IANA name such as UTC or America/New_York"
+        ) from error
+
+
+def microseconds(time: datetime) -> int:
+    """Microseconds from 1970-01-01 UTC to an aware datetime, exactly.
+
+    >>> microseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC))
+    2000000
+    """
+    return (time - EPOCH) // _MICROSECOND
+
+
+def moment(us: int) -> datetime:
+    """Inverse of `microseconds`, in UTC.
+
+    >>> moment(2_000_000).isoformat()
+    '1970-01-01T00:00:02+00:00'
+    """
+    return EPOCH + timedelta(microseconds=us)
+
+
+def parse_time(text: str, timezone: str) -> datetime:
+    """A moment from ISO 8601 text; without an offset it is local time in ``timezone``.
+
+    Raises:
+        InvalidInput: not a time, or a local time which the clocks skip or pass twice.
+
+    >>> parse_time("2013-01-01T00:00", "America/New_York").astimezone(UTC).isoformat()
+    '2013-01-01T05:00:00+00:00'
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text!r} is not a time; write ISO 8601, as in 2013-01-01T00:00 or 2013-01-01T05:00Z"
+        ) from error
+    if time.tzinfo is not None:
+        return time
+    return _localise(time, load_zone(timezone))
+
+
+def _localise(time: datetime, zone: ZoneInfo) -> datetime:
+    """Attach a zone to a local time that exists exactly once there."""
+    first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if first.utcoffset() != second.utcoffset():
+        passed_twice = first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == time
+        raise InvalidInput(
+            f"local time {time.isoformat()} {'comes twice' if passed_twice else 'does not exist'} "
+            f"in {zone.key} because the clocks change; add a UTC offset, as in "
+            f"2013-11-03T01:30-04:00"
+        )
+    return first
+
+
+def _first_moment(time: datetime, zone: ZoneInfo) -> datetime:
+    """When local clocks first show a time or, where they skip it, a later one.
+
+    Many zones change their clocks at midnight, where a day begins.
+    """
+    first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    before, after = first.utcoffset(), second.utcoffset()
+    assert before is not None
+    assert after is not None
+    if before >= after:  # the time comes once, or twice
+        return first.astimezone(UTC)
+    # Skipped. Clocks jump between these two moments; bisect, to the microsecond.
+    low, high = second.astimezone(UTC), first.astimezone(UTC)
+    while high - low > _MICROSECOND:
+        middle = low + (high - low) // 2
+        if middle.astimezone(zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@dataclass(frozen=True)
+class Windows:
+    """``steps`` windows of length ``every`` from ``start`` on; window k is half-open.
+
+    A calendar window begins when local clocks first show its time or, where they skip it, a later
+    one; so each moment is in one window on any calendar.
+
+    Args:
+        start: beginning of window 1, an aware datetime.
+        every: length, a whole number and a unit: ``s``, ``m``, ``h`` (absolute time), ``d``, ``w``,
+            ``mo`` (calendar of ``timezone``).
+        steps: number of windows.
+        timezone: IANA name.
+
+    Raises:
+        InvalidInput: unreadable length, no steps, a naive start, or windows beyond the year 9999.
+
+    >>> windows = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 24, "UTC")
+    >>> windows.ended_by(microseconds(datetime(2013, 1, 1, 3, 30, tzinfo=UTC)))
+    3
+    >>> moment(int(windows.ends(range(24, 25))[0])).isoformat()
+    '2013-01-02T00:00:00+00:00'
+    """
+
+    start: datetime
+    every: str
+    steps: int
+    timezone: str = "UTC"
+
+    @classmethod
+    def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
+        """As many windows as the calendar has room for: 40,000 of days and longer ones.
+
+        Raises:
+            InvalidInput: as for the class.
+
+        >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
+        40000
+        """
+        probe = cls(start, every, 1, timezone)
+        room = microseconds(_LATEST) - microseconds(start)
+        amount, unit = probe._length
+        days = amount * _NOMINAL_DAYS[unit] if unit in _NOMINAL_DAYS else 0
+        most = room // probe.length if probe.length else room // (days * 86_400_000_000)
+        return cls(start, every, int(most if probe.length else min(most, _ENDLESS)), timezone)
+
+    def __post_init__(self) -> None:
+        load_zone(self.timezone)
+        if not _EVERY.fullmatch(self.every):
+            raise InvalidInput(
+                f"window length {self.every!r} is not a whole number above 0 and a unit; write "
+                f"15m, 1h, 1d, 1w or 1mo"
+            )
+        if self.steps < 1:
+            raise InvalidInput(f"steps is {self.steps}; it must be at least 1")
+        if self.start.tzinfo is None:
+            raise InvalidInput("the start of the windows has no time zone; attach one")
+        if self.length is None and self.steps > _LARGEST_CALENDAR:
+            raise InvalidInput(
+                f"{self.steps:,} calendar windows are too many; at most {_LARGEST_CALENDAR:,} are "
+                f"allowed: use hours, which have no limit"
+            )
+        if self._end_of(self.steps) > microseconds(_LATEST):
+            raise InvalidInput(
+                f"{self.steps:,} windows of {self.every} from {self.at(self.start)} "
+                f"end after the year 9999; lower the number of steps"
+            )
+
+    @property
+    def length(self) -> int | None:
+        """Microseconds of one window, or None where it varies with the calendar."""
+        amount, unit = self._length
+        return amount * _FIXED[unit] if unit in _FIXED else None
+
+    @property
+    def _length(self) -> tuple[int, str]:
+        match = _EVERY.fullmatch(self.every)
+        assert match is not None
+        return int(match[1]), match[2]
+
+    @cached_property
+    def _origin(self) -> int:
+        return microseconds(self.start)
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        return self._edges_of_equals()
+
+    @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
+    def _edges_of_equals(self) -> NDArray[np.int64]:
+        """Edges 0..steps of calendar windows."""
+        zone = load_zone(self.timezone)
+        local = self.start.astimezone(zone).replace(tzinfo=None)
+        amount, unit = self._length
+        edges = np.array(
+            [
+                microseconds(_first_moment(self._shift(local, amount, unit, k), zone))
+                for k in range(self.steps + 1)
+            ],
+            dtype=np.int64,
+        )
+        edges.setflags(write=False)
+        return edges
+
+    def _shift(self, local: datetime, amount: int, unit: str, k: int) -> datetime:
+        try:
+            if unit != "mo":
+                return local + timedelta(days=k * amount * (7 if unit == "w" else 1))
+            months = local.year * 12 + local.month - 1 + k * amount
+            first = date(months // 12, months % 12 + 1, 1)
+            following = date((months + 1) // 12, (months + 1) % 12 + 1, 1)
+            day = min(local.day, (following - first).days)
+            return local.replace(year=first.year, month=first.month, day=day)
+        except (OverflowError, ValueError) as error:
+            raise InvalidInput(
+                f"window {k:,} of {self.every} from {self.at(self.start)} ends after "
+                f"the year 9999; lower the number of steps"
+            ) from error
+
+    def _end_of(self, step: int) -> int:
+        if self.length is not None:
+            return self._origin + step * self.length
+        return int(self._edges[step])
+
+    def local(self, time: int | datetime) -> datetime:
+        """A moment as clocks show it where the windows are: whatever is told of them says so.
+
+        Args:
+            time: an aware datetime, or microseconds since 1970-01-01 UTC.
+
+        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 24, "Europe/Berlin")
+        >>> windows.local(windows.start).isoformat()
+        '2024-03-01T01:00:00+01:00'
+        """
+        zone = load_zone(self.timezone)
+        return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
+
+    def label_of(self, step: int) -> str:
+        """A window in messages: its number, and when it begins."""
+        return f"window {step:,} (from {self.at(int(self.starts(range(step, step + 1))[0]))})"
+
+    def at(self, time: int | datetime) -> str:
+        """The same as text, ISO 8601 with the offset of the zone."""
+        return self.local(time).isoformat()
+
+    def until(self, time: int | datetime) -> str:
+        """Up to when rows are counted, as people say it: midnight is the end of a day.
+
+        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
+        >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
+        ['up to 2024-03-01 12:00', 'to the end of 2024-03-01']
+        """
+        us = microseconds(time) if isinstance(time, datetime) else int(time)
+        local, before = self.local(us), self.local(us - 1)
+        if before.date() < local.date():  # also where clocks skip midnight
+            return f"to the end of {before.date()}"
+        text = local.replace(tzinfo=None).isoformat(" ")
+        return f"up to {text.removesuffix(':00')}"
+
+    @property
+    def end(self) -> int:
+        """End of the last window."""
+        return self._end_of(self.steps)
+
+    def starts(self, steps: range) -> NDArray[np.int64]:
+        """First microsecond of each window: shape ``(len(steps),)``."""
+        return self.ends(range(steps.start - 1, steps.stop - 1))
+
+    def ends(self, steps: range) -> NDArray[np.int64]:
+        """First microsecond after each window: shape ``(len(steps),)``."""
+        if self.length is None:
+            return self._edges[steps.start : steps.stop]
+        return self._origin + np.arange(steps.start, steps.stop, dtype=np.int64) * self.length
+
+    def ends_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """First microsecond after each of some windows, in any order."""
+        if self.length is None:
+            return self._edges[steps]
+        return self._origin + steps * self.length
+
+    def step(self, us: str) -> pl.Expr:
+        """Window of each moment of a column, as `step_of`; what is no moment stays as it is."""
+        column = pl.col(us)
+        if self.length is None:
+            step = column.map_batches(
+                lambda moments: pl.Series(self.step_of(moments.to_numpy())),
+                return_dtype=pl.Int64,
+                is_elementwise=True,
+            )
+        else:
+            step = (column - self._origin) // self.length + 1
+        return pl.when(column > NO_MOMENT).then(step.clip(0, self.steps + 1)).otherwise(column)
+
+    def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Window of each moment; at most 0 before window 1, ``steps + 1`` after the last."""
+        if self.length is None:
+            return np.searchsorted(self._edges, us, side="right").astype(np.int64)
+        return np.minimum((us - self._origin) // self.length + 1, self.steps + 1)
+
+    def ended_by(self, us: int) -> int:
+        """How many windows have ended at a moment."""
+        return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
+
+
+class Once(Windows):
+    """One step and no calendar: all rows belong to it, whenever they happened.
+
+    >>> Once().steps, Once().step_of(np.array([0, 5])).tolist()
+    (1, [1, 1])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(EPOCH, "1s", 1)
+
+    @override
+    def step(self, us: str) -> pl.Expr:
+        """The only one there is."""
+        column = pl.col(us)
+        return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column)
+
+    @override
+    def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The only one there is."""
+        return np.ones(len(us), np.int64)

@@ -1,0 +1,19 @@
+"""Pictures of what is released and of what is lost; but for `plot_bounds` of nothing private."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.base.lazy import attach
+
+if TYPE_CHECKING:
+    from counton.charts.answer_charts import plot_answers as plot_answers
+    from counton.charts.contribution_charts import plot_bounds as plot_bounds
+    from counton.charts.loss import plot_loss as plot_loss
+    from counton.charts.plan_charts import plot_plan as plot_plan
+    from counton.charts.table_charts import plot_hierarchy as plot_hierarchy
+    from counton.charts.table_charts import plot_ranges as plot_ranges
+    from counton.charts.totals import Curves as Curves
+    from counton.charts.totals import plot_totals as plot_totals
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,196 @@
+"""Charts of answers: differences, ratios and shares, each with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import quantity
+from counton.charts.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    WIDTH,
+    axis_inches,
+    axis_lines,
+    clean,
+    drawing,
+    foot_inches,
+    heading_inches,
+    tick,
+    write_foot,
+    write_heading,
+)
+from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.numbers.contrasts import Answer
+
+#: Answers that one chart shows, and inches that a letter of a name takes.
+_MOST, _LETTER = 40, 0.078
+
+
+@drawing
+def plot_answers(
+    answers: Sequence[Answer],
+    title: str,
+    subtitle: str = "",
+    *,
+    axis: str = "",
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Answers below each other: a name, a point, its interval, its number, and a line at 0.
+
+    An interval that nothing bounds goes from one end of the chart to the other.
+
+    Args:
+        answers: 1 to 40 of them, with numbers of one kind.
+        title, subtitle, foot: above and below.
+        axis: name and unit of the numbers.
+        width: in inches.
+
+    Raises:
+        InvalidInput: no answers, or too many for one chart.
+        MissingExtra: matplotlib is not installed.
+
+    >>> from counton.numbers import Answer
+    >>> figure = plot_answers([Answer(3.0, 1.0, 1.0, 5.0, 0.95, "home minus shop")], "Visits")
+    >>> [text.get_text() for text in (*figure.axes[0].get_yticklabels(), *figure.axes[0].texts)]
+    ['home minus shop', '3 ± 2']
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    if not 1 <= len(answers) <= _MOST:
+        raise InvalidInput(f"{len(answers):,} answers are no chart; draw 1 to {_MOST} of them")
+    ends = np.array([(one.value, one.lower, one.upper) for one in answers], np.float64).T
+    values = [_number(one) for one in answers]
+    beside = 0.3 + VALUE_INCHES * max(map(len, values))
+    longest = max(len(one.what) for one in answers)
+    left = min(0.25 + NAME_INCHES * longest, max(0.4 * width, 0.65 * width - beside))
+    names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
+    row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
+    head = heading_inches(title, subtitle, width) + 0.15 + (0.15 + axis_inches(axis, width))
+    below = 0.35 + foot_inches(foot, width)
+    tall = head + row * len(answers) + below
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    wide = 1 - (left + beside) / width
+    ax = figure.add_axes((left / width, below / tall, wide, row * len(answers) / tall))
+    known = ends[np.isfinite(ends)]
+    low, high = min(known.min(initial=0.0), 0.0), max(known.max(initial=0.0), 0.0)
+    room = 0.05 * (high - low or 1.0)
+    low, high = low - room, high + room
+    ax.set_xlim(low, high)
+    ax.set_ylim(len(answers) - 0.5, -0.5)
+    ax.axvline(0, color=FAINT, linewidth=1)
+    for place, (value, lower, upper) in enumerate(ends.T.tolist()):
+        band = [max(lower, low), min(upper, high)]
+        ax.plot(band, [place] * 2, color=PALETTE[0], linewidth=3, alpha=0.45)
+        if math.isfinite(value):
+            ax.plot([value], [place], "o", color=PALETTE[0], markersize=6)
+        where: dict[str, Any] = {"xy": (1, place), "xycoords": ("axes fraction", "data")}
+        style: dict[str, Any] = {"size": 8.5, "color": FAINT, "va": "center"}
+        ax.annotate(values[place], **where, xytext=(6, 0), textcoords="offset points", **style)
+    clean(ax, grid="x")
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", labelcolor=INK)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    most = int(wide * width / (0.3 + VALUE_INCHES * len(tick(float(round(high))))))
+    ax.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), 6)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    called = "\n".join(axis_lines(axis, width))
+    ax.set_title(
+        called, x=(0.15 - left) / (wide * width), loc="left", size=9, color=FAINT, pad=4,
+        parse_math=False,
+    )  # fmt: skip
+    return figure
+
+
+def _number(one: Answer) -> str:
+    """A value with its interval, as far as they are known.
+
+    >>> from counton.numbers import Answer
+    >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]
+    ['2.0 (0.5 or more)', '0.50 or more']
+    """
+    ends = one.value, one.lower, one.upper
+    if all(map(math.isfinite, ends)):
+        return Labels.of([one.what], *(np.array([end]) for end in ends)).values[0]
+    error = max((abs(end) for end in ends if math.isfinite(end)), default=1.0)
+    value, low, high = (quantity(end, error) if math.isfinite(end) else "" for end in ends)
+    bounds = [f"{low} or more"] if low else [f"{high} or less"] if high else ["nothing bounds it"]
+    if low and high:
+        bounds = [f"{high} or less"] if one.lower == 0 else [f"{low} to {high}"]
+    return f"{value} ({bounds[0]})" if value else bounds[0]
+
+
+#: Groups whose patterns one chart shows.
+_PATTERNS = len(PALETTE)
+
+
+@drawing
+def plot_pattern(
+    table: pl.DataFrame, title: str, subtitle: str = "", *, foot: str = "", width: float = WIDTH
+) -> Figure:
+    """Averages by hour of the day, or by day of the week: a point and its interval for each group.
+
+    Of more than 8 groups those are drawn whose averages add up to most, and the chart says so.
+
+    Args:
+        table: of `Release.pattern`.
+        title, subtitle, foot: above and below.
+        width: in inches.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+
+    >>> import polars as pl
+    >>> rows = {"hour": [8, 9], "times": [3, 3], "group": ["all"] * 2, "estimate": [4.0, 7.0],
+    ...         "std": [1.0, 1.0], "lower": [2.0, 5.0], "upper": [6.0, 9.0]}
+    >>> figure = plot_pattern(pl.DataFrame(rows), "Visits")
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['8:00', '9:00']
+    """
+    from matplotlib.figure import Figure
+
+    by = table.columns[0]
+    groups = table["group"].unique(maintain_order=True).to_list()
+    sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
+    drawn = groups
+    if len(groups) > _PATTERNS:
+        largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
+        drawn = [one for one in groups if one in largest]
+        subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
+    head, below = heading_inches(title, subtitle, width), 0.9 + foot_inches(foot, width)
+    tall = head + 3.2 + below
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    ax = figure.add_axes((0.09, below / tall, 0.88, 3.2 / tall))
+    names = table[by].unique(maintain_order=True).to_list()
+    for place, group in enumerate(drawn):
+        rows = table.filter(pl.col("group") == group)
+        at = [names.index(name) + 0.6 * ((place + 0.5) / len(drawn) - 0.5) for name in rows[by]]
+        colour = PALETTE[place]
+        ax.vlines(at, rows["lower"], rows["upper"], color=colour, linewidth=3, alpha=0.45)
+        label = group if len(groups) > 1 else "_"
+        ax.plot(at, rows["estimate"], "o", color=colour, markersize=4, label=label)
+    ax.axhline(0, color=FAINT, linewidth=1)
+    clean(ax, grid="y")
+    told = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
+    ax.set_xticks(range(len(names)), told, rotation=90 if len(names) > 12 else 0)
+    if len(groups) > 1:
+        ax.legend(frameon=False, fontsize=9, ncols=min(len(drawn), 4), loc="best")
+    return figure

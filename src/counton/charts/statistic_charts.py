@@ -1,0 +1,292 @@
+"""Charts of statistics: how they grew, with bands, or how cells stand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.columns import list_in_words
+from counton.charts.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    WIDTH,
+    axis_inches,
+    axis_lines,
+    clean,
+    drawing,
+    foot_inches,
+    heading_inches,
+    shorten,
+    tick,
+    write_foot,
+    write_heading,
+)
+from counton.charts.totals import (
+    Curves,
+    plot_bars,
+    plot_totals,
+    until_in_words,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.statistics import Statistic
+
+#: Columns that name what a row is about; the first that is there.
+_NAMES = ("group", "name", "cell", "share", "degree", "cut")
+#: More cells of a line than this are drawn side by side after the last step, not over time.
+_MOST_CURVES = 12
+#: So many cells of a line are bars, more are steps.
+_MOST_COLUMNS = 60
+
+
+@drawing
+def plot_statistic(
+    statistic: Statistic,
+    table: Mapping[str, NDArray[Any]],
+    times: Callable[[range], NDArray[Any]],
+    *,
+    level: float,
+    title: str | None = None,
+    axis: str | None = None,
+    when: str = "",
+    by: str | None = None,
+    of: str | None = None,
+    counted: str = "count",
+    over: int | None = None,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """How a statistic grew, or how its cells stand after the last step.
+
+    Args:
+        statistic: which.
+        table: columns of `counton.run.StatisticOutcome.table`, at least one row.
+        times: of steps, as `counton.run.StatisticOutcome.times`; of step 0 the beginning.
+        level: probability that an interval holds the truth.
+        title, axis: what is shown, instead of the statistic's own words.
+        when: of which times the numbers are, in words.
+        by: by what groups are told apart, in words; None: there are none.
+        of: the column whose values are meant.
+        counted: what cells count, in words.
+        over: how many steps are shown together; None: all so far.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    inner = statistic.inner
+    how, chosen = inner.drawing, inner.drawing.rows
+    said = how.title or f"{inner.keyword or 'Statistic'} so far"
+    parts = _upper(list_in_words([*inner.statistics]))
+    said, shown = (words.format(counted=counted, statistics=parts) for words in (said, how.axis))
+    if of is not None and how.of_values:
+        said, shown = f"{said} of {of}", of
+    if over is not None:
+        said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
+    table, left_out = inner.reword(table), inner.left_out_of_chart(table)
+    if inner is not statistic:
+        table, middle = _by_group(table, chosen)
+        share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
+        if middle is not None and middle != "median":
+            share = f"{'Running' if over is None else 'The'} {middle} quantile"
+        said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
+        chosen = None
+    said += inner.cells_in_words
+    table = inner.chart_rows(table)
+    steps, place = np.unique(table["step"], return_inverse=True)
+    names = next((table[name].astype(str) for name in _NAMES if name in table), None)
+    bars = names is not None and statistic.on_demand and len(steps) == 1
+    promise = f"with {100 * level:g}% intervals" + (f"; {left_out}" if left_out else "")
+    if how.jointly:
+        promise += " for all groups at once"
+    profile = inner.profile(table)
+    if profile is not None and not how.bars:
+        several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
+        profile = profile if several else None
+    if names is None:
+        names = np.full(len(place), of if of is not None and how.of_values else shown)
+    if "share" in table:
+        names = np.array([_share(share) for share in table["share"]])
+    estimate = "estimate" if "estimate" in table else "value"
+    ends = [np.asarray(table[end], float) for end in (estimate, "lower", "upper")]
+    last = place == len(steps) - 1
+    when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
+    if how.jointly and by is not None:
+        said = f"{said}, by {by}: the {int(last.sum()):,} largest"
+        promise += "" if over is None else "; the largest over the whole time"
+    if bars or profile is not None:
+        estimate, low, high = (end[last] for end in ends)
+        until = f"{until_in_words(when_ended[-1])}; {promise}"
+        named = names[last].tolist()
+        if profile is not None:
+            return plot_line(
+                named,
+                estimate,
+                low,
+                high,
+                title or said,
+                until,
+                axis or shown,
+                profile,
+                foot,
+                width,
+            )
+        return plot_bars(
+            named, estimate, low, high, title or said, until, axis or shown, foot, width
+        )
+    drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
+    columns = {name: column for column, name in enumerate(drawn)}
+    column = np.array([columns.get(name, -1) for name in names.tolist()])
+    grids = np.full((3, len(steps), len(drawn)), np.nan)
+    grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
+    _leave_out_unknown(inner, grids)
+    starts = None
+    if over == 1 and when_ended.dtype.kind == "M":
+        begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
+        starts = begun[steps - steps[0]]
+    groups: Sequence[str] = getattr(statistic, "groups", ())  # colours by all of them
+    known = {name: number for number, name in enumerate(groups)}
+    places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
+    if len(drawn) == 1 and drawn[0] == "mean":
+        drawn = [of or "mean"]
+    curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
+    curves = replace(curves, running=over is None)
+    return plot_totals(
+        curves,
+        title or said,
+        f"{when}; {promise}" if when else promise,
+        axis or shown,
+        alike=not how.panels,
+        from_zero=how.from_zero,
+        foot=foot,
+        width=width,
+    )
+
+
+def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
+    """Averages and quantiles whose interval is all that there can be say nothing: no line there."""
+    bounds = statistic.reading_bounds
+    if bounds is None:
+        return
+    least, most = bounds
+    grids[:, (grids[1] <= least) & (grids[2] >= most)] = np.nan
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _by_group(
+    table: Mapping[str, NDArray[Any]], chosen: tuple[str, ...] | None
+) -> tuple[dict[str, NDArray[Any]], str | None]:
+    """One curve for each group, and which share it is of, if it is one.
+
+    Of several numbers of a group the one that a chart of it alone shows, of shares the middle one.
+    """
+    found = dict(table)
+    if chosen is not None and "name" in found:
+        kept = np.isin(found.pop("name").astype(str), chosen)
+        return {name: values[kept] for name, values in found.items() if name in table}, None
+    if "share" in found:
+        shares = found.pop("share").astype(float)
+        middle = min(np.unique(shares).tolist(), key=lambda share: abs(share - 0.5))
+        return {name: values[shares == middle] for name, values in found.items()}, _share(middle)
+    inner = next((name for name in _NAMES[1:] if name in found), None)
+    if inner is not None:
+        names = found.pop(inner).astype(str).tolist()
+        groups = found["group"].astype(str).tolist()
+        found["group"] = np.array([f"{a}, {b}" for a, b in zip(groups, names, strict=True)])
+    return found, None
+
+
+def _share(share: float) -> str:
+    return "median" if share == 0.5 else f"{100 * share:.12g}%"
+
+
+@drawing
+def plot_line(
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    title: str,
+    subtitle: str,
+    axis: str,
+    along: str,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Cells that have an order, side by side: bars with intervals, or of many a line with a band.
+
+    Args:
+        names: of the cells, in their order.
+        estimates, low, high: of each.
+        title, subtitle: what is shown, what is protected.
+        axis: what heights mean.
+        along: what the cells are.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
+
+    >>> counts = np.array([5.0, 2.0, 1.0])
+    >>> chart = plot_line("123", counts, counts - 1, counts + 1, "Degrees", "", "nodes", "degree")
+    >>> chart.axes[0].get_xlabel()
+    'degree'
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    head = heading_inches(title, subtitle, width) + 0.3 + axis_inches(axis, width)
+    bottom = 0.55 + foot_inches(foot, width)
+    tall = head + (2.6 if width < WIDTH else 3.6) + bottom
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    places = np.arange(len(names))
+    if len(names) <= _MOST_COLUMNS:
+        ax.bar(places, estimates, 0.8, color=PALETTE[0], alpha=0.55)
+        ax.vlines(places, low, high, color=INK, linewidth=1.3)
+    else:
+        edges = np.append(places, len(names)) - 0.5
+        level, lower, upper = (np.append(part, part[-1]) for part in (estimates, low, high))
+        style: dict[str, Any] = {"step": "post", "color": PALETTE[0], "linewidth": 0}
+        ax.fill_between(edges, lower, upper, alpha=0.22, **style)
+        ax.step(edges, level, where="post", color=PALETTE[0], linewidth=1.1)
+    ax.axhline(0, color="#b0b0b0", linewidth=0.8)
+    ax.set_xlim(-0.6, len(names) - 0.4)
+    least, most = min(float(np.min(low)), 0.0), max(float(np.max(high)), 0.0)
+    margin = 0.03 * (most - least or 1.0)
+    ax.set_ylim(least - margin if least else 0.0, most + margin)
+    shown = [shorten(name, 10) for name in names]
+    room = max(2, int((width - 1) / (0.25 + 0.08 * max(map(len, shown)))))
+    stride = max(1, -(-len(names) // room))
+    stride = next(round_ for round_ in (1, 2, 5, 10, 20, 50, 100, stride) if round_ >= stride)
+    ticks = places[::stride]
+    if all(name.isdecimal() for name in names):  # round ones
+        ticks = places[[int(name) % stride == 0 for name in names]]
+    ax.set_xticks(ticks, [shown[place] for place in ticks.tolist()])
+    whole = bool(np.all(estimates == np.rint(estimates)))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=whole))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="y")
+    for label in ax.get_xticklabels():
+        label.set_parse_math(False)
+    called = "\n".join(axis_lines(axis, width))
+    ax.set_title(called, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    ax.set_xlabel(along, size=9, color=FAINT, parse_math=False)
+    letters = max(len(tick(float(one))) for one in ax.get_yticks())
+    figure.subplots_adjust(
+        left=(0.3 + 0.078 * letters) / width,
+        right=1 - 0.25 / width,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+    )
+    return figure

@@ -1,0 +1,336 @@
+"""What all pictures share: width, colours, headings, and how they are written."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
+from io import BytesIO
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+from counton.base.lazy import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Distinct to readers with any kind of colour vision (Okabe and Ito 2008, yellow darkened).
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E69F00", "#444444")
+
+INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
+#: Of every picture, in inches, unless another is asked for; and which there can be.
+WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
+#: Below this many inches names stand under a chart, not beside it.
+NARROW = 5.5
+#: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
+_SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
+_LONGEST_NAME = 24
+_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
+#: Fonts with letters that the first has not, tried in this order where they are installed.
+_FONTS = (
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Arial Unicode MS",
+    "Unifont",
+)
+_Given = ParamSpec("_Given")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Draw without matplotlib's remarks on fonts and folders, which would fill a nightly mail.
+
+    Letters that its own font has not come from one that is installed, or stay boxes.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            require("matplotlib")
+            from matplotlib import font_manager, rc_context
+
+            installed = {font.name for font in font_manager.fontManager.ttflist}
+            fonts = [font for font in _FONTS if font in installed]
+            with rc_context({"font.family": ["DejaVu Sans", *fonts]}):
+                yield
+    finally:
+        log.setLevel(level)
+
+
+def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
+    """A function that draws, done as `quietly` says; a notebook shows the figure by itself."""
+
+    @wraps(draw)
+    def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
+        with quietly():
+            figure = draw(*args, **more)
+        # IPython asks for it by this name; matplotlib answers only where its backend is set up.
+        vars(figure)["_repr_png_"] = partial(_png, figure)
+        return figure
+
+    return quiet
+
+
+def _png(figure: Figure) -> bytes:
+    """A figure as a picture."""
+    file = BytesIO()
+    with quietly():
+        figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def colours(count: int) -> list[str]:
+    """Different colours, and never two of like hue beside each other; at most 40.
+
+    >>> colours(9)[0], colours(9)[8]
+    ('#0072B2', '#00476e')
+    """
+    return [
+        shade(PALETTE[number % len(PALETTE)], _SHADES[number // len(PALETTE)])
+        for number in range(count)
+    ]
+
+
+def shade(colour: str, strength: float) -> str:
+    """A colour made darker (below 1: that part of its light) or lighter (above 1, white at 2).
+
+    >>> shade("#0072B2", 1), shade("#0072B2", 0.5), shade("#0072B2", 1.5)
+    ('#0072B2', '#003959', '#80b8d8')
+    """
+    if strength == 1:
+        return colour
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    if strength < 1:
+        mixed = [part * strength for part in parts]
+    else:
+        mixed = [part + (255 - part) * (strength - 1) for part in parts]
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)
+
+
+def colours_at(places: Sequence[int]) -> list[str]:
+    """A colour for each group by its place among all groups, so that a chart of others agrees.
+
+    Of two groups that are 40 places apart the later one has the next colour that is free.
+
+    >>> colours_at([2, 0]), colours_at([0, 2])
+    (['#009E73', '#0072B2'], ['#0072B2', '#009E73'])
+    """
+    palette = colours(len(PALETTE) * len(_SHADES))
+    taken: dict[int, int] = {}
+    for place in sorted(places):
+        number = place % len(palette)
+        while number in taken.values() and len(taken) < len(palette):
+            number = (number + 1) % len(palette)
+        taken[place] = number
+    return [palette[taken[place]] for place in places]
+
+
+def check_width(width: Any) -> float:
+    """How wide a chart is, in inches; None: as wide as all others.
+
+    Raises:
+        InvalidInput: too narrow for words, or too wide.
+
+    >>> check_width(None), check_width(4)
+    (7.5, 4.0)
+    """
+    if width is None:
+        return WIDTH
+    known = isinstance(width, int | float) and not isinstance(width, bool)
+    if not known or not NARROWEST <= width <= WIDEST:  # which NaN is not, either
+        raise InvalidInput(
+            f"{field('width', width)} is no width of a chart; give {NARROWEST:g} to {WIDEST:g} "
+            f"inches: 4 for a telephone, {WIDTH:g} for a page"
+        )
+    return float(width)
+
+
+def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
+    """What `write_heading` takes from the top.
+
+    >>> heading_inches("Visits", "each one is protected") < heading_inches("Visits", "long " * 40)
+    True
+    """
+    lines = _lines(title, subtitle, width)
+    return 0.2 + 0.27 * len(lines[0]) + 0.19 * len(lines[1])
+
+
+def write_heading(figure: Figure, title: str, subtitle: str) -> None:
+    """Title and subtitle, in as many lines as they need; a dollar sign is no formula."""
+    tall, wide = figure.get_figheight(), figure.get_figwidth()
+    above, below = _lines(title, subtitle, wide)
+    styles: tuple[dict[str, Any], ...] = (
+        {"size": 15, "weight": "bold", "color": INK},
+        {"size": 10, "color": FAINT, "linespacing": 1.25},
+    )
+    middle = 1 - (0.16 + 0.27 * len(above)) / tall
+    for y, lines, style in zip((1 - 0.12 / tall, middle), (above, below), styles, strict=True):
+        figure.text(0.15 / wide, y, "\n".join(lines), va="top", parse_math=False, **style)
+
+
+def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str]]:
+    share = width / WIDTH
+    return wrap(title, int(_TITLE_LETTERS * share)), wrap(subtitle, int(_SUBTITLE_LETTERS * share))
+
+
+def axis_lines(name: str, width: float = WIDTH) -> list[str]:
+    """What an axis shows, in as many lines as it needs above the axes.
+
+    >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
+    ['number of users (each in the first 2', 'groups alone)']
+    """
+    return wrap(name, int(_AXIS_LETTERS * (width - 1) / (WIDTH - 1))) or [""]
+
+
+def axis_inches(name: str, width: float = WIDTH) -> float:
+    """What the lines of an axis beyond the first take."""
+    return 0.16 * (len(axis_lines(name, width)) - 1)
+
+
+def foot_inches(foot: str, width: float = WIDTH) -> float:
+    """What `write_foot` takes from the bottom.
+
+    >>> foot_inches(""), foot_inches("Source: the museums") > 0
+    (0.0, True)
+    """
+    lines = _foot(foot, width)
+    return 0.15 + 0.16 * len(lines) if lines else 0.0
+
+
+def write_foot(figure: Figure, foot: str) -> None:
+    """Small lines at the bottom: where numbers come from, and what is protected."""
+    tall, wide = figure.get_figheight(), figure.get_figwidth()
+    words = "\n".join(_foot(foot, wide))
+    style: dict[str, Any] = {"size": 8.5, "color": FAINT, "linespacing": 1.25}
+    figure.text(0.15 / wide, 0.1 / tall, words, va="bottom", parse_math=False, **style)
+
+
+def _foot(foot: str, width: float) -> list[str]:
+    return wrap(foot, int(_FOOT_LETTERS * width / WIDTH))
+
+
+def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
+    """What `names_below` takes from the bottom; nothing where there is room beside the curves.
+
+    >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
+    (0.0, True)
+    """
+    if width >= NARROW:
+        return 0.0
+    return 0.1 + 0.2 * sum(len(_name_lines(name, width)) for name, _ in names)
+
+
+def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
+    """Names of curves, each in its colour, below a narrow chart.
+
+    Args:
+        figure: the chart.
+        names: with their colours, from the top down.
+        bottom: where they end, in inches.
+    """
+    tall, width = figure.get_figheight(), figure.get_figwidth()
+    y = bottom + names_inches(names, width)
+    for name, colour in names:
+        for line in _name_lines(name, width):
+            y -= 0.2
+            figure.text(0.15 / width, y / tall, line, size=10, color=colour, parse_math=False)
+
+
+def _name_lines(name: str, width: float) -> list[str]:
+    return wrap(name.replace("\n", " "), int(_FOOT_LETTERS * 0.85 * width / WIDTH))
+
+
+def clean(ax: Axes, *, grid: str | None = None) -> None:
+    """Axes without a box; with lines across one axis or "both"."""
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["bottom"].set_color("#b0b0b0")
+    ax.tick_params(colors=FAINT, labelsize=9, length=0)
+    if grid is not None:
+        ax.grid(axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
+    ax.set_axisbelow(True)
+
+
+def tick(value: float) -> str:
+    """A round number in full, with thousands separators.
+
+    >>> tick(180_000_000.0), tick(0.25)
+    ('180,000,000', '0.25')
+    """
+    shown = f"{value:,.0f}" if value == round(value) else f"{value:,.6g}"
+    return shown.replace("-", "−") if value else "0"
+
+
+def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name that fits beside the chart.
+
+    >>> shorten("a" * 30, longest=5)
+    'aaaa…'
+    """
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def draw_bars(
+    ax: Axes,
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    *,
+    values: Sequence[str],
+) -> None:
+    """Bars below each other, each with its interval, name and number, the first on top."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    rows = np.arange(len(names))
+    ax.barh(rows, estimates, color=PALETTE[0], alpha=0.55, height=0.72)
+    ends = [end[np.isfinite(end)] for end in (low, high, estimates)]
+    least = min((float(end.min()) for end in ends if end.size), default=0.0)
+    most = max((float(end.max()) for end in ends if end.size), default=0.0)
+    span = max(most, 0.0) - min(least, 0.0) or 1.0
+    left, right = min(least - 0.03 * span, 0.0), max(most + 0.03 * span, 0.0)
+    ax.hlines(rows, np.maximum(low, left), np.minimum(high, right), color=INK, linewidth=1.6)
+    ax.set_xlim(0.0 if least >= 0 else left, right or 1.0)
+    ax.set_yticks(rows, [shorten(name) for name in names])
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.axvline(0, color="#b0b0b0", linewidth=0.8)
+    wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    most_ticks = int(wide / (0.3 + 0.075 * max(len(tick(round(end))) for end in ax.get_xlim())))
+    ax.xaxis.set_major_locator(MaxNLocator(min(max(most_ticks, 1), 6)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="x")
+    ax.tick_params(axis="y", labelcolor=INK)
+    for row, value in enumerate(values):
+        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
+        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the format follows the name (PNG, SVG, PDF)."""
+    with quietly():
+        figure.savefig(path, facecolor="white")

@@ -1,0 +1,670 @@
+"""Pictures of tables that were released once: how sure each number is, and how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import fill, wrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.columns import list_in_words
+from counton.base.exact import quantity
+from counton.charts.style import (
+    FAINT,
+    INK,
+    NARROW,
+    PALETTE,
+    WIDTH,
+    clean,
+    colours_at,
+    draw_bars,
+    drawing,
+    foot_inches,
+    heading_inches,
+    shade,
+    shorten,
+    tick,
+    write_foot,
+    write_heading,
+)
+from counton.charts.totals import VALUE_INCHES, Labels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from counton.numbers.fit_request import Fit
+    from counton.statistics import Reading
+    from counton.statistics.hierarchy import HierarchyReading
+    from counton.statistics.line_ranges import RangesReading
+    from counton.strategies.trees import Tree
+
+_MAP_TALL = 4.6  # inches
+_SMALLEST = 0.11  # square inches: smaller children share one block
+_MOST_GROUPS = 40  # on the map; the rest share one block
+_LETTER = 0.0086  # inches that a letter takes for each point of its size
+_SIZES = (10.0, 8.5, 7.5)  # of letters, in points
+_MOST_CELLS = 240
+_MOST_BARS = 30
+_THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
+
+
+@drawing
+def plot_table(
+    reading: Reading,
+    subtitle: str,
+    *,
+    what: str = "counts",
+    title: str | None = None,
+    axis: str | None = None,
+    fit: Fit | None = None,
+    level: float = 0.95,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """A table that was released once.
+
+    Args:
+        reading: of a hierarchy, a line, or a contingency table.
+        subtitle: what is protected.
+        what: is counted.
+        title, axis: in other words.
+        fit: how the numbers are made to fit.
+        level: probability with which each interval holds.
+        foot: below it: where numbers come from.
+        width: in inches.
+    """
+    head = what[:1].upper() + what[1:]
+    kind = reading.statistic.drawing.once
+    if kind == "margins" and axis is None:
+        axis = f"number of {what}"
+    return _FORMS[kind](
+        reading,
+        head,
+        subtitle,
+        title=title,
+        axis=axis,
+        fit=fit,
+        level=level,
+        foot=foot,
+        width=width,
+    )
+
+
+def _tree(
+    reading: Any, head: str, subtitle: str, *, title: str | None, level: float, **look: Any
+) -> Figure:
+    levels = list_in_words(reading.statistic.tree.levels[1:])
+    return plot_hierarchy(
+        reading, title or (f"{head} by {levels}" if levels else head), subtitle, **look
+    )
+
+
+def _line(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
+    words = title or f"{head} of {len(reading.statistic.labels):,} cells"
+    return plot_ranges(
+        reading, words, f"{subtitle}; strategy {reading.statistic.grid.name}", **look
+    )
+
+
+def _margins(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
+    names = list(reading.statistic.columns)
+    shown = reading if fit is None else reading.apply_fit(fit)
+    words = title or f"{head} by {list_in_words(names)}"
+    return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
+
+
+def _quantiles(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    axis: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
+    found = reading.table_columns(level)
+    shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
+    bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
+    bars |= {end: found[end] for end in ("lower", "upper")}
+    words = title or "Quantiles of values"
+    return plot_contingency(["share"], bars, words, subtitle, axis=axis or "value", **look)
+
+
+#: How a table that is released once is drawn, by what its statistic says.
+_FORMS: dict[str, Callable[..., Figure]] = {
+    "tree": _tree,
+    "line": _line,
+    "margins": _margins,
+    "quantiles": _quantiles,
+}
+
+
+@drawing
+def plot_hierarchy(
+    reading: HierarchyReading,
+    title: str,
+    subtitle: str,
+    *,
+    axis: str | None = None,
+    fit: Fit | None = None,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Two panels: relative error by level and size, and a map of the two coarsest levels.
+
+    Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
+    Relative errors are shown of nodes that are larger than their noise, and the others are counted.
+
+    Args:
+        reading: what was released.
+        title: what is counted.
+        subtitle: what is protected.
+        axis: what areas show; None: released counts.
+        fit: how the numbers are made to fit; None: as released.
+        foot: below it: where numbers come from.
+        width: in inches.
+
+    >>> from counton import Hierarchy, Key, ZCDP
+    >>> from counton.strategies.trees import Tree
+    >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]), counts=True)
+    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="people", batched=True)
+    >>> reading = counter.release_batch([(("CA",), 39_538_223), (("DC",), 689_545)])
+    >>> [axes.get_title("left") for axes in plot_hierarchy(reading, "People", "").axes]
+    ['Standard deviation, in % of the count', 'Released counts by state']
+    """
+    shown, stds = reading.estimates, reading.stds
+    if fit is not None:
+        fitted = reading.apply_fit(fit)
+        shown, stds = fitted.estimates, fitted.std
+    tree = reading.statistic.tree
+    tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
+    figure, (top, bottom) = _panels_below(title, subtitle, tall, foot, width)
+    _error_by_level(top, tree, shown, stds)
+    _tree_map(bottom, tree, shown, axis or "Released counts")
+    return figure
+
+
+def _panels_below(
+    title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
+) -> tuple[Figure, Sequence[Axes]]:
+    """Panels below each other, of this many inches."""
+    from matplotlib.figure import Figure
+
+    narrow = width < NARROW  # where names have two lines
+    head, gap = (
+        heading_inches(title, subtitle, width) + (0.5 if narrow else 0.3),
+        0.85 + 0.3 * narrow,
+    )
+    foot = 0.55 + foot_inches(below, width)
+    height = head + sum(tall) + gap * (len(tall) - 1) + foot
+    figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, below)
+    axes, place = [], height - head
+    for inches in tall:
+        place -= inches
+        left = 0.975 / width
+        axes.append(figure.add_axes((left, place / height, 0.97 - left, inches / height)))
+        place -= gap
+    return figure, axes
+
+
+def _wide(ax: Axes) -> float:
+    return float(ax.figure.get_figwidth())  # type: ignore[union-attr]
+
+
+def _call(ax: Axes, name: str) -> None:
+    """A name above a panel, in as many lines as it needs."""
+    lines = fill(name, int(11.5 * (_wide(ax) - 1.1)))
+    ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
+
+
+def _cell_name(values: Sequence[str], longest: int = 24) -> str:
+    """A cell of a table by its values, of which none is cut away.
+
+    >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
+    ('Bavaria and the Pa…, men', 'Berlin, men')
+    """
+    if len(values) == 1:
+        return values[0]
+    room = longest - 2 * (len(values) - 1)
+    for place in np.argsort([-len(value) for value in values], kind="stable").tolist():
+        others = sum(len(value) for number, value in enumerate(values) if number != place)
+        if others + len(values[place]) > room:
+            values = [*values]
+            values[place] = shorten(values[place], max(room - others, room // len(values)))
+    return ", ".join(values)
+
+
+def _error_by_level(
+    ax: Axes, tree: Tree, shown: Sequence[NDArray[Any]], stds: Sequence[NDArray[Any]]
+) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    levels = tree.levels
+    lowest, highest = np.inf, 0.0
+    for level in range(len(levels)):
+        estimates, std = shown[level], stds[level]
+        known = std == 0
+        seen = (estimates > std) & ~known
+        y, colour = -float(level), PALETTE[level % len(PALETTE)]
+        hidden = int(np.count_nonzero(~seen & ~known))
+        note = f"{len(estimates):,} node{'s' if len(estimates) > 1 else ''}"
+        if seen.any():
+            relative = np.sort(100 * std[seen] / estimates[seen])
+            lowest, highest = min(lowest, relative[0]), max(highest, relative[-1])
+            middle = float(np.median(relative))
+            ax.plot(relative[[0, -1]], [y, y], color=colour, linewidth=1.5)
+            ax.plot(
+                np.quantile(relative, [0.1, 0.9]),
+                [y, y],
+                color=shade(colour, 1.5),
+                linewidth=9,
+                solid_capstyle="butt",
+            )
+            ax.plot(middle, y, "o", color=colour, markersize=7)
+            note += f": half of them within {_percent(middle)}" if len(estimates) > 1 else ""
+            least, most = float(estimates[seen].min()), float(estimates[seen].max())
+            sizes = (
+                {relative[0]: most} if least == most else {relative[0]: most, relative[-1]: least}
+            )
+            for place, size in sizes.items():
+                text = f"{size:,.0f}"
+                ax.annotate(
+                    text,
+                    (float(place), y),
+                    xytext=(0, -8),
+                    textcoords="offset points",
+                    ha="center",
+                    va="top",
+                    size=8,
+                    color=FAINT,
+                )
+        if known.any():
+            note += f"; {int(known.sum()):,} known"
+        if hidden:
+            note += f"; {hidden:,} below their noise"
+        ax.annotate(
+            note,
+            (0, y),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 9),
+            textcoords="offset points",
+            size=9,
+            color=INK,
+        )
+    ax.set_ylim(0.55 - len(levels), 0.62)
+    ax.set_yticks([-float(level) for level in range(len(levels))], levels, color=INK)
+    ax.set_xscale("log")
+    if highest > 0:
+        ax.set_xlim(lowest / 4, max(highest, 10 * lowest) * 4)
+    ax.xaxis.set_major_locator(LogLocator(numticks=4 if _wide(ax) < NARROW else 7))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
+    ax.minorticks_off()
+    clean(ax, grid="x")
+    _call(ax, "Standard deviation, in % of the count")
+    legend = (
+        "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median"
+    )
+    ax.set_xlabel(fill(legend, int(14 * (_wide(ax) - 0.6))), size=8.5, color=FAINT)
+
+
+def _percent(value: float) -> str:
+    """Two digits, however small.
+
+    >>> _percent(5.43e-7), _percent(12.0)
+    ('0.00000054%', '12%')
+    """
+    return f"{np.format_float_positional(value, 2, unique=False, fractional=False, trim='-')}%"
+
+
+class _Box(NamedTuple):
+    """Left, bottom, width, height in inches."""
+
+    x: float
+    y: float
+    wide: float
+    tall: float
+
+
+def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
+    """Boxes whose areas are as the sizes, which descend, and which are as square as rows allow.
+
+    Source: Bruls, Huizing and van Wijk, "Squarified Treemaps".
+
+    >>> [tuple(part) for part in squarify(np.array([3.0, 1.0]), (0, 0, 4, 2))]
+    [(0.0, 0.0, 3.0, 2.0), (3.0, 0.0, 1.0, 2.0)]
+    """
+    x, y, wide, tall = map(float, box)
+    areas = (sizes * (wide * tall / sizes.sum())).tolist()
+    placed: list[_Box] = []
+    while areas:
+        short = min(wide, tall)
+        count = 1
+        while count < len(areas) and _worst(areas[: count + 1], short) <= _worst(
+            areas[:count], short
+        ):
+            count += 1
+        row, areas = areas[:count], areas[count:]
+        thick = sum(row) / short
+        along = 0.0
+        for area in row:
+            length = area / thick
+            lies = (x, y + along, thick, length) if wide >= tall else (x + along, y, length, thick)
+            placed.append(_Box(*lies))
+            along += length
+        if wide >= tall:
+            x, wide = x + thick, wide - thick
+        else:
+            y, tall = y + thick, tall - thick
+    return placed
+
+
+def _worst(row: Sequence[float], short: float) -> float:
+    """The least square of a row's boxes: the ratio of its sides."""
+    whole = sum(row) ** 2
+    return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
+
+
+def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str) -> None:
+    wide = ax.figure.get_figwidth() * 0.955  # type: ignore[union-attr]
+    ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
+    ax.set_xlim(0, wide)
+    ax.set_ylim(0, _MAP_TALL)
+    ax.set_axis_off()
+    names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
+    _call(ax, f"{what} by {names}")
+    whole = _Box(0.0, 0.0, wide, _MAP_TALL)
+    if len(tree.levels) == 1:
+        _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
+        return
+    sizes = np.maximum(estimates[1], 0.0)
+    groups = _parts(sizes, tree.labels[0].tolist(), whole, _MOST_GROUPS)
+    drawn = list(groups)
+    nodes = [len(sizes) if node is None else node for node, *_ in drawn]  # the rest comes last
+    for (node, name, size, box), colour in zip(drawn, colours_at(nodes), strict=True):
+        inside = box.tall > 0.6 and box.wide > 0.6 and node is not None and len(tree.levels) > 2
+        children = np.flatnonzero(tree.parents[1] == node) if inside else np.array([], np.int64)
+        values = np.maximum(estimates[2][children], 0.0) if len(children) else sizes[:0]
+        if not values.sum() > 0:
+            _block(ax, box, colour, 1.55, name, size)
+            continue
+        _block(ax, box, colour, 1.3, "", 0)
+        head = 0.2
+        _text(ax, _Box(box.x, box.y + box.tall - head, box.wide, head), name, size, bold=True)
+        inner = _Box(box.x + 0.02, box.y + 0.02, box.wide - 0.04, box.tall - head - 0.02)
+        labels = tree.labels[1][children].tolist()
+        for _, below, value, part in _parts(values, labels, inner):
+            _block(ax, part, colour, 1.65, below, value)
+
+
+def _parts(
+    sizes: NDArray[np.float64], labels: Sequence[object], box: _Box, most: int | None = None
+) -> Iterator[tuple[int | None, str, float, _Box]]:
+    """Place, name, size and box of each part that is not too small, and of the others together."""
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] > 0]
+    large = sizes[order] * box.wide * box.tall >= _SMALLEST * sizes.sum()
+    shown = max(int(np.count_nonzero(large)), 1)
+    shown = shown if most is None else min(shown, most - 1)
+    if len(order) - shown == 1:
+        shown += 1
+    rest = order[shown:]
+    drawn = sizes[order[:shown]]
+    values = np.append(drawn, sizes[rest].sum()) if len(rest) else drawn
+    ranks = np.argsort(-values, kind="stable")
+    boxes = squarify(values[ranks], box) if len(values) else []
+    for rank, found in zip(ranks.tolist(), boxes, strict=True):
+        part = found._replace(y=2 * box.y + box.tall - found.y - found.tall)  # the largest on top
+        if rank == shown:
+            yield None, f"{len(rest):,} more", float(values[rank]), part
+        else:
+            yield int(order[rank]), str(labels[int(order[rank])]), float(values[rank]), part
+
+
+def _block(ax: Axes, box: _Box, colour: str, strength: float, name: str, size: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    ax.add_patch(
+        Rectangle(
+            (box.x, box.y),
+            box.wide,
+            box.tall,
+            facecolor=shade(colour, strength),
+            edgecolor="white",
+            linewidth=1.0,
+        )
+    )
+    if name:
+        _text(ax, box, name, size)
+
+
+def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) -> None:
+    found = fitting(name, f"{size:,.0f}", box.wide - 0.06, box.tall - 0.04, one_line=bold)
+    if found is None:
+        return
+    text, points = found
+    ax.text(
+        box.x + box.wide / 2,
+        box.y + box.tall / 2,
+        text,
+        ha="center",
+        va="center",
+        size=points,
+        weight="bold" if bold else "normal",
+        color=INK,
+        parse_math=False,
+        clip_on=True,
+    )
+
+
+def fitting(
+    name: str, number: str, wide: float, tall: float, *, one_line: bool = False
+) -> tuple[str, float] | None:
+    """Text for a block of this many inches and the size of its letters; None where none fits.
+
+    >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
+    (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))
+    >>> fitting("South America", "349", 0.7, 0.3), fitting("South America", "349", 0.3, 2.0)
+    (('South\\nAmerica', 7.5), None)
+    >>> fitting("Asia", "349", 1.5, 0.2, one_line=True)
+    ('Asia  349', 10.0)
+    """
+    for with_number in (True, False):
+        for points in _SIZES:
+            letters = int(wide / (_LETTER * points))
+            if one_line:
+                lines = [f"{name}  {number}" if with_number else name]
+            else:
+                lines = wrap(name, letters, break_long_words=False) if letters > 0 else [name]
+                lines += [number] if with_number else []
+            high = len(lines) * 1.35 * points / 72
+            if max(map(len, lines)) <= letters and high <= tall and len(lines) <= 4:
+                return "\n".join(lines), points
+    return None
+
+
+@drawing
+def plot_ranges(
+    reading: RangesReading,
+    title: str,
+    subtitle: str,
+    *,
+    axis: str | None = None,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Two panels: the cells with their noise, and noise against the length of an interval.
+
+    Args:
+        reading: what was released, on a line.
+        title: what is counted.
+        subtitle: what is protected and how.
+        axis: what heights show.
+        foot: below it: where numbers come from.
+        width: in inches.
+
+    >>> from counton import Key, Ranges, ZCDP
+    >>> line = Ranges(4, counts=True)
+    >>> counter = line.counter(1, ZCDP(0.5), key=Key.generate(), name="visits", batched=True)
+    >>> reading = counter.release_batch([*enumerate([52, 31, 17, 40])])
+    >>> [axes.get_title("left") for axes in plot_ranges(reading, "Visits", "").axes]
+    ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
+    """
+    figure, (top, bottom) = _panels_below(title, subtitle, (2.9, 2.1), foot, width)
+    _cells_panel(top, reading)
+    if axis is not None:
+        for ax in (top, bottom):
+            ax.set_ylabel(axis, color=FAINT, parse_math=False)
+    _lengths_panel(bottom, reading)
+    return figure
+
+
+def _cells_panel(ax: Axes, reading: RangesReading) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    cells = len(reading.statistic.labels)
+    size = -(-cells // _MOST_CELLS)
+    low = np.arange(0, cells, size)
+    high = np.minimum(low + size, cells)
+    sums, stds = reading.boxes(low[None], high[None])
+    estimate = sums / (high - low)
+    twice = 2 * stds / (high - low)
+    edges = np.append(low, cells)
+    # The last value once more: a step ends where its last cell does.
+    middle, lower, upper = (
+        np.append(part, part[-1]) for part in (estimate, estimate - twice, estimate + twice)
+    )
+    ax.fill_between(edges, lower, upper, step="post", color=PALETTE[1], alpha=0.5, linewidth=0)
+    ax.step(edges, middle, where="post", color=PALETTE[0], linewidth=1.1)
+    ax.set_xlim(0, cells)
+    what = "Cells" if size == 1 else f"Averages of {size:,} cells"
+    bottom, top = ax.get_ylim()
+    widest = float(twice.max())
+    band = f"{what} ± two standard deviations"
+    if 2 * widest < _THIN * (top - bottom):
+        band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
+    _call(ax, band)
+    ax.set_xlabel("cell", color=FAINT)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="y")
+
+
+def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    cells = len(reading.statistic.labels)
+    lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
+    spread = np.array([_spread(reading, int(length)) for length in lengths])
+    ax.fill_between(
+        lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label="least to largest"
+    )
+    ax.plot(lengths, spread[:, 1], color=PALETTE[1], label="mean")
+    ax.set_xscale("log")
+    ax.set_xlim(1, max(cells, 2))
+    ax.set_ylim(0, None)
+    ax.xaxis.set_major_locator(LogLocator(numticks=7))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.set_xlabel("cells in the interval", color=FAINT)
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    _call(ax, "Standard deviation of an interval, by its length")
+    clean(ax, grid="y")
+
+
+def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
+    cells = len(reading.statistic.labels)
+    low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
+    std = reading.boxes(low[None], low[None] + length)[1]
+    return float(std.min()), float(std.mean()), float(std.max())
+
+
+@drawing
+def plot_contingency(
+    names: Sequence[str],
+    margins: Mapping[str, NDArray[Any]],
+    title: str,
+    subtitle: str,
+    *,
+    axis: str | None = None,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Bars with their intervals: the margin of each column, and of two columns their cells.
+
+    Args:
+        names: of the columns.
+        margins: a row for each margin: the columns, None where all values are added up, and
+            estimate, lower, upper.
+        title: what is counted.
+        subtitle: what is protected.
+        axis: what lengths show; None: count.
+        foot: below it: where numbers come from.
+        width: in inches.
+
+    >>> none = np.array([None, "f", "m"], dtype=object)
+    >>> counts = np.array([7.0, 5.0, 2.0])
+    >>> margins = {"sex": none, "estimate": counts, "lower": counts - 1, "upper": counts + 1}
+    >>> [axes.get_title("left") for axes in plot_contingency(["sex"], margins, "People", "").axes]
+    ['by sex']
+    """
+    values = [[None if one is None else str(one) for one in margins[name]] for name in names]
+    rows = list(zip(*values, strict=True))
+    panels: list[tuple[str, list[tuple[str, int]]]] = []
+    sets = [(column,) for column in range(len(names))]
+    for kept in [*sets, *([(0, 1)] if len(names) == 2 else [])]:
+        bars = [
+            (_cell_name([str(row[column]) for column in kept]), place)
+            for place, row in enumerate(rows)
+            if all((row[column] is not None) == (column in kept) for column in range(len(names)))
+        ]
+        panels.append((" and ".join(names[column] for column in kept), bars))
+    numbers = [np.asarray(margins[name], float) for name in ("estimate", "lower", "upper")]
+    shown = []
+    for called, bars in panels:
+        places = np.array([place for _, place in bars])
+        largest = np.argsort(-numbers[0][places], kind="stable")[:_MOST_BARS]
+        more = f", the {_MOST_BARS} largest of {len(bars):,}" if len(bars) > _MOST_BARS else ""
+        order = np.sort(largest) if more else np.arange(len(bars))
+        shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
+    tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
+    figure, all_axes = _panels_below(title, subtitle, tall, foot, width)
+    room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
+    told = Labels.of([""] * len(rows), *numbers).values
+    right = 0.3 + VALUE_INCHES * max(len(told[place]) for _, bars in shown for _, place in bars)
+    for (called, bars), ax in zip(shown, all_axes, strict=True):
+        places = np.array([place for _, place in bars])
+        left = min((0.25 + 0.1 * room) / width, 0.5)
+        ax.set_position(
+            (left, ax.get_position().y0, 1 - right / width - left, ax.get_position().height)
+        )
+        estimate, low, high = (part[places] for part in numbers)
+        beside = [told[place] for _, place in bars]
+        draw_bars(ax, [name for name, _ in bars], estimate, low, high, values=beside)
+        _call(ax, called)
+    all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
+    return figure

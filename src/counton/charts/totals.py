@@ -1,0 +1,866 @@
+"""Charts of released numbers: totals as curves, windows as bars or steps; each with its band.
+
+Only released values are drawn, and the layout is chosen from them too, so a chart is as private as
+the numbers it shows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import quantity
+from counton.charts.style import (
+    FAINT,
+    INK,
+    NARROW,
+    PALETTE,
+    WIDTH,
+    axis_inches,
+    axis_lines,
+    clean,
+    colours_at,
+    draw_bars,
+    drawing,
+    foot_inches,
+    heading_inches,
+    shorten,
+    tick,
+    write_foot,
+    write_heading,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_POINTS = 2_000
+#: Groups that share a chart, as many as there are hues, and small charts for more, at most.
+MOST_LINES, MOST_PANELS = len(PALETTE), 24
+#: Bars of one group that stand beside each other, at most.
+_MOST_BARS = 80
+#: Cells that are drawn beside each other, at most.
+_MOST_CELLS = 30
+_LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
+_LABEL_POINTS = 12.5  # height of a line of labels
+_LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
+_THIN = 0.005  # of the axis: a narrower band cannot be seen behind its line
+_LETTERS = 12.3  # of a heading above a small chart, in an inch
+NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
+LINE_INCHES = 0.19  # from the axis to a name
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What is drawn: released values, never exact ones.
+
+    Attributes:
+        times: ends of the windows, ``datetime64``, or numbers of steps; shape ``(steps,)``.
+        groups: a name for each curve.
+        estimates, lower, upper: shape ``(steps, groups)``.
+        all_groups: how many groups there are; None: these.
+        starts: where each estimate is of its own window, the beginnings of these windows, as
+            ``times`` are their ends.
+        places: the place of each group among all groups there are, which chooses its colour; None:
+            these are all.
+        running: estimates are of all time so far; False: of some time up to each, as of windows.
+
+    >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
+    >>> estimates = np.array([[3.0], [5.0], [9.0]])
+    >>> Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2).thin(2).groups
+    ['visits']
+    """
+
+    times: NDArray[np.datetime64] | NDArray[np.int64]
+    groups: Sequence[str]
+    estimates: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    all_groups: int | None = None
+    starts: NDArray[np.datetime64] | None = None
+    places: Sequence[int] | None = None
+    running: bool = True
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """How large each group is by the whole series: the last total, or the mean of windows.
+
+        The last window alone would choose by its noise.
+
+        >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
+        >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
+        [57.0, 5.0]
+        """
+        if self.running and self.starts is None:
+            return np.asarray(np.nan_to_num(self.estimates[-1]))
+        known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
+        return np.asarray(np.nansum(self.estimates, axis=0) / known)
+
+    @property
+    def colours(self) -> dict[int, str]:
+        """Of each curve, by its number; the same group has the same one in every chart."""
+        places = range(len(self.groups)) if self.places is None else self.places
+        return dict(enumerate(colours_at(places)))
+
+    def largest(self, count: int) -> Curves:
+        """The largest groups, largest first, ``count`` at most: see `sizes`."""
+        return self._of(largest_groups(self.sizes, count))
+
+    def first(self, count: int) -> Curves:
+        """The first ``count`` groups."""
+        return self._of(range(len(self.groups))[:count])
+
+    def _of(self, kept: Sequence[int]) -> Curves:
+        return replace(
+            self,
+            groups=[self.groups[index] for index in kept],
+            places=kept if self.places is None else [self.places[index] for index in kept],
+            estimates=self.estimates[:, kept],
+            lower=self.lower[:, kept],
+            upper=self.upper[:, kept],
+            all_groups=self.all_groups or len(self.groups),
+        )
+
+    def thin(self, most: int = _MOST_POINTS) -> Curves:
+        """At most about ``most`` steps, the last among them."""
+        stride = -(-len(self.times) // most)
+        keep = slice((len(self.times) - 1) % stride, None, stride)
+        estimates, lower, upper = (
+            array[keep] for array in (self.estimates, self.lower, self.upper)
+        )
+        starts = None if self.starts is None else self.starts[keep]
+        return replace(
+            self,
+            times=self.times[keep],
+            starts=starts,
+            estimates=estimates,
+            lower=lower,
+            upper=upper,
+        )
+
+
+def largest_groups(last: NDArray[Any], count: int) -> list[int]:
+    """Places of the largest numbers, largest first; of equal ones the earlier.
+
+    >>> largest_groups(np.array([4, 9, 7, 9]), 3)
+    [1, 3, 2]
+    """
+    return [int(place) for place in np.argsort(-last, kind="stable")[:count]]
+
+
+@drawing
+def plot_totals(
+    curves: Curves,
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    *,
+    panels: bool = False,
+    alike: bool = True,
+    from_zero: bool = True,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """A chart of running totals, or of windows; groups of very different size get their own axis.
+
+    A window's number stands on its window: a bar where there is one group and few windows, else a
+    level from its beginning to its end. A group's colour follows from its place.
+
+    More than 8 groups have small charts, the largest first; of more than 24 it says so. A single
+    step has bars beside each other, a single number is written out.
+
+    Args:
+        curves: what to draw; at least one step and one group.
+        title: what is counted.
+        subtitle: of which times, and what the bands mean.
+        ylabel: what the axis shows.
+        panels: a small chart for each group, also of few.
+        alike: curves are numbers of one kind; False: each has a small chart, in the order given.
+        from_zero: the axis reaches down to 0, as it should for what is counted.
+        foot: below it: where the numbers come from, and what is protected.
+        width: in inches; on a narrow chart names stand below.
+
+    Raises:
+        InvalidInput: nothing to draw.
+
+    >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
+    >>> estimates = np.array([[3.0], [5.0], [9.0]])
+    >>> curves = Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2)
+    >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
+    7.5
+    """
+    if len(curves.times) == 0 or not curves.groups:
+        raise InvalidInput("there is nothing to draw: no step has been released yet")
+    several = curves.all_groups or len(curves.groups)
+    windows = curves.starts is not None and len(curves.times) > _MOST_BARS
+    most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other
+    panels = panels or not alike or len(curves.groups) > most
+    if panels:
+        curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
+        if several > len(curves.groups):
+            which = f"{len(curves.groups)} largest" if alike else f"first {len(curves.groups)}"
+            subtitle += f"; the {which} of {several:,}{' groups' if alike else ''}"
+    if len(curves.times) == 1 and alike:
+        return _one_step(curves, title, subtitle, ylabel, foot, width)
+    if curves.starts is not None:  # the numbers beside names are of one window alone
+        subtitle += f"; in numbers: {_last_window(curves)}"
+    parts = [[place] for place in range(len(curves.groups))]
+    if not panels:  # of averages none is small or large
+        everything = [[*range(len(curves.groups))]]
+        parts = split_by_size(curves.sizes) if from_zero else everything
+    curves = curves.thin()
+    if any(_is_thin(curves, part, from_zero=from_zero) for part in parts):
+        subtitle += "; where no band is seen, it is narrower than the line"
+    charts = _small_charts if panels else _one_chart
+    return charts(curves, parts, title, subtitle, ylabel, foot, width, from_zero=from_zero)
+
+
+def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
+    """Whether a band at the end cannot be told from its line."""
+    low, high = reach(curves, part, from_zero=from_zero)
+    wide = curves.upper[-1, part] - curves.lower[-1, part]
+    return bool((wide < _THIN * (high - low)).any())
+
+
+def _last_window(curves: Curves) -> str:
+    assert curves.starts is not None
+    (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
+    return " ".join(window.split())
+
+
+def _one_step(
+    curves: Curves, title: str, subtitle: str, ylabel: str, foot: str, wide: float
+) -> Figure:
+    """Bars of groups beside each other, each with its number; of one group its number alone."""
+    from matplotlib.figure import Figure
+
+    when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
+    subtitle = f"{subtitle}; {when}"
+    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    if len(curves.groups) > 1:
+        return plot_bars(list(curves.groups), *last, title, subtitle, ylabel, foot, wide)
+    labels = Labels.of(curves.groups, *last, room=wide)
+    head, bottom = heading_inches(title, subtitle, wide), 0.1 + foot_inches(foot, wide)
+    tall = head + 1.0 + bottom
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    ax = figure.add_axes((0.15 / wide, bottom / tall, 1 - 0.3 / wide, 1.0 / tall))
+    ax.set_axis_off()
+    size = min(30.0, 66 * wide / len(labels.values[0]))
+    style: dict[str, Any] = {"va": "center", "parse_math": False}
+    ax.text(0, 0.62, labels.values[0], size=size, color=curves.colours[0], **style)
+    ax.text(0, 0.18, labels.names[0], size=11, color=INK, **style)
+    return figure
+
+
+@drawing
+def plot_bars(
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    title: str,
+    subtitle: str,
+    axis: str,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Cells beside each other, each with its interval and its number; of many the largest.
+
+    Args:
+        names: of the cells.
+        estimates, low, high: of each.
+        title, subtitle: what is shown, what is protected.
+        axis: what lengths mean.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
+
+    >>> counts = np.array([5.0, 2.0])
+    >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
+    >>> len(chart.axes)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    kept = list(range(len(names)))
+    if len(names) > _MOST_CELLS:
+        kept = largest_groups(estimates, _MOST_CELLS)
+        subtitle += f"; the {_MOST_CELLS} largest of {len(names):,}"
+    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.35 + foot_inches(foot, width)
+    tall = head + 0.15 + bottom + 0.24 * len(kept)
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    shown = [names[place] for place in kept]
+    numbers = [part[kept] for part in (estimates, low, high)]
+    labels = Labels.of(shown, *numbers)
+    longest = max(map(len, labels.names))
+    figure.subplots_adjust(
+        left=min((0.25 + 0.1 * longest) / width, 0.5),
+        right=1 - (0.3 + VALUE_INCHES * max(map(len, labels.values))) / width,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+    )
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    draw_bars(ax, shown, *numbers, values=labels.values)
+    ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
+    return figure
+
+
+def _one_chart(
+    curves: Curves,
+    panels: list[list[int]],
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    foot: str,
+    wide: float,
+    *,
+    from_zero: bool,
+) -> Figure:
+    from matplotlib.figure import Figure
+
+    below = wide < NARROW  # where names stand
+    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
+    heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
+    head = heading_inches(title, subtitle, wide) + 0.25 + axis_inches(ylabel, wide)
+    bottom = 0.55 + foot_inches(foot, wide)
+    legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
+    bottom += legend
+    tall = head + bottom + max(2.6 if below else 4.0, sum(heights))
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    axes = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )[:, 0]
+    room = 0.25 if below else 0.2 + labels.inches
+    ends = [abs(end) for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
+    left = max(0.5 if below else 0.8, 0.3 + VALUE_INCHES * len(f"{max(ends):,.0f}"))
+    figure.subplots_adjust(
+        left=left / wide,
+        right=1 - room / wide,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+        hspace=0.16,
+    )
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    shades = curves.colours
+    for ax, panel in zip(axes, panels, strict=True):
+        _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
+    _name_axes(list(axes), panels, ylabel, curves, 5 if below else 8)
+    if below:
+        order = [index for panel in panels for index in panel]
+        _list_below(figure, labels, order, shades, (bottom - 0.55) / tall)
+        return figure
+    for ax, panel in zip(axes, panels, strict=True):
+        _label_ends(figure, ax, curves, panel, shades, labels)
+    return figure
+
+
+def _list_below(
+    figure: Figure, labels: Labels, order: Sequence[int], shades: dict[int, str], top: float
+) -> None:
+    """Names and last values under a narrow chart, a line each."""
+    line, wide = _LEGEND_INCHES / figure.get_figheight(), figure.get_figwidth()
+    for number, index in enumerate(order):
+        y = top - (number + 0.5) * line
+        named: dict[str, Any] = {"color": shades[index], "weight": "bold", "size": 9}
+        value: dict[str, Any] = {"color": FAINT, "size": 8.5, "ha": "right"}
+        for x, words, style in (
+            (0.15, labels.names[index], named),
+            (wide - 0.25, labels.values[index], value),
+        ):
+            figure.text(x / wide, y, words, va="center", parse_math=False, **style)
+
+
+def _small_charts(
+    curves: Curves,
+    panels: list[list[int]],
+    title: str,
+    subtitle: str,
+    ylabel: str,
+    foot: str,
+    wide: float,
+    *,
+    from_zero: bool,
+) -> Figure:
+    """Small multiples, as many beside each other as their headings allow."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    subtitle += f"; {ylabel}" if ylabel else ""
+    subtitle += "; each chart with its own scale"
+    count, last = len(panels), (curves.estimates[-1], curves.lower[-1], curves.upper[-1])
+    labels = Labels.of(curves.groups, *last)
+    ends = [end for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
+    left = 0.3 + VALUE_INCHES * max(4, *(len(f"{end:,.0f}") for end in ends))
+    names, most = [min(len(name), 20) for name in labels.names], 3 if count > MOST_LINES else 2
+    values = [len(value) for value in labels.values]
+    between, needed = "   ", max(one + 3 + of for one, of in zip(names, values, strict=True))
+    for columns in range(min(most, count), 0, -1):
+        each = (wide - 0.22) / columns
+        room = int((each - 0.1) * _LETTERS)  # above a chart
+        if each >= left + 0.9 and room >= max(*names, *values):
+            between = between if room >= needed else "\n"
+            break
+    rows, head = -(-count // columns), heading_inches(title, subtitle, wide) + 0.45
+    bottom = 0.55 + foot_inches(foot, wide)
+    tall = head + bottom + (1.95 if between == "\n" else 1.75) * rows - 0.6
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure.subplots_adjust(
+        left=left / wide,
+        right=1 - 0.22 / wide,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+        hspace=0.9 if between == "\n" else 0.7,
+        wspace=left / (each - left),
+    )
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    shades = curves.colours
+    for index, ax in enumerate(axes):
+        if index >= count:
+            ax.set_axis_off()
+            continue
+        _draw_panel(ax, curves, panels[index], shades, from_zero=from_zero)
+        value = labels.values[index]
+        beside = 0 if between == "\n" else len(value) + 3
+        name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{value}"
+        x = (0.15 - left) / (each - left)  # above the numbers of the axis, too
+        ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+        name_times(ax, curves, 2, 4 if each > 2.5 else 3)
+    return figure
+
+
+def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
+    """Groups, largest first, cut where a much smaller one follows: one panel for each part.
+
+    There are at most two parts, each of two groups or more.
+
+    >>> split_by_size(np.array([50_000.0, 700.0, 48_000.0, 40.0]))
+    [[0, 2], [1, 3]]
+    >>> split_by_size(np.array([5.0, 9.0]))
+    [[1, 0]]
+    """
+    last = np.nan_to_num(last)  # what is not known yet
+    order = [int(index) for index in np.argsort(-last, kind="stable")]
+    if len(order) < 4 or last[order[0]] <= 0:
+        return [order]
+    # Sizes below a hundredth of the largest look alike: all of them lie on the axis.
+    sizes = np.maximum(last[order], last[order[0]] / 1000)
+    ratios = sizes[:-1] / sizes[1:]
+    # Cut once, at the widest gap that leaves at least two groups on each side.
+    inner = ratios[1:-1]
+    cut = int(np.argmax(inner)) + 2
+    if sizes[0] / sizes[cut] < _LARGEST_RATIO or len(order) - cut < 2:
+        return [order]
+    return [order[:cut], order[cut:]]
+
+
+def reach(curves: Curves, panel: Sequence[int], *, from_zero: bool = True) -> tuple[float, float]:
+    """Between which values an axis shows some curves: all estimates, and bands as far as they help.
+
+    A band that is infinite, or much wider than what its curve does, goes beyond the axis: early
+    moments of next to no rows would leave nothing to see of the later ones.
+
+    >>> estimates = np.array([[4.0], [5.0]])
+    >>> band = np.array([[np.inf], [1.0]])
+    >>> reach(Curves(np.arange(2), ["mean"], estimates, estimates - band, estimates + band), [0])
+    (0.0, 6.18)
+    """
+    shown = [part[:, panel] for part in (curves.estimates, curves.lower, curves.upper)]
+    finite = [part[np.isfinite(part)] for part in shown]
+    values = finite[0] if finite[0].size else np.zeros(1)
+    low, high = float(values.min()), float(values.max())
+    if finite[1].size and finite[2].size:
+        half = (shown[2] - shown[1]) / 2
+        half = half[np.isfinite(half)]
+        room = max(high - low, 4 * float(np.median(half)) if half.size else 0.0)
+        low = min(low, max(float(finite[1].min()), low - room))
+        high = max(high, min(float(finite[2].max()), high + room))
+    low = min(0.0, low) if from_zero else low
+    high = max(0.0, high) if from_zero else high
+    margin = 0.03 * max(high - low, 1e-9 * max(abs(high), 1.0))
+    return low - (0 if low == 0 else margin), high + margin
+
+
+def _draw_panel(
+    ax: Axes,
+    curves: Curves,
+    panel: list[int],
+    shades: dict[int, str],
+    *,
+    from_zero: bool = True,
+) -> None:
+    low, high = reach(curves, panel, from_zero=from_zero)
+    ax.set_ylim(low, high)
+    clean(ax, grid="y")
+    if curves.starts is not None:
+        _draw_windows(ax, curves, panel, shades)
+        return
+    if len(curves.times) == 1:  # a single step makes no line
+        for index in panel:
+            band = np.clip([curves.lower[-1, index], curves.upper[-1, index]], low, high)
+            ax.plot([0.98, 0.98], band, color=shades[index], alpha=0.4, linewidth=4)
+            ax.plot(0.98, curves.estimates[-1, index], "o", color=shades[index])
+        ax.set_xlim(0, 1)
+        return
+    times = _numbers(curves.times)
+    for index in panel:
+        _draw_curve(ax, times, curves, index, shades[index])
+        if np.isnan(curves.estimates[-2, index]):  # no line yet
+            ax.plot(times[-1], curves.estimates[-1, index], ".", color=shades[index])
+    ax.set_xlim(times[0], times[-1])
+
+
+def _draw_curve(
+    ax: Axes, times: NDArray[np.float64], curves: Curves, index: int, colour: str, each: int = 1
+) -> None:
+    """A line and its band; every number ``each`` times, for a level."""
+    estimates, lower, upper = (
+        np.repeat(part[:, index], each) for part in (curves.estimates, curves.lower, curves.upper)
+    )
+    low, high = ax.get_ylim()
+    room = high - low  # an infinite band is drawn to beyond the axis
+    lower, upper = np.clip(lower, low - room, None), np.clip(upper, None, high + room)
+    ax.fill_between(times, lower, upper, color=colour, alpha=0.22, linewidth=0)
+    ax.plot(times, estimates, color=colour, linewidth=1.1)
+
+
+def _draw_windows(ax: Axes, curves: Curves, panel: list[int], shades: dict[int, str]) -> None:
+    """Each number on its window: bars of one group in a few windows, else levels."""
+    assert curves.starts is not None
+    starts, ends = _numbers(curves.starts), _numbers(curves.times)
+    ax.set_xlim(float(starts[0]), float(ends[-1]))
+    if len(curves.groups) == 1 and len(starts) <= _MOST_BARS:
+        wide, low, high = ends - starts, *ax.get_ylim()
+        colour, estimates = shades[panel[0]], curves.estimates[:, panel[0]]
+        ax.bar(starts + 0.06 * wide, estimates, 0.88 * wide, align="edge", color=colour, alpha=0.55)
+        middles = (starts + ends) / 2
+        below, above = (
+            np.clip(part[:, panel[0]], low, high) for part in (curves.lower, curves.upper)
+        )
+        ax.vlines(middles, below, above, color=INK, linewidth=1.3)
+        ax.axhline(0, color="#b0b0b0", linewidth=0.8)
+        return
+    times = np.stack([starts, ends], axis=1).ravel()
+    for index in panel:
+        _draw_curve(ax, times, curves, index, shades[index], each=2)
+
+
+def _numbers(times: NDArray[Any]) -> NDArray[np.float64]:
+    """Times as an axis counts them: days; or numbers of steps."""
+    from matplotlib.dates import date2num
+
+    if times.dtype.kind != "M":
+        return np.asarray(times, np.float64)
+    return np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]
+
+
+def _name_axes(
+    axes: Sequence[Axes], panels: list[list[int]], ylabel: str, curves: Curves, most: int
+) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    for number, ax in enumerate(axes):
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+        ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
+        wide = ax.figure.get_figwidth()  # type: ignore[union-attr]
+        name = f"the {len(panels[number])} smallest, enlarged"
+        if number == 0:
+            name = "\n".join(axis_lines(ylabel, wide))
+        ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    name_times(axes[-1], curves, 3, most)
+
+
+def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
+    """Ticks of an axis of times, between this many; or of numbers of steps.
+
+    A tick is a moment, and its label begins there: a window's number stands to its right. A few
+    windows of days or longer are named themselves.
+    """
+    from matplotlib.dates import AutoDateLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    times, starts = curves.times, curves.starts
+    if times.dtype.kind != "M":
+        if len(times) == 1:
+            ax.set_xticks([0.98], [f"step {times[0]:,}"], ha="right")
+            return
+        ax.xaxis.set_major_locator(MaxNLocator(most, integer=True))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"step {tick(value)}"))
+        return
+    if starts is None and len(times) == 1:
+        ax.set_xticks([0.98], [f"up to {moment_in_words(times[0])}"], ha="right")
+        return
+    ax.tick_params(axis="x", length=3)
+    if starts is not None and len(starts) <= most:
+        ax.set_xticks(
+            (_numbers(starts) + _numbers(times)) / 2,
+            _align_names(window_names(starts, times.astype("datetime64[us]"))),
+        )
+        ax.tick_params(axis="x", length=0)
+        return
+    locator = AutoDateLocator(minticks=least, maxticks=most)  # type: ignore[no-untyped-call]
+    first, last = (
+        one.astype("datetime64[us]").item()
+        for one in ((times if starts is None else starts)[0], times[-1])
+    )
+    ticks = np.asarray(locator.tick_values(first, last), np.float64)  # type: ignore[no-untyped-call]
+    ticks = ticks[(ticks >= ax.get_xlim()[0] - 1e-9) & (ticks <= ax.get_xlim()[1] + 1e-9)]
+    ax.set_xticks(ticks, _align_names(tick_names(ticks, float(ax.get_xlim()[1]))))
+
+
+def _align_names(names: list[str]) -> list[str]:
+    """Names of as many lines each, so that their first ones stand beside each other."""
+    lines = max((name.count("\n") for name in names), default=0)
+    return [name + "\n " * (lines - name.count("\n")) for name in names]
+
+
+def tick_names(ticks: NDArray[np.float64], end: float) -> list[str]:
+    """Words for moments of an axis, in days since 1970; days, or years, below where they begin.
+
+    Args:
+        ticks: moments, ascending.
+        end: of the axis: midnight there is the end of the day before.
+
+    >>> tick_names(np.array([19783.0, 19783.5, 19784.0]), 19784.0)
+    ['00:00\\n1 Mar 2024', '12:00', '24:00']
+    >>> tick_names(np.array([19783.0, 19814.0]), 19844.0)
+    ['Mar\\n2024', 'Apr']
+    """
+    moments = [np.datetime64(round(one * 86_400), "s").item() for one in ticks.tolist()]
+    gap = float(np.diff(ticks).min()) if len(ticks) > 1 else 0.0
+    found, shown = [], None
+    for place, one in enumerate(moments):
+        day = f"{one.day} {one:%b}"
+        if gap >= 360:
+            name, above = f"{one.year}", ""
+        elif gap >= 27 and all(other.day == 1 for other in moments):
+            name, above = f"{one:%b}", f"{one.year}"
+        elif gap >= 0.99 or all(other.hour == other.minute == 0 for other in moments):
+            name, above = day, f"{one.year}"
+        else:
+            name, above = f"{one:%H:%M}", f"{day} {one.year}"
+            if gap < 1 / 1440:
+                name = f"{one:%H:%M:%S}"
+            if place and ticks[place] >= end - 1e-9 and name == "00:00":
+                name, above = "24:00", shown or ""
+        found.append(name if above == shown or not above else f"{name}\n{above}")
+        shown = above
+    return found
+
+
+def window_names(starts: NDArray[np.datetime64], ends: NDArray[np.datetime64]) -> list[str]:
+    """A name for each of a few windows: what day, month or year it is, or when it begins.
+
+    >>> days = np.array(["2024-03-29", "2024-03-30", "2024-03-31"], "datetime64[us]")
+    >>> window_names(days[:-1], days[1:])
+    ['Fri 29 Mar\\n2024', 'Sat 30 Mar']
+    """
+    found: list[str] = []
+    shown = None
+    for start, end in zip(
+        starts.astype("datetime64[s]"), ends.astype("datetime64[s]"), strict=True
+    ):
+        first, days = start.item(), (end - start) / np.timedelta64(1, "D")
+        midnight = first.hour == first.minute == first.second == 0
+        above = f"{first.year}"
+        if midnight and first.day == first.month == 1 and 364 < days < 367:
+            name, above = f"{first.year}", ""
+        elif midnight and first.day == 1 and 27 < days < 32:
+            name = f"{first:%b}"
+        elif midnight and days == 1:
+            name = f"{first:%a} {first.day} {first:%b}"
+        elif midnight:
+            last = (end - np.timedelta64(1, "D")).item()
+            name = f"{first.day} {first:%b} –\n{last.day} {last:%b}"
+        else:
+            name = f"{first:%H:%M}–\n{end.item():%H:%M}"
+            above = f"{first.day} {first:%b} {first.year}"
+        found.append(name if above == shown or not above else f"{name}\n{above}")
+        shown = above
+    return found
+
+
+def moment_in_words(time: np.datetime64) -> str:
+    """A day and what clocks show.
+
+    >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
+    '29 Mar 2024, 12:30'
+    >>> moment_in_words(np.datetime64("2024-03-30T00:00"))
+    'the end of 29 Mar 2024'
+    """
+    one = time.astype("datetime64[s]").item()
+    if one.hour == one.minute == one.second == 0:
+        one = (time.astype("datetime64[s]") - np.timedelta64(1, "s")).item()
+        return f"the end of {one.day} {one:%b %Y}"
+    return f"{one.day} {one:%b %Y, %H:%M}"
+
+
+def until_in_words(time: Any) -> str:
+    """Up to when a number counts, or the step that it stands after.
+
+    >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
+    ('after step 3', 'up to 29 Mar 2024, 12:30')
+    """
+    if isinstance(time, np.datetime64):
+        return f"up to {moment_in_words(time)}"
+    return f"after step {int(time):,}"
+
+
+def _label_ends(
+    figure: Figure,
+    ax: Axes,
+    curves: Curves,
+    panel: list[int],
+    shades: dict[int, str],
+    labels: Labels,
+) -> None:
+    """Names beside the ends of the curves, moved apart where they would overlap."""
+    inch = 1 / (ax.get_position().width * figure.get_figwidth())  # in fractions of the axis
+    value_at = 1 + inch * labels.inches
+    low, high = ax.get_ylim()
+    height = ax.get_position().height * figure.get_figheight() * 72  # points
+    ends = curves.estimates[-1, panel]
+    ends = np.where(np.isfinite(ends), ends, low)  # what is not known yet
+    wanted = (ends - low) / (high - low) * height
+    for index, place, value in zip(panel, spread(wanted, _LABEL_POINTS, height), ends, strict=True):
+        style: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": ("axes fraction", "axes points"),
+            "va": "center",
+            "annotation_clip": False,
+            "parse_math": False,  # a name with dollar signs is no formula
+        }
+        ax.annotate(
+            labels.names[index],
+            xy=(1.0, float(value)),
+            xytext=(1 + LINE_INCHES * inch, float(place)),
+            color=shades[index],
+            weight="bold",
+            size=9,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": shades[index],
+                "linewidth": 0.7,
+                "relpos": (0.0, 0.5),  # to its beginning: across a name it would strike others out
+                "shrinkA": 1,
+                "shrinkB": 0,
+            },
+            **style,
+        )
+        ax.annotate(
+            labels.values[index],
+            xy=(1.0, float(value)),
+            xytext=(value_at, float(place)),
+            ha="right",
+            color=FAINT,
+            size=8.5,
+            **style,
+        )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What stands beside the ends of the curves, and the width that it takes."""
+
+    names: list[str]
+    values: list[str]
+    inches: float
+
+    @classmethod
+    def of(
+        cls,
+        groups: Sequence[str],
+        last: NDArray[np.float64],
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        *,
+        room: float | None = None,
+    ) -> Labels:
+        """From names, last estimates and ends of the last bands.
+
+        Args:
+            groups, last, low, high: of each curve.
+            room: of a line with name and value, in inches, where names may be longer than others.
+
+        >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
+        >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
+        ['20.0 ± 2.0', '0.25 (0 to 2)']
+        """
+        halves = (high - low) / 2
+        whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
+        values = []
+        for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
+            if not all(map(math.isfinite, (value, *ends))):
+                values.append("not known yet")
+                continue
+            if abs((value - ends[0]) - (ends[1] - value)) <= 1e-6 * half:
+                band = f" ± {quantity(half, half, whole)}"
+            else:  # the estimate is not in the middle of what may be true
+                band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
+                band = f" ({band})"
+            values.append(quantity(value, half, whole) + band)
+        longest = (
+            {}
+            if room is None
+            else {"longest": int((room - VALUE_INCHES * max(map(len, values))) / NAME_INCHES)}
+        )
+        names = [shorten(name, **longest) for name in groups]
+        beside = max(min(_inches(one, 9, "bold"), NAME_INCHES * len(one)) for one in names)
+        numbers = max(min(_inches(one, 8.5), VALUE_INCHES * len(one)) for one in values)
+        return cls(names, values, LINE_INCHES + beside + 0.2 + numbers)
+
+
+def _inches(text: str, size: float, weight: str = "normal") -> float:
+    """How wide a text is, as far as the font has its letters."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    font = FontProperties(weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that the font has not
+        path = TextPath((0, 0), text.replace("$", "S"), size=size, prop=font)
+    return float(path.get_extents().width) / 72 * 1.04
+
+
+def spread(wanted: NDArray[np.float64], gap: float, height: float) -> NDArray[np.float64]:
+    """Places as near as possible to the wanted ones, at least ``gap`` apart, within the height.
+
+    Least squares under the ordering (pool adjacent violators). Where they cannot all fit, the gap
+    shrinks.
+
+    >>> spread(np.array([5.0, 5.0, 90.0]), 10.0, 100.0)
+    array([ 0., 10., 90.])
+    """
+    count = len(wanted)
+    gap = min(gap, height / max(count - 1, 1))
+    order = np.argsort(wanted, kind="stable")
+    slots = np.arange(count) * gap
+    blocks: list[list[float]] = []  # [mean, size]
+    for target in wanted[order] - slots:
+        blocks.append([float(target), 1.0])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, size = blocks.pop()
+            before, earlier = blocks.pop()
+            total = size + earlier
+            blocks.append([(mean * size + before * earlier) / total, total])
+    fitted = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
+    places = np.empty(count)
+    places[order] = np.clip(fitted, 0, height - slots[-1]) + slots
+    return places

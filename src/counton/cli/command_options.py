@@ -1,0 +1,860 @@
+"""Options of the command line, each stated once: the fields of dataclasses, with their defaults.
+
+What lies below the command line knows fields, not options; errors that name fields are told here in
+the words of the command.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo, OptionInfo
+
+from counton.base.errors import hide_secrets
+from counton.base.options import Option, check_text
+from counton.cli.command_list import BESIDE, HEADINGS, OTHER
+from counton.cli.exits import explain_errors
+from counton.spec.fields import options_of
+from counton.spec.job import Job
+
+_WIDTH = 94
+#: More letters than the first sentence of any help has: it is never cut.
+_SENTENCE = 200
+JSON = "print one JSON object and nothing else"
+_ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
+
+
+#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
+REFUSED: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def without_passwords() -> Iterator[None]:
+    """A parser's error about wrong words shows no password."""
+    try:
+        yield
+    except REFUSED as error:
+        error.message = hide_secrets(error.message)
+        raise
+
+
+class CommandWithHeadings(TyperCommand):
+    """A command whose help shows options under headings, in the order of its parameters."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """The options of a command's words; an error about wrong words shows no password."""
+        with without_passwords():
+            return super().make_context(*words, **more)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments first, then options by heading."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = parameter.param_type_name == "argument"
+                heading = getattr(parameter, "rich_help_panel", None) or "Other options"
+                sections.setdefault("Arguments" if argument else heading, []).append(record)
+        if list(sections) == ["Other options"] or list(sections) == ["Arguments", "Other options"]:
+            sections["Options"] = sections.pop("Other options")
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class Commands(TyperGroup):
+    """Commands of which several are statistics, which people call by other words too."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under headings, each with its whole first sentence."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            heading = getattr(command, "rich_help_panel", None) or OTHER
+            sections.setdefault(heading, []).append((name, command.get_short_help_str(_SENTENCE)))
+        for heading in sorted(sections, key=HEADINGS.index):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a name; a word for a statistic is answered by its command."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches
+
+            from counton.spec.stated_options import nearest
+
+            near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
+            if statistic is not None and not near:
+                beside = statistic in BESIDE
+                command = f"counton {statistic}" if beside else f"counton statistic {statistic}"
+                ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out a command; what is said of wrong words shows no password."""
+        with without_passwords():
+            return super().invoke(ctx)
+
+
+def whole_number(text: str) -> int:
+    """An integer as people write it; typer's own message does not name the value."""
+    try:
+        return int(str(text).replace(",", "_"))  # a default is a number already
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a whole number; write it as in 8760") from error
+
+
+def fraction(text: str) -> float:
+    """A floating-point number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is not a number; write it as in 0.95") from error
+
+
+def option(default: Any, help: str, *names: str) -> Any:
+    """A field of a dataclass that is an option of a command.
+
+    Args:
+        default: ``...`` where the option must be given.
+        help: what it means.
+        names: its own, where it is not the field's with hyphens.
+    """
+    told = {"option": typer.Option(*names, help=help)}
+    return field(metadata=told) if default is ... else field(default=default, metadata=told)
+
+
+def argument(help: str) -> Any:
+    """A field of a dataclass that is the argument of a command."""
+    return field(metadata={"option": typer.Argument(help=help)})
+
+
+def optional_argument(help: str) -> Any:
+    """A field of a dataclass that is the argument of a command and may be left out."""
+    return field(default=None, metadata={"option": typer.Argument(help=help)})
+
+
+def of_job(name: str) -> Any:
+    """A field of a dataclass that is the same option as a job has."""
+    said = options_of(Job)[name]
+    return option(said.default, said.help, f"--{said.key}")
+
+
+def _json() -> Any:
+    return option(False, JSON, "--json")
+
+
+def _like() -> Any:
+    return option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
+    )
+
+
+def _annotate(kind: Any, said: Any) -> Any:
+    return Annotated[kind, said]
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How a run is printed, and whether its job is kept."""
+
+    save: Path | None = option(None, "write this job into a file, for counton run: nightly.toml")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of ``run``."""
+
+    file: str | None = optional_argument("a job file: TOML with [defaults] and [jobs.NAME]")
+    only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
+    until: str | None = option(
+        None, "release windows that ended by then, in all jobs, whatever the file says"
+    )
+    schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Options of ``serve``."""
+
+    file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
+    listen: str = option("127.0.0.1:8080", "HOST:PORT to listen at; port 0 takes a free one")
+    only: str | None = option(None, "only these jobs, A,B; default: all")
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """Options of ``serve-token``."""
+
+    file: str = argument("the job file of the service")
+    make: str | None = option(
+        None, "draw a token and print it once, for ingest, read or operate, or several: A,B"
+    )
+    revoke: str | None = option(None, "revoke the token with this id")
+
+
+@dataclass(frozen=True)
+class LeftOutOptions:
+    """Options of ``serve-left-out``."""
+
+    file: str = argument("the job file of the service")
+    only: str | None = option(None, "only these jobs, A,B; default: all")
+    rows: str | None = option(None, "print the rows of the batch with this id as CSV; secret")
+    put_back: str | None = option(None, "count the batch with this id after all")
+    drop: str | None = option(None, "drop the batch with this id: its rows are not counted")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class _Guarantee:
+    epsilon: str | None = option(None, "privacy loss of one unit")
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = of_job("rho")
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How the numbers of a released table are made to fit, where its state does not say so."""
+
+    integers: bool = option(False, "whole numbers that add up", "--integers")
+    nonnegative: bool = option(
+        False, "no number below 0; this biases small counts upwards", "--nonnegative"
+    )
+    known: str | None = option(
+        None, "keep these public totals: a table with level columns and 'total'"
+    )
+
+
+@dataclass(frozen=True)
+class OnceOptions:
+    """Of tables: a dry run, and what those that are released once called otherwise."""
+
+    plan: bool = option(
+        False, "show how accurate the table would be, and release nothing", "--plan"
+    )
+    move: bool = option(
+        False, "the same as --replace: hide where a unit is counted, not that it is there", "--move"
+    )
+
+
+# The help shows options in the order of the fields: those of the last base first.
+@dataclass(frozen=True)
+class _Horizon:
+    steps: int | None = of_job("steps")
+
+
+@dataclass(frozen=True)
+class PlanOptions(_Guarantee, _Horizon):
+    """Options of ``plan``."""
+
+    asked: str | None = optional_argument(
+        "how many windows the stream will ever have, as with --steps; or a job file to plan"
+    )
+    within: str | None = option(
+        None,
+        "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
+        "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+    )
+    level: float | None = option(
+        None, "with --within or a job file: probability that an interval holds the true number"
+    )
+    least: str | None = option(None, "with --within: find the smallest epsilon (default) or rho")
+    size: int | None = option(
+        None, "how many rows there will be by the last step, if that is public"
+    )
+    metric: str | None = of_job("metric")
+    release: str | None = option(None, "which numbers must be accurate: totals, windows or both")
+    around: int | None = option(
+        None, "plan a stream without an end, for its first windows: how many"
+    )
+    simple: bool = of_job("simple")
+    most: int | None = option(
+        None, "protect a user instead of one event; at most this many of their events count"
+    )
+    most_a_window: int | None = option(None, "with --most: how many of these count in each window")
+    of: str | None = option(
+        None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
+    )
+    each_row: bool = option(False, "with --of: each row is a step, as without --time", "--each-row")
+    expire: str | None = option(
+        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", "--expire"
+    )
+    every: str | None = option(None, "with --expire: length of a window")
+    per_step: float = option(
+        1, "with --expire: expected events per window, which say what a delay costs"
+    )
+    rmse: float | None = option(None, "with --expire: typical error that must be reached")
+    largest_error: float | None = option(
+        None, "with --expire: bound on all errors, probability 2/3"
+    )
+    largest_growth: str | None = option(
+        None, "with --expire: try growths from 0 to this; default: 2"
+    )
+    concentrated: bool = option(
+        False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
+    )
+    simulate: str | None = option(
+        None,
+        "with a job file: show what readers would see if the true numbers were these: a CSV file "
+        "with step, group and number, or JOB=FILE",
+    )
+    out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
+    plot: Path | None = option(None, "draw the errors over time, or with --expire the loss by age")
+    width: float | None = of_job("width")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """Options of ``inspect``."""
+
+    events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
+    user: str = option(..., "column that names the user of each event")
+    epsilon: str | None = option(
+        None, "what the answer may cost one user, or one period of a user, in privacy"
+    )
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = of_job("rho")
+    state: str | None = option(
+        None, "SQLite file or database URL whose ledger records the answer; secret"
+    )
+    key: str | None = option(
+        None, "file of the key, env:NAME or command:...; default: STATE.key", "--key"
+    )
+    ledger: str | None = option(None, "a state (path or URL) whose limit several states share")
+    name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
+    unit: str | None = option(None, "what a user is called: visitor; default: user, or as known")
+    share: str = option(
+        "0.95", "ask how many events this share of the users has at most; or several shares: A,B"
+    )
+    at_most: int = option(1024, "treat all larger numbers of events as this one")
+    bounds: str | None = option(
+        None, "column of values: ask between which bounds that share of them lies"
+    )
+    most: int | None = option(None, "with --bounds: how many values of a user count at most")
+    lower: str | None = option(None, "with --bounds: where the cells begin")
+    upper: str | None = option(None, "with --bounds: where the cells end")
+    cells: int | None = option(None, "with --bounds: how many cells of equal width")
+    edges: str | None = option(
+        None, "with --bounds: where cells begin and end; default: powers of two"
+    )
+    per: str | None = option(
+        None, "count the events of each user in each period, as in 1d; needs --time"
+    )
+    time: str | None = option(None, "column of the events' times; they decide the period")
+    timezone: str = option("UTC", "zone of local times and of periods")
+    sweep: str | None = option(
+        None, "compare what these bounds keep and cost: 1,2,5,10; default: up to the answer"
+    )
+    plan: str | None = option(
+        None, "show the noise of a later stream too: 'count --steps 366 --epsilon 1'"
+    )
+    level: float = option(0.95, "probability that each interval holds the true number")
+    exact: bool = option(
+        False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
+    )
+    plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
+    width: float | None = of_job("width")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """Options of ``demo``."""
+
+    folder: str = option("demo", "where the data, the state and the results go")
+    expire: bool = option(False, "without an end date: protection fades with age", "--expire")
+
+
+@dataclass(frozen=True)
+class EndOptions:
+    """Options of ``end``."""
+
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    drop_waiting: bool = option(False, "drop rows that still wait to be counted", "--drop-waiting")
+
+
+@dataclass(frozen=True)
+class ForgetOptions:
+    """Options of ``forget``."""
+
+    state: str = argument("SQLite file or database URL that keeps the streams; secret")
+    person: str | None = optional_argument("the user, as the rows have it")
+    age: str | None = option(
+        None,
+        "forget all people instead, in periods that ended this long ago: 90d or 12w",
+        "--older",
+    )
+    name: str | None = option(None, "only this stream; default: all streams of the state")
+    key: str | None = option(
+        None, "where the key is kept: a file, env:NAME or command:...; default: STATE.key"
+    )
+    wait: int = option(
+        0, "while a service runs: how many seconds it may take to count the rows that wait now"
+    )
+    confirmed: bool = option(
+        False,
+        "forget the person, also where a thousandth of all new people no longer counts then",
+        "--yes",
+    )
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """Options of ``ledger``."""
+
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    epsilon: str | None = option(
+        None, "set the most that all streams together may spend", "--limit-epsilon"
+    )
+    delta: str | None = option(
+        None, "with --limit-epsilon: the delta of the limit", "--limit-delta"
+    )
+    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
+    age: int | None = option(
+        None,
+        "for streams with --expire: limit the loss of events this many windows old",
+        "--limit-age",
+    )
+    approximate_delta: str | None = option(
+        None,
+        "with --limit-delta: the part of it for guarantees with a delta",
+        "--limit-approximate-delta",
+    )
+    relation: str | None = option(
+        None,
+        "how neighbours differ in all units: add_remove or replace; default: as in the first",
+        "--limit-relation",
+    )
+    unit: str | None = option(
+        None,
+        'what the limit is about, as in reader or "reader\'s month": what protects less is '
+        "refused; default: whatever each release protects, in totals apart",
+        "--limit-unit",
+    )
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """Options of ``show``."""
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "several with commas between, a database that `publish` wrote, a stream of a service"
+    )
+    name: str | None = option(None, "name of the one stream to show, if there are several")
+    like: str | None = _like()
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class BackupOptions:
+    """Options of ``backup``."""
+
+    state: str = argument("SQLite file that keeps the releases; secret")
+    out: Path = option(..., "a new file for the copy; an existing file is never overwritten")
+
+
+@dataclass(frozen=True)
+class MethodsOptions:
+    """Options of ``methods``."""
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or a released table"
+    )
+    name: str | None = option(None, "only this stream or table; default: all")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as in the files"
+    )
+    full: bool = option(
+        False, "the whole account, for specialists, instead of some five sentences", "--full"
+    )
+    registry: bool = option(
+        False,
+        "print a record for the public register of deployments instead, in YAML",
+        "--registry",
+    )
+    like: str | None = _like()
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of ``export``."""
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or a job file; or what is "
+        "public: a table, several with commas between, a database that `publish` wrote, a stream "
+        "of a service"
+    )
+    name: str | None = option(None, "name of the stream or table; needed if there are several")
+    out: Path | None = option(
+        None,
+        f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print; "
+        "'{name}.csv' writes a file for each release",
+    )
+    steps: str | None = option(
+        None, "only these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+    )
+    start: str | None = option(None, "only windows that begin then or later")
+    until: str | None = option(None, "only windows that end by then")
+    groups: str | None = option(None, "only these, in this order: A,B,C")
+    above: float | None = option(
+        None, "only rows whose estimate is above this, and the groups of these"
+    )
+    surely_above: float | None = option(
+        None, "only rows whose interval is above this", "--surely-above"
+    )
+    panels: bool = option(
+        False, "with a chart: one panel for each group, the largest 24", "--panels"
+    )
+    title: str | None = of_job("title")
+    axis: str | None = of_job("axis")
+    source: str | None = of_job("source")
+    width: float | None = of_job("width")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    like: str | None = _like()
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Options of ``answer``."""
+
+    source: str = argument(
+        "a table that was written, several with commas between, a database that `publish` wrote, a "
+        "state, or a stream of a service: https://counts.example/v1/streams/visits"
+    )
+    name: str | None = option(None, "name of the stream, if a database has several")
+    part: str | None = option(None, "which statistic of a report to ask")
+    token: str | None = option(
+        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
+    )
+    difference: list[str] | None = option(
+        None,
+        "how much more is in one group than in another: A,B; without groups, name a number of the "
+        "statistic, such as mean; may be repeated, and then all intervals hold together",
+    )
+    ratio: list[str] | None = option(
+        None, "how many times as much is in one group as in another: A,B; may be repeated"
+    )
+    change: list[str] | None = option(
+        None, "by how many per cent one group is above another: A,B; may be repeated"
+    )
+    share: list[str] | None = option(
+        None, "what share of all groups these have: A, or A,B; may be repeated"
+    )
+    of: str | None = option(
+        None, "which number of each group, if the statistic has several: mean, count, 0.9"
+    )
+    beside: str | None = option(
+        None, "take the second group from this table, state or address", "--with"
+    )
+    steps: str | None = option(
+        None,
+        "only these steps: 25:48 (both included), 25:, :48 or 25, or days 2024-03-18:2024-03-24",
+    )
+    start: str | None = option(None, "only windows that begin then or later")
+    until: str | None = option(None, "only windows that end by then")
+    other_steps: str | None = option(
+        None, "steps of the second group, if they differ: compares two periods"
+    )
+    total: list[str] | None = option(
+        None,
+        "how much is in these groups together: A, or A,B; all: in every group; may be repeated",
+    )
+    sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
+    by: str | None = option(
+        None, "how much there is on the average by hour (of the day), or by weekday"
+    )
+    changes: bool = option(
+        False,
+        "by how much each group changed from --other-steps to --steps, the largest first; "
+        "intervals hold for all groups at once",
+        "--largest-change",
+    )
+    band: bool = option(
+        False, "all rows, with intervals that hold for all steps and groups at once", "--band"
+    )
+    hidden: bool = option(
+        False, "an upper bound on the number of a group that is not shown", "--hidden"
+    )
+    plot: Path | None = option(None, "draw the answers, with their intervals: .png, .svg or .pdf")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as in the table"
+    )
+    like: str | None = _like()
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """Options of ``publish``."""
+
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
+    to: str | None = option(
+        None, "publish into this database, a SQLite file or a URL; default: the state's own"
+    )
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    remove: bool = option(False, "take the stream's rows away instead", "--remove")
+    key: str | None = option(
+        None,
+        "where the key is kept, if not beside the state; its witness notices old copies",
+    )
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Options of ``verify``."""
+
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "a database that `publish` wrote, a stream of a service"
+    )
+    name: str | None = option(None, "only this stream or table; default: all")
+    key: list[str] | None = option(
+        None,
+        "where the key is kept: a file, env:NAME or command:...; default: STATE.key; repeat it for "
+        "a state with several keys",
+    )
+    adopt: bool = option(
+        False,
+        "accept the state on a server as the newest: use it when another machine wrote last, and "
+        "you know that no old copy was restored",
+    )
+    json: bool = _json()
+
+
+#: What is no option of its own: the command, and another command.
+_COMMANDS = {
+    "what": "counton",
+    "adopt": "counton verify --adopt",
+    "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
+}
+_PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}
+
+
+def takes(
+    *kinds: type, own: Sequence[Option] = (), **fixed: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function of dataclasses: typer sees their fields as parameters.
+
+    Args:
+        kinds: one dataclass for each argument of the function.
+        own: options of a statistic, which `Job` takes besides its fields.
+        fixed: values of fields that are no options of this command.
+
+    >>> @dataclass(frozen=True)
+    ... class Options:
+    ...     events: str = argument("a file")
+    ...     append: bool = option(False, "the file holds new events only", "--append")
+    >>> @takes(Options)
+    ... def command(options: Options) -> None:
+    ...     print(options)
+    >>> command(events="visits.csv", append=True)
+    Options(events='visits.csv', append=True)
+    """
+    stated: dict[str, tuple[Any, Any]] = {}
+    for kind in kinds:
+        for name, hint in _options(kind).items():
+            stated[name] = hint
+            if kind is Job and name == "state":
+                stated |= {option.name: (_parameter_of(option), option.default) for option in own}
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is MISSING else default,
+            annotation=hint,
+        )
+        for name, (hint, default) in stated.items()
+        if name not in fixed
+    ]
+    own_names = {option.name for option in own}
+
+    def names() -> Mapping[str, str]:
+        found = option_names(*kinds)
+        return {**option_names_of_statistics(), **found} if Job in kinds else found
+
+    def make_command(perform: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            given |= fixed
+            with explain_errors(names):
+                for name, value in given.items():
+                    for one in value if isinstance(value, list) else [value]:
+                        check_text(name, str(one))
+                values = []
+                for kind in kinds:
+                    wanted = {item.name for item in fields(kind)}
+                    wanted |= own_names if kind is Job else set()
+                    values.append(kind(**{name: given[name] for name in given if name in wanted}))
+                perform(*values)
+
+        command.__name__, command.__doc__ = perform.__name__, perform.__doc__
+        command.__annotations__ = {field.name: field.annotation for field in parameters}
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            parameters, return_annotation=None
+        )
+        return command
+
+    return make_command
+
+
+def of_statistic(name: str) -> dict[str, Any]:
+    """What `takes` is told of a statistic's command: its own options, and what it does not have.
+
+    >>> of_statistic("count")["own"], of_statistic("count")["what"]
+    ((), 'count')
+    """
+    from counton.spec.stated_options import statistic_class
+
+    of = statistic_class(name)
+    defaults = {one: option.default for one, option in options_of(Job).items()}
+    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.shows}
+    return {"own": of.options, "what": name, **gone}
+
+
+#: What is shown of readings: of some statistics.
+_OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative", "known")
+
+
+def option_names(*kinds: type) -> dict[str, str]:
+    """What the command line calls the fields of dataclasses: options, or an argument's name.
+
+    >>> option_names(Job)["start"]
+    '--start'
+    """
+    return _COMMANDS | {
+        name: _option_name(name, hint.__metadata__[0])
+        for kind in kinds
+        for name, (hint, _default) in _options(kind).items()
+    }
+
+
+def option_names_of_statistics() -> dict[str, str]:
+    """What the command line calls the options of all statistics.
+
+    >>> option_names_of_statistics()["lower"]
+    '--lower'
+    """
+    from counton.spec.stated_options import all_options
+
+    return {name: f"--{option.key}" for name, option in all_options().items()}
+
+
+def command_line(command: str, *values: Any) -> str:
+    r"""The command that does the same, in lines that fit a page.
+
+    Args:
+        command: its name.
+        values: of the dataclasses that it takes; what has its default is left out.
+
+    >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
+    >>> print(command_line("ledger", ledger))
+    counton ledger 'my visits.db' --limit-epsilon 2 --limit-age 24
+    """
+    words = []
+    for given in values:
+        kind: type = type(given)
+        names = option_names(kind)
+        stated = [
+            (name, getattr(given, name), default)
+            for name, (_hint, default) in _options(kind).items()
+        ]
+        if isinstance(given, Job):
+            names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
+            stated += [(name, value, None) for name, value in given.options.items()]
+        for name, value, default in stated:
+            if value is True:
+                words.append(names[name])
+            elif names[name].startswith("--") and value != default:
+                words.append(f"{names[name]} {shlex.quote(str(value))}")
+            elif not names[name].startswith("--"):
+                given_values = value if isinstance(value, list) else [value]
+                words[:0] = [shlex.quote(str(one)) for one in given_values]
+    lines = [f"counton {command}"]
+    for place, word in enumerate(words):
+        if place and len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("     ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
+@cache
+def _options(kind: type) -> dict[str, tuple[Any, Any]]:
+    """Of each field that is an option: its annotation for typer, and its default."""
+    told = options_of(kind)
+    if told:
+        return {
+            name: (_parameter_of(option), MISSING if option.needed else option.default)
+            for name, option in told.items()
+        }
+    hints = get_type_hints(kind)
+    return {
+        item.name: (
+            _with_parser(_annotate(hints[item.name], item.metadata["option"])),
+            item.default,
+        )
+        for item in fields(kind)
+    }
+
+
+def _with_parser(hint: Any) -> Any:
+    """A parameter with the parser of its numbers."""
+    kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
+    for number, parser in _PARSERS.items():
+        if number in kinds:
+            hint.__metadata__[0].parser = parser
+    return hint
+
+
+#: How the command line takes each kind of value.
+_TYPES: dict[str, Any] = {
+    "text": str | None,
+    "texts": list[str],
+    "whole": int | None,
+    "number": float | None,
+    "flag": bool,
+    "path": Path | None,
+}
+
+
+def _parameter_of(option: Option) -> Any:
+    """An option as typer takes it."""
+    if option.argument:
+        return _with_parser(_annotate(list[str], typer.Argument(help=option.help)))
+    given = _TYPES[option.kind]
+    if option.kind == "text" and isinstance(option.default, str):
+        given = str
+    said = typer.Option(f"--{option.key}", help=option.help, rich_help_panel=option.heading or None)
+    return _with_parser(_annotate(given, said))
+
+
+def _option_name(name: str, said: OptionInfo | ArgumentInfo) -> str:
+    if not isinstance(said, OptionInfo):
+        return name.upper()
+    # In an annotation typer takes the first name for a default, and mends it later.
+    stated = [said.default, *(said.param_decls or ())]
+    own = [text for text in stated if isinstance(text, str) and text.startswith("--")]
+    return own[0] if own else f"--{name.replace('_', '-')}"

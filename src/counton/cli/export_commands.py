@@ -1,0 +1,223 @@
+"""The commands ``export`` and ``publish``: what was released, once more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+
+from counton.base.errors import InvalidInput, field
+from counton.cli.command_options import (
+    ExportOptions,
+    FitOptions,
+    MethodsOptions,
+    PublishOptions,
+)
+from counton.cli.print_forms import (
+    print_json,
+    print_line,
+    print_released,
+    print_words,
+)
+from counton.released.read_options import LOOK
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+from counton.run.exports import NAMED, export, export_all, file_of, methods, publish, registry
+from counton.run.journal_values import fit_of
+from counton.run.outputs import PICTURES
+from counton.run.read_back import public_places, read
+
+#: Rows that the screen shows.
+_ROWS = 40
+
+
+def perform(options: ExportOptions, fit: FitOptions) -> None:
+    """Read, and write or print.
+
+    Raises:
+        CountonError: see `counton.run.export`.
+    """
+    drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
+    look = {name: getattr(options, name) for name in LOOK}
+    for given, value in {"panels": options.panels or None, **look}.items():
+        if value is not None and drawn is None:
+            raise InvalidInput(
+                f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
+            )
+    asked: dict[str, Any] = {
+        "name": options.name,
+        "steps": options.steps,
+        "start": options.start,
+        "until": options.until,
+        "groups": options.groups,
+        "level": options.level,
+        "like": options.like,
+        "above": options.above,
+        "surely_above": options.surely_above,
+        "panels": options.panels,
+        "fit": fit_of(vars(fit)),
+        **look,
+    }
+    if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
+        _perform_all(options, asked)
+        return
+    found = export(options.state, options.out, **asked)
+    if options.json:
+        _print_json(found, options)
+        return
+    console = Console()
+    head = f"{found.terms.name}: {_what(found)}"
+    print_line(console, head, bold=True)
+    facts = facts_of(found)
+    print_words(
+        console,
+        [
+            ("protected", facts["protected"]),
+            *([("", facts["people"])] if "people" in facts else []),
+            ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
+            ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
+        ],
+    )
+    for note in facts.get("notes", ()):
+        print_line(console, f"note: {note}")
+    if options.out is not None:
+        kind = "chart" if options.out.suffix.lower() in PICTURES else "table"
+        print_line(console, f"{kind} written to {options.out}")
+        return
+    table = found.table()
+    print_line(console, "")
+    print_released(console, table.tail(_ROWS))
+    if len(table) > _ROWS:
+        print_line(
+            console, f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
+        )
+
+
+def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
+    """Write everything that has been released, a file each.
+
+    Raises:
+        CountonError: see `counton.run.export_all`.
+    """
+    if options.out is None:
+        raise InvalidInput(
+            f"{options.state} is a job file, whose releases are written to a file each: give --out "
+            f"with {NAMED} where the name of each is to stand, as in --out '{NAMED}.csv'"
+        )
+    found = export_all(options.state, options.out, **asked)
+    if options.json:
+        print_json(
+            {
+                "out": str(options.out),
+                "releases": {
+                    name: {"about": facts_of(one), "steps": _reach(one)}
+                    for name, one in found.items()
+                },
+            }
+        )
+        return
+    console = Console()
+    for name, one in found.items():
+        print_line(console, f"{name}: {_what(one)}, {one.terms.guarantee}")
+        for note in one.facts().get("notes", ()):
+            print_line(console, f"note: {note}")
+    count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
+    files = ", ".join(str(file_of(options.out, name)) for name in found)
+    print_line(console, f"{count} written to {files}")
+
+
+def _reach(found: Release) -> list[int] | None:
+    steps = found.shown_steps
+    return None if found.definition.once else [steps.start, steps.stop - 1]
+
+
+def _what(found: Release) -> str:
+    if found.definition.once:
+        return f"{found.definition.what}, released at one go"
+    return f"steps {found.shown_steps.start:,} to {found.shown_steps.stop - 1:,}"
+
+
+def _print_json(found: Release, options: ExportOptions) -> None:
+    """What is promised, and the rows unless a file has them."""
+    report = {"about": facts_of(found), "steps": _reach(found)}
+    if options.out is not None:
+        print_json({**report, "out": str(options.out)})
+        return
+    rows = found.table().write_json()
+    sys.stdout.write(f'{json.dumps(report)[:-1]}, "rows": {rows}}}\n')
+
+
+def print_methods(options: MethodsOptions) -> None:
+    """A text for each release of a state, or for one; or for what a file holds.
+
+    Raises:
+        CountonError: see `counton.run.methods` and `counton.read`.
+    """
+    if options.registry:
+        _print_registry(options)
+        return
+    if (public := public_places(options.state, options.like)) is not None:
+        one = read(public, name=options.name, level=options.level, like=options.like)
+        found = {one.terms.name: one.methods(full=options.full)}
+    else:
+        found = methods(options.state, options.name, level=options.level, full=options.full)
+    if options.json:
+        print_json({"state": options.state, "methods": found})
+        return
+    console = Console()
+    for place, (name, paragraph) in enumerate(found.items()):
+        if place:
+            print_line(console, "")
+        if len(found) > 1:
+            print_line(console, f"{name}", bold=True)
+        print_line(console, paragraph)
+
+
+def _print_registry(options: MethodsOptions) -> None:
+    """Records in YAML, each a document; what has to be filled in says so."""
+    from counton.released.registry import TO_WRITE, as_yaml
+
+    if options.level is not None:
+        raise InvalidInput(
+            f"{field('level', options.level)} is of intervals, and a record has none; leave it out"
+        )
+    found = registry(options.state, options.name, like=options.like)
+    if options.json:
+        print_json({"state": options.state, "registry": found})
+        return
+    for place, one in enumerate(found.values()):
+        head = "---\n" if place else ""
+        sys.stdout.write(f"{head}# Write what begins with {TO_WRITE!r}.\n{as_yaml(one)}\n")
+
+
+def print_published(options: PublishOptions) -> None:
+    """Publish, and say where and how much.
+
+    Raises:
+        CountonError: see `counton.run.publish`.
+    """
+    done = publish(
+        options.state,
+        options.to,
+        name=options.name,
+        level=options.level,
+        remove=options.remove,
+        key=options.key,
+    )
+    if options.json:
+        print_json(asdict(done))
+        return
+    console = Console()
+    if options.remove:
+        print_line(console, f"stream {done.stream!r}: {done.before:,} steps removed, {done.place}")
+        return
+    new = done.after - done.before
+    steps = "step" if new == 1 else "steps"
+    print_line(
+        console,
+        f"stream {done.stream!r}: {new:,} new {steps}, {done.after:,} in all, in the view "
+        f"counton_releases of {done.place}",
+    )

@@ -1,0 +1,323 @@
+"""The command ``inspect``: how many events of a user to count, and between which bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import figures
+from counton.base.options import numbers_of
+from counton.cli.command_options import InspectOptions
+from counton.cli.print_forms import (
+    check_chart,
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    warn_of_no_witness,
+    warn_of_weak,
+    working,
+)
+from counton.cli.run_words import EXACT
+from counton.privacy.guarantees import plural
+from counton.released.description import People
+from counton.released.look_report import Inspection, Most, Swept, ValueBounds, planned_halfwidths
+from counton.run.contribution_choice import BoundCost, activity, weigh
+from counton.run.private_look import inspect
+from counton.spec.parts import RowFormat
+from counton.state.whole_file import replace_file
+
+_WARNING = (
+    "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
+    "covers what you choose by them: use them for public data only"
+)
+#: What the exact form has not, and what it alone has.
+_PRIVATE = (
+    "epsilon", "delta", "rho", "state", "key", "ledger", "name", "unit", "bounds", "most",
+    "lower", "upper", "cells", "edges", "sweep",
+)  # fmt: skip
+
+
+def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
+    """What a private look says, with what it suggests; or exact facts, where these are asked for.
+
+    Raises:
+        CountonError: see `counton.inspect`.
+    """
+    check_chart(options.plot, options.width)
+    planned = _planned_releases(options)
+    if options.exact:
+        _refuse_of_exact(options)
+        _print_exact(options, rows, planned)
+        return
+    _print_private(options, rows, planned)
+
+
+def _planned_releases(options: InspectOptions) -> dict[str, Any]:
+    """What is to come, as its words say: nothing where there are none."""
+    if options.plan is None:
+        return {}
+    from counton.cli.statistic_command import planned_job
+
+    statistic, steps, guarantee = planned_job(options.plan)
+    return {"of": statistic, "steps": steps, "guarantee": guarantee}
+
+
+def _refuse_of_exact(options: InspectOptions) -> None:
+    for name in _PRIVATE:
+        value = getattr(options, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} is of a private look, and {field('exact', True)} shows "
+                f"exact numbers of events and spends nothing: leave one of them out"
+            )
+
+
+def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
+    errors, asked = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
+    if options.bounds is not None:
+        for name in ("sweep", "plan", "plot"):
+            value = getattr(options, name)
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(name, str(value))} is of the number of events, and "
+                    f"{field('bounds', options.bounds)} asks for values: leave one of them out"
+                )
+    tried = _bounds_to_try(options.sweep)
+    if options.plot is not None and options.plan is None:
+        raise InvalidInput(
+            f"{field('plot', str(options.plot))} shows noise beside loss; give {field('plan')}, as "
+            f"in 'count --steps 366 --epsilon 1'"
+        )
+    if planned:  # refused here, it spends nothing
+        planned_halfwidths([1], planned["steps"], planned["guarantee"], planned["of"])
+    warn_of_no_witness(errors, (options.state, [options.key], None))
+    aside: list[int] = []
+    with working(errors) as progress:
+        found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **asked)
+    if any(aside):
+        print_line(errors, f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
+    definition = found.released.definition
+    loss = options.epsilon or options.rho
+    warn_of_weak(errors, definition.guarantee, definition.unit, loss)
+    swept: Sequence[Swept] = ()
+    if not found.of_values:
+        swept = found.sweep(tried, **planned)
+    if options.plot is not None:
+        _draw_private(options, found, swept)
+    if options.json:
+        print_json(
+            {
+                "state": options.state,
+                **found.to_dict(),
+                "sweep": [one._asdict() for one in swept],
+                "notes": found.notes(),
+            }
+        )
+        return
+    console = Console()
+    for words in found.words():
+        print_line(console, words, bold=True)
+    if found.recommendation is not None:
+        print_line(console, f"{found.advice}: {_in_options(found.recommendation)}")
+    for note in found.notes():
+        print_line(console, f"note: {_with_options(note)}")
+    print_line(console, "")
+    print_words(console, _protection(found))
+    if swept:
+        _print_sweep(console, found, swept, options)
+    print_files(console, None, options.plot)
+
+
+def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
+    """The arguments of `counton.inspect`."""
+    if options.state is None:
+        raise InvalidInput(
+            f"{field('state')} is missing: a private look counts as a release does, in the ledger "
+            f"of a state; give {field('state', 'visits.db')} and {field('epsilon', '0.1')} for "
+            f"example. For public data {field('exact', True)} shows exact numbers"
+        )
+    names = (
+        "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
+        "cells", "edges", "per", "time", "timezone", "unit", "name", "key", "ledger", "level",
+    )  # fmt: skip
+    found = {name: getattr(options, name) for name in names}
+    return {**found, "share": numbers_of(options.share, "share")}
+
+
+def _bounds_to_try(given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    numbers = numbers_of(given, "sweep")
+    for number in numbers:
+        if number != int(number) or number < 1:
+            raise InvalidInput(
+                f"{field('sweep', given)} is no list of whole numbers from 1 on; write it as in "
+                f"1,2,5,10"
+            )
+    return [int(number) for number in numbers]
+
+
+def _in_options(answer: Most | ValueBounds) -> str:
+    return " ".join(f"--{name} {value}" for name, value in answer.options.items())
+
+
+def _with_options(note: str) -> str:
+    return InvalidInput(note).translate({"at_most": "--at-most"})
+
+
+def _protection(found: Inspection) -> list[tuple[str, str]]:
+    """What is protected and promised, in words."""
+    definition = found.released.definition
+    unit = definition.unit
+    cells = len(definition.statistic.parameters["edges"]) - 1
+    return [
+        ("protected", found.protection),
+        ("guarantee", str(definition.guarantee)),
+        ("", definition.guarantee.meaning_for(unit)),
+        ("against", "anyone who knows or chooses all other rows"),
+        ("released", f"once, as {found.released.terms.name!r}: how many lie in {cells:,} cells"),
+    ]
+
+
+def _print_sweep(
+    console: Console, found: Inspection, swept: Sequence[Swept], options: InspectOptions
+) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    planned = options.plan is not None
+    for name in ("most", "events kept", f"interval {100 * found.level:g}%"):
+        table.add_column(name, justify="right")
+    if planned:
+        table.add_column("half-width", justify="right")
+    for one in swept:
+        kept = "" if one.kept is None else f"{one.kept:.1%}"
+        half = [] if one.halfwidth is None else [f"±{figures(one.halfwidth)}"]
+        table.add_row(f"{one.most:,}", kept, f"{one.lower:.1%} to {one.upper:.1%}", *half)
+    print_table(console, table)
+    print_line(
+        console,
+        f"events kept: share of the first {found.at_most:,} events of all {plural(found.unit)}, "
+        f"from what was released; each interval holds by itself",
+    )
+    if planned:
+        print_line(
+            console,
+            f"half-width: of an interval of the last release of '{options.plan}', from the plan "
+            f"alone",
+        )
+    else:
+        print_line(
+            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        )
+
+
+def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Swept]) -> None:
+    whole = found.events
+    if whole is None:
+        return  # nobody seems to be there
+    noise = [(one.halfwidth or 0.0) / whole for one in swept]
+    lost = [1 - (one.kept or 0.0) for one in swept]
+    what = "estimated from a private release; noise: half-width of the last total"
+    _draw(options, [one.most for one in swept], noise, lost, what)
+
+
+def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
+    """What each bound on the events of a user drops, and the error of its noise."""
+    found = activity(
+        options.events,
+        options.user,
+        per=options.per,
+        time=options.time,
+        timezone=options.timezone,
+        **vars(rows),
+    )
+    bounds = weigh(found, planned.get("steps"), planned.get("guarantee"))
+    best = min(bounds, key=lambda bound: bound.error or 0) if planned else None
+    whose = People(1, options.per).of(options.user)
+    if options.plot is not None:
+        noise = [(bound.std or 0) / found.events for bound in bounds]
+        what = "NOT PRIVATE: drawn from the exact events; noise: typical deviation of a total"
+        lost = [bound.dropped for bound in bounds]
+        _draw(options, [bound.most for bound in bounds], noise, lost, what)
+    if options.json:
+        print_json(
+            {
+                "not_private": _WARNING,
+                "unit": whose,
+                "events": found.events,
+                "units": int(found.units.sum()),
+                "largest": found.largest,
+                "rows_without_user": found.without,
+                "bounds": [bound._asdict() for bound in bounds],
+                "least_error": None if best is None else best.most,
+            }
+        )
+        return
+    console = Console()
+    print_line(console, _WARNING, bold=True)
+    print_line(
+        console,
+        f"{found.events:,} events of {int(found.units.sum()):,} units ({whose}); the largest has "
+        f"{found.largest:,}",
+    )
+    if found.without:
+        print_line(
+            console,
+            f"{found.without:,} rows have no user, or no time that can be read: count refuses them "
+            f"or, with --bad-rows, sets them aside",
+        )
+    _print_bounds(console, bounds, best)
+
+
+def _print_bounds(console: Console, bounds: Sequence[BoundCost], best: BoundCost | None) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("most", "dropped", "units above", "noise (std)", "both"):
+        table.add_column(name, justify="right")
+    for bound in bounds:
+        table.add_row(
+            f"{bound.most:,}",
+            f"{bound.dropped:.2%}",
+            f"{bound.above:,}",
+            "" if bound.std is None else figures(bound.std),
+            "" if bound.error is None else figures(bound.error),
+        )
+    print_table(console, table)
+    if best is None:
+        print_line(
+            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        )
+        return
+    print_line(
+        console,
+        f"noise and loss together are least at --most {best.most}: both is the root of the noise's "
+        f"variance and the square of the events dropped, in the last total of all",
+    )
+
+
+def _draw(
+    options: InspectOptions,
+    most: Sequence[int],
+    noise: Sequence[float],
+    lost: Sequence[float],
+    what: str,
+) -> None:
+    from counton.charts.contribution_charts import plot_bounds
+    from counton.charts.style import check_width, save_figure
+
+    assert options.plot is not None
+    period = "" if options.per is None else f" in each {options.per}"
+    figure = plot_bounds(
+        most,
+        noise,
+        lost,
+        f"At most N events of a {options.user}{period}",
+        what,
+        width=check_width(options.width),
+    )
+    replace_file(options.plot, lambda name: save_figure(figure, name))

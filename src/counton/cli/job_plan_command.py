@@ -1,0 +1,230 @@
+"""``counton plan nightly.toml``: what the jobs of a file will release, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import figures
+from counton.cli.command_options import PlanOptions, option_names
+from counton.cli.print_forms import print_json, print_line, print_table, warn_of_weak
+from counton.cli.run_command import failure
+from counton.numbers.intervals import check_level
+from counton.privacy.ledger import NEIGHBOURS
+from counton.run.job_plan import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
+from counton.run.shared_paths import refuse_shared, with_outputs
+from counton.spec.jobfile import for_all, load
+
+#: Options of a plan that a job file takes; all others it says itself.
+_TAKES = ("asked", "level", "size", "simulate", "out", "json")
+
+
+def print_job_plan(options: PlanOptions) -> None:
+    """Print what every job of a file will release.
+
+    Raises:
+        InvalidInput: no such file, or an option that its jobs say themselves.
+        SystemExit: a job cannot be planned, or does not fit the limit.
+    """
+    assert options.asked is not None
+    for name in option_names(PlanOptions):
+        value = getattr(options, name, None)
+        if name not in _TAKES and value != getattr(PlanOptions, name, None):
+            raise InvalidInput(
+                f"{field(name, value)} does not go with {options.asked}, whose jobs say it "
+                f"themselves: leave it out"
+            )
+    if options.level is not None:
+        check_level(options.level)
+    if options.out is not None and options.simulate is None:
+        raise InvalidInput(
+            f"{field('out', str(options.out))} belongs to {field('simulate')}: give both"
+        )
+    if options.size is not None and options.size < 1:
+        raise InvalidInput(f"{field('size', options.size)} must be at least 1")
+    jobs = load(options.asked)
+    refuse_shared(with_outputs(jobs))
+    limit, about, _ = for_all(options.asked)
+    found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
+    if options.simulate is not None:
+        from counton.cli.simulate_command import print_simulation
+
+        print_simulation(options, found.jobs)
+        return
+    failed = {name: failure(error) for name, error in found.failed.items()}
+    if options.json:
+        print_json(_as_json(found, {name: said for name, (_, said) in failed.items()}))
+    else:
+        _print(found, options.size)
+    errors = Console(stderr=True)
+    for name, job in found.jobs.items():
+        guarantee, unit = job.definition.guarantee, job.definition.unit
+        warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
+    for name, (_, said) in failed.items():
+        print_line(errors, f"counton: job {name}: {said}")
+    for code, _ in failed.values():
+        raise SystemExit(int(code))
+
+
+def _print(found: PlannedFile, size: int | None) -> None:
+    console = Console()
+    shares = {
+        name: share
+        for accounts in found.accounts.values()
+        for account in accounts
+        for name, share in account.shares.items()
+    }
+    for name, job in found.jobs.items():
+        print_line(console, f"{name}: {_heading(job)}; {_promise(job)}")
+    if found.jobs:
+        print_table(console, _table([*found.jobs.values()], shares, size))
+        levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
+        print_line(console, f"±: half-width of the {' or '.join(sorted(levels))} interval")
+    several = [
+        name
+        for name, job in found.jobs.items()
+        if job.definition.domain and any(one.percent is not None for one in job.numbers)
+    ]
+    if size is not None:
+        print_line(console, f"of {size:,}: the last one, in per cent of that many rows")
+    if any(one.in_rank for job in found.jobs.values() for one in job.numbers):
+        print_line(
+            console,
+            "rank: the part of all rows that may lie between a quantile and the true one. How far "
+            "apart their values are depends on the data: ± is for rows spread evenly",
+        )
+    if several:
+        print_line(console, f"of {', '.join(several)}: of an even share of the rows for each group")
+    more = [name for name, job in found.jobs.items() if job.needs_size]
+    if more:
+        print_line(
+            console,
+            f"{', '.join(more)}: how far off means, quantiles and the like are depends on how many "
+            f"rows there are; state that with --size",
+        )
+    for name, job in found.jobs.items():
+        if job.bound_note is not None:
+            print_line(console, f"note on {name}: {job.bound_note}")
+    for state, accounts in found.accounts.items():
+        for account in accounts:
+            print_line(console, f"ledger of {state}: {_account(account)}")
+    for ledger, accounts in found.shared.items():
+        for account in accounts:
+            print_line(console, f"shared ledger {ledger}: {_account(account)}")
+    for name, last in found.ended.items():
+        print_line(console, f"{name}: ended at step {last:,}, so that nothing more is released")
+    print_line(console, "No row was read, and nothing was written.")
+
+
+def _promise(job: PlannedJob) -> str:
+    """The numbers of its guarantee."""
+    said = job.definition.guarantee.to_dict()
+    return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
+
+
+def _heading(job: PlannedJob) -> str:
+    """What it releases, how often, of how many groups."""
+    definition = job.definition
+    groups = "" if definition.domain is None else f" of {len(definition.groups):,} groups"
+    what = definition.subject if definition.statistic.additive else definition.what
+    if definition.once:
+        return f"{what}{groups}, released once"
+    if definition.cut is None:
+        return f"{what}{groups}, {job.steps[-1]:,} steps"
+    endless = definition.strategy.horizon is None
+    length = f"windows of {definition.cut.every}"
+    many = f"{length} without end" if endless else f"{job.steps[-1]:,} {length}"
+    return f"{what}{groups}, {many}"
+
+
+def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | None) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("job", overflow="fold")
+    table.add_column("number", overflow="fold")
+    for name in ("first", "middle", "last"):
+        table.add_column(name, justify="right")
+    if parts := any(number.percent is not None for job in jobs for number in job.numbers):
+        table.add_column("of size" if size is None else f"of {size:,}", justify="right")
+    table.add_column("budget", justify="right")
+    for job in jobs:
+        for place, number in enumerate(job.numbers):
+            halves = [f"±{figures(half)}" for half in number.halfwidths]
+            first, middle, last = halves[0], halves[1:-1], halves[1:][-1:]
+            first_of_part = not place or number.part != job.numbers[place - 1].part
+            share = shares.get(job.name, math.nan) if first_of_part else math.nan
+            budget = "" if math.isnan(share) else f"{share * (number.share or 1):.0%}"
+            if number.source:
+                budget = f"in {number.source}" if first_of_part else ""
+            row = [job.name if not place else "", _label(number, job)]
+            row += [first if last else "", *(middle or [""]), *(last or [first])]
+            if parts:
+                rank = "rank " if number.in_rank else ""
+                row.append("" if number.percent is None else f"{rank}{figures(number.percent)}%")
+            table.add_row(*row, budget)
+    return table
+
+
+def _label(number: PlannedNumber, job: PlannedJob) -> str:
+    """What a number is called; where a job or a part of a report has one kind, what it is."""
+    definition = job.definition
+    part = definition.inner.statistics.get(number.what)
+    if number.what and (part is None or part.inner.known_beforehand is None):
+        return number.what
+    if definition.statistic.additive:
+        return "so far"
+    inner = definition.inner if part is None else part.inner
+    told = inner.error_of.what.partition(",")[0].removeprefix("how many ")
+    return told if part is None else f"{number.what}: {told}"
+
+
+def _account(account: Account) -> str:
+    whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
+    if account.limit is None:
+        spent = "no one sum" if account.spent is None else str(account.spent)
+        return f"{spent}, {whom}; no limit"
+    return (
+        f"{account.spent or 'nothing'}, {whom}; limit {account.limit}; left "
+        f"{account.left or 'nothing'}"
+    )
+
+
+def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]:
+    shares = {
+        name: share
+        for accounts in found.accounts.values()
+        for account in accounts
+        for name, share in account.shares.items()
+        if not math.isnan(share)
+    }
+    jobs: dict[str, object] = {
+        name: {**job.to_dict(), "share": shares.get(name)} for name, job in found.jobs.items()
+    }
+    jobs |= {name: {"error": said} for name, said in failed.items()}
+    jobs |= {name: {"ended": last} for name, last in found.ended.items()}
+    return {
+        "jobs": jobs,
+        "ledgers": _ledgers_as_json(found.accounts),
+        "shared_ledgers": _ledgers_as_json(found.shared),
+    }
+
+
+def _ledgers_as_json(books: Mapping[str, Sequence[Account]]) -> dict[str, object]:
+    return {
+        state: {
+            "units": {
+                account.unit: {
+                    "relation": account.relation,
+                    "spent": None if account.spent is None else account.spent.to_dict(),
+                    "limit": None if account.limit is None else account.limit.to_dict(),
+                    "left": None if account.left is None else account.left.to_dict(),
+                }
+                for account in accounts
+            }
+        }
+        for state, accounts in books.items()
+    }

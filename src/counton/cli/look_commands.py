@@ -1,0 +1,495 @@
+"""The commands that look and do not release: ``plan``, ``ledger``, ``show``, ``verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from counton.base.errors import InvalidInput, field, hide_secrets
+from counton.base.exact import figures
+from counton.cli.command_options import LedgerOptions, VerifyOptions
+from counton.cli.exits import ExitCode
+from counton.cli.print_forms import (
+    print_json,
+    print_line,
+    print_released,
+    print_table,
+    print_words,
+    warn_of_no_witness,
+)
+from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
+from counton.privacy.contribution import Relation
+from counton.privacy.ledger import APART, NEIGHBOURS
+from counton.spec.job import guarantee_from
+from counton.strategies import strategy_from_dict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from counton.state import Store
+
+
+def print_ledger(options: LedgerOptions) -> None:
+    """What was spent, and the limit; a new limit is set first."""
+    from counton.state import Store
+
+    limit = guarantee_from(options.epsilon, options.delta, options.rho)
+    if limit is None:
+        for name in ("age", "approximate_delta", "relation", "unit"):
+            value = getattr(options, name)
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(name, value)} needs a limit to count against; give {field('epsilon')} "
+                    f"or {field('rho')}"
+                )
+    if limit is not None:  # refused here, it leaves no empty state
+        Ledger(
+            limit,
+            age=options.age,
+            relation=cast(Relation | None, options.relation),
+            approximate_delta=options.approximate_delta,
+            unit=options.unit,
+        )
+    # A limit is set before anything is released, so the state may be new.
+    with Store(options.state, create=limit is not None) as store:
+        if limit is not None:
+            store.set_limit(
+                limit,
+                age=options.age,
+                relation=cast(Relation | None, options.relation),
+                approximate_delta=options.approximate_delta,
+                unit=options.unit,
+            )
+        spends, ledger, others = store.spends, store.ledger, store.shared_entries
+        shared, totals = store.shared_ledger, store.totals
+    places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]
+    begun = [True] * len(spends) + [one.begun for one in others]
+    spends += tuple(one.spend for one in others)
+    counted = (
+        None if ledger is None else [counts_as for _, counts_as in ledger.entries_with_costs()]
+    )
+    remaining: dict[str | None, Limit | None] = {}
+    if ledger is not None:
+        remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
+        remaining = remaining or {None: ledger.limit}
+    if options.json:
+        print_json(
+            {
+                "state": options.state,
+                "spent": [
+                    {
+                        **spend.to_dict(),
+                        **({"state": places[number], "begun": begun[number]} if others else {}),
+                        **_counts_as(spend.guarantee, counted, number),
+                    }
+                    for number, spend in enumerate(spends)
+                ],
+                "shared_ledger": shared,
+                "limit": None if ledger is None else ledger.limit.to_dict(),
+                "about": None if ledger is None else ledger.unit,
+                "age": None if ledger is None else ledger.age,
+                "remaining": _as_json(remaining),
+                "units": _units_as_json(totals, ledger),
+            }
+        )
+        return
+    console = Console()
+    table = Table()
+    table.add_column("release", overflow="fold")
+    if others:
+        table.add_column("state", overflow="fold")
+    table.add_column("spent", overflow="fold")
+    kinds = {(spend.unit, spend.relation) for spend in spends}
+    if len(kinds) > 1:
+        table.add_column("for one", overflow="fold")
+    differs = counted is not None and counted != [spend.guarantee for spend in spends]
+    if differs:
+        at_age = f", {ledger.age:,} windows old" if ledger is not None and ledger.age else ""
+        table.add_column(f"counts as{at_age}", overflow="fold")
+    for number, spend in enumerate(spends):
+        present = [str(counted[number] or "nothing yet")] if counted and differs else []
+        whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
+        name = spend.name if begun[number] else f"{spend.name} (reserved)"
+        place = [Path(places[number]).name] if others else []
+        table.add_row(name, *place, str(spend.guarantee), *whose, *present)
+    print_table(console, table)
+    if not all(begun):
+        print_line(
+            console,
+            "reserved: by a run that was interrupted before its stream was made; it counts, and "
+            "that run takes it up when it is begun again",
+        )
+    for spend in spends[: len(spends) - len(others)]:
+        if spend.follows is not None:
+            print_line(
+                console,
+                f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
+                f"them, so the larger guarantee counts, and not both",
+            )
+    if shared is not None:
+        print_line(console, f"its streams count in the ledger {shared} too, and its limit holds")
+    words = "none" if ledger is None else str(ledger.limit)
+    if ledger is not None and ledger.unit is not None:
+        words += f", about one {ledger.unit}: what protects less is refused"
+    elif ledger is not None and len(ledger.units) == 1:
+        ((unit, relation),) = ledger.units.items()
+        words += f" for one {unit} {NEIGHBOURS[relation]}"
+    if ledger is not None and ledger.age is not None:
+        words += f", for events up to {ledger.age:,} windows old"
+    print_line(console, f"limit: {words}")
+    if ledger is None:
+        _print_totals(console, totals)
+        return
+    for kind, rest in remaining.items():
+        whom = ""
+        if kind is not None and len(remaining) > 1:
+            whom = f" for one {kind} {NEIGHBOURS[ledger.units[kind]]}"
+        print_line(console, f"remaining{whom}: {'nothing' if rest is None else rest}")
+    if len(remaining) > 1:
+        print_line(console, APART)
+
+
+def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
+    """What was spent together where there is no limit."""
+    for unit, (relation, total) in found.items():
+        said = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
+        said = said if total is None else str(total)
+        print_line(console, f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
+    if len(found) > 1:
+        print_line(console, APART)
+
+
+def _counts_as(
+    guarantee: Guarantee, counted: list[Limit | None] | None, number: int
+) -> dict[str, dict[str, Any] | None]:
+    """For JSON: what a spend counts as, where that is something else than what it says."""
+    if counted is None or counted[number] == guarantee:
+        return {}
+    present = counted[number]
+    return {"counts_as": None if present is None else present.to_dict()}
+
+
+def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None:
+    """What remains, where that is one thing; null: nothing, or several kinds of units."""
+    rest = next(iter(remaining.values()), None)
+    return rest.to_dict() if rest is not None and len(remaining) == 1 else None
+
+
+def _units_as_json(
+    found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
+) -> dict[str, Any]:
+    """By kind of unit: its relation, its sum and, under a limit, the rest."""
+    shown: dict[str, Any] = {}
+    for unit, (relation, spent) in found.items():
+        shown[unit] = {
+            "relation": relation,
+            "spent": None if spent is None else spent.to_dict(),
+        }
+        if ledger is not None:
+            rest = ledger.remaining(unit=unit)
+            shown[unit]["remaining"] = None if rest is None else rest.to_dict()
+    return shown
+
+
+def print_state(state: str, name: str | None, as_json: bool) -> None:
+    """What a state holds, or one stream of it, without secrets."""
+    from counton.state import Store
+
+    with Store(state) as store:
+        described = store.summary()
+        if name is not None:
+            store.reader(name)  # refused if there is none
+            described["streams"] = [one for one in described["streams"] if one["name"] == name]
+        if not as_json:
+            console = Console()
+            print_line(console, f"state {described['state']}, format {described['format']}")
+            for stream in described["streams"]:
+                _print_stream(console, _in_zone(stream), store)
+            return
+    described["streams"] = [_in_zone(stream) for stream in described["streams"]]
+    print_json(described)
+
+
+#: Rows of the last step that the screen shows.
+_ROWS = 20
+
+
+def print_release(
+    places: Sequence[str], name: str | None, as_json: bool, like: str | None = None
+) -> None:
+    """What a released table, a published database or a service says of its stream."""
+    from counton.base.columns import WHEN
+    from counton.released.release_facts import promise_of
+    from counton.released.stream_words import groups_in_words, protected_in_words, sharing_in_words
+    from counton.run.read_back import read
+
+    released = read(places, name=name, like=like)
+    definition, terms, shown = released.definition, released.terms, released.table()
+    once = definition.once
+    steps = [] if once else shown["step"].unique().sort().to_list()
+    promised = promise_of(released)
+    last = released.last_rows(_ROWS)
+    if as_json:
+        public = definition.public()
+        described = {
+            **promised,
+            **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
+            "publishes": definition.release,
+            **({} if once else _steps_there(steps)),
+            "rows": last.with_columns(_as_text(last)).to_dicts(),
+        }
+        print_json(described)
+        return
+    there = "once" if once else "none"
+    if steps:
+        gone = steps[-1] - steps[0] + 1 - len(steps)
+        kind = "steps" if definition.cut is None else "windows"
+        there = f"{len(steps):,} {kind}, {steps[0]:,} to {steps[-1]:,}"
+        there += f"; missing between them: {gone:,}" if gone else ""
+    rows = [
+        ("holds", definition.holds),
+        ("released", there),
+        ("protected", protected_in_words(definition)),
+        *([("people", promised["people"])] if "people" in promised else []),
+        ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
+        *([] if once else [("noise", sharing_in_words(terms.strategy))]),
+        ("unit", definition.unit),
+        *([] if once else [("publishes", _publishes(definition.release))]),
+        ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
+        ("written by", promised["written_by"]),
+    ]
+    if definition.cut is not None:
+        cut = definition.cut
+        endless = definition.strategy.horizon is None
+        number = "no end:" if endless else f"{cut.steps:,}"
+        start = cut.local(cut.start).isoformat()
+        rows[2:2] = [
+            ("windows", f"{number} windows of {cut.every} from {start}"),
+            ("time zone", cut.timezone),
+        ]
+    if definition.by is not None:
+        several = f"{len(definition.groups):,} by {groups_in_words(definition)}"
+        found = f"found in {definition.by}, each shown once it is large enough"
+        rows[2:2] = [("groups", several if definition.discovery is None else found)]
+    if "std" in promised["noise"]:
+        noise = promised["noise"]
+        rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
+    console = Console()
+    print_line(console, f"stream {terms.name}, as it was released", bold=True)
+    print_words(console, rows)
+    if last.height:
+        more = shown.height - last.height if once else 0
+        print_line(console, "" if once else f"\n{_last_step(last)}")
+        print_released(console, last.drop(WHEN, strict=False))
+        if more:
+            print_line(console, f"and {more:,} rows more")
+
+
+def _last_step(rows: pl.DataFrame) -> str:
+    """Which step rows of one step are of, and its window where there are windows."""
+    from counton.released.screen import text_table
+
+    said = f"the last step, {rows['step'][0]:,}"
+    if "window_start" in rows.columns:
+        said = f"the last window, {rows['step'][0]:,}"
+        start, end = text_table(rows.head(1).select("window_start", "window_end")).rows[0]
+        said += f": from {start} to {end}"
+    return said
+
+
+def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
+    """The first step and the last one, and how many between them are missing."""
+    first, last = (steps[0], steps[-1]) if steps else (None, None)
+    missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
+    return {"first": first, "last": last, "missing_steps": missing}
+
+
+def _publishes(release: str) -> str:
+    return {"both": "totals and windows"}.get(release, release)
+
+
+def _noise(std: float, of: str | None, *, once: bool) -> str:
+    """How wide the noise is, in words."""
+    what = "" if of is None else f" of {of}"
+    if once:
+        return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
+    return f"standard deviation {figures(std)}{what}, at the last one"
+
+
+def _as_text(table: Any) -> list[Any]:
+    """Times of a table, as JSON has them."""
+    import polars as pl
+
+    times = [name for name, kind in table.schema.items() if kind.is_temporal()]
+    return [pl.col(name).dt.to_string("iso:strict") for name in times]
+
+
+def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
+    """A stream's facts with its times as clocks show them where it is."""
+    details = stream["details"]
+    if "every" not in details:
+        return stream
+    from counton.base.windows import load_zone, parse_time
+
+    zone = details["timezone"]
+    start, created = (
+        parse_time(text, zone).astimezone(load_zone(zone)).isoformat()
+        for text in (details["from"], stream["created"])
+    )
+    return {**stream, "created": created, "details": {**details, "from": start}}
+
+
+def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> None:
+    from counton.run.definition import KIND
+
+    terms, details = stream["terms"], stream["details"]
+    of_events = details.get("kind") == KIND
+    described = _of_events if of_events else _of_steps
+    first = [("created", stream["created"])]
+    if terms.get("statistic") is not None and not of_events:
+        first.append(("statistic", _statistic(terms["statistic"])))
+    last = [
+        ("key", f"fingerprint {stream['key_fingerprint']}"),
+        *([("not shown", stream["refused"])] if "refused" in stream else []),
+    ]
+    print_line(console, f"\nstream {stream['name']}", bold=True)
+    print_words(console, [*first, *described(stream, store), *last])
+    if of_events:
+        print_line(console, "the strategy and its parts, for experts: --json")
+
+
+def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
+    """What is said of a stream that a program feeds."""
+    terms, details = stream["terms"], stream["details"]
+    guarantee = guarantee_from_dict(terms["guarantee"])
+    contribution = Contribution.from_dict(terms["contribution"])
+    rows = [
+        ("released", "once" if details.get("once") else f"{stream['step']:,} steps"),
+        ("protected", contribution.describe(details.get("unit"))),
+        ("guarantee", f"{guarantee}, {guarantee.scope}"),
+        ("strategy", repr(strategy_from_dict(terms["strategy"]))),
+    ]
+    return [*rows, *_error(stream)]
+
+
+def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
+    last, once = stream["last"], bool(stream["details"].get("once"))
+    if last is None or last["std"] is None:
+        return []
+    return [("error", _noise(last["std"], last.get("of"), once=once))]
+
+
+def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
+    """What is said of a stream of events, or of a table of them."""
+    from counton.cli.run_words import protection
+    from counton.run.definition import Definition
+    from counton.run.journal_values import read_released
+
+    details, after = stream["details"], stream["step"]
+    reader = store.reader(stream["name"])
+    definition = Definition.reopen(reader.terms, reader.details)
+    cut, groups = definition.cut, details["domain"]
+    released = "once" if definition.once else f"{after:,} steps"
+    rows: list[tuple[str, str]] = []
+    if cut is not None:
+        endless = definition.strategy.horizon is None
+        number = "no end:" if endless else f"{details['steps']:,}"
+        released = f"{after:,} windows"
+        if after:
+            released += f", {cut.until(int(cut.ends(range(after, after + 1))[0]))}"
+        rows += [
+            ("windows", f"{number} windows of {details['every']} from {details['from']}"),
+            ("time zone", details["timezone"]),
+        ]
+    counted = f"{len(groups or ()):,} by {details['by']}"
+    if definition.discovery is not None:
+        counted = f"found in {details['by']}, each shown once it is large enough"
+    rows = [
+        ("released", released),
+        *rows,
+        ("groups", "one total" if groups is None else counted),
+        ("unit", details["unit"]),
+        *_living(details),
+        *protection(definition, reader.terms.law),
+    ]
+    if after and definition.shows_cells and "refused" not in stream:
+        return [*rows, *read_released(reader, definition, None).screen().words]
+    return rows + _error(stream)
+
+
+def _statistic(saved: dict[str, Any]) -> str:
+    from counton.statistics.catalogue import statistic_from_dict
+
+    parameters = {name: value for name, value in saved.items() if name != "batched"}
+    return repr(statistic_from_dict(parameters))
+
+
+def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What has changed since a stream was created, and what is left open."""
+    yield "publishes", _publishes(details["release"])
+    if details["other"] is not None:
+        yield "other", f"rows of groups that are not declared count as {details['other']!r}"
+    for group, step in details["named"]:
+        yield "named", f"{group!r}, since step {step:,}"
+    if details["spare"]:
+        yield "spare", f"{details['spare']:,} groups without a name yet"
+    for old, new, step in details["renamed"]:
+        yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
+    if details["ended"] is not None:
+        yield "ended", f"at step {details['ended']:,}"
+
+
+def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:
+    from counton.state.watch import adopt
+
+    for key in keys:
+        for name in adopt(options.state, key, options.name):
+            print_line(
+                Console(stderr=True), f"the witness takes your word that {name!r} is the newest"
+            )
+
+
+def print_verification(options: VerifyOptions) -> None:
+    """What was computed again, and what differs; ends with the exit code that says so."""
+    from counton.state import verify
+
+    keys: list[str | None] = [*options.key] if options.key else [None]
+    if options.adopt:
+        _adopt(options, keys)
+    found = verify(options.state, options.name, key=keys)
+    warn_of_no_witness(Console(stderr=True), (options.state, keys, None))
+    wrong = any(one.problems for one in found)
+    skipped = any(one.skipped for one in found)
+    if options.json:
+        releases = [{**asdict(one), "right": one.right} for one in found]
+        print_json({"state": options.state, "right": not wrong and not skipped, "found": releases})
+    else:
+        console = Console()
+        for one in found:
+            print_line(console, f"{one.kind} {one.name}", bold=True)
+            if one.key is not None:
+                print_line(console, f"  key: {one.key}")
+            for words in one.checks:
+                print_line(console, f"  holds: {words}")
+            for words in one.problems:
+                print_line(console, f"  WRONG: {words}")
+            for why in filter(None, (one.skipped, one.unchecked)):
+                print_line(console, f"  not computed again: {why}")
+        right = sum(one.right for one in found)
+        values = sum(one.values for one in found if one.right)
+        print_line(
+            console,
+            f"{right} of {len(found)} release{'s' * (len(found) != 1)} "
+            f"{'is' if right == 1 else 'are'} right: {values:,} value{'s' * (values != 1)} "
+            f"computed again",
+        )
+    if wrong:
+        old = any(one.old_copy for one in found)
+        raise SystemExit(int(ExitCode.OLD_COPY if old else ExitCode.STATE))
+    if skipped:
+        raise SystemExit(int(ExitCode.KEY))

@@ -1,0 +1,273 @@
+"""``counton plan``: strategies and their errors, as `counton.plan` has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import figures
+from counton.cli.command_options import PlanOptions
+from counton.cli.print_forms import (
+    check_chart,
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    warn_of_weak,
+)
+from counton.privacy import Contribution
+from counton.spec.guards import check_most, check_most_a_window
+from counton.spec.job import metric_from, needed_guarantee
+from counton.strategies.strategy import ReleaseForm
+
+if TYPE_CHECKING:
+    from counton.planning import StreamPlan
+    from counton.planning.least_privacy import Loss
+
+#: Whose variances are ranked, in a sentence.
+_OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
+
+
+def print_plan(options: PlanOptions) -> None:
+    """Strategies and their errors, best first."""
+    from counton.planning import plan
+
+    if options.steps is None and options.around is None:
+        raise InvalidInput(
+            "--steps is missing: how many windows will the stream ever have? for a stream without "
+            "an end give --around, a number that you have in mind; where protection fades, see "
+            "--expire"
+        )
+    if options.steps is not None and options.around is not None:
+        raise InvalidInput(
+            f"--around {options.around} is for a stream without a last step, and --steps "
+            f"{options.steps} gives it one: leave one of them out"
+        )
+    _refuse_expiring(options)
+    check_chart(options.plot, options.width)
+    metric = metric_from(options.metric)
+    release = cast(ReleaseForm, options.release or "totals")
+    planned, whom = _subject(options)
+    ranked = plan(
+        options.steps,
+        metric=metric,
+        release=release,
+        simple=options.simple,
+        around=options.around,
+        **planned,
+        **_target(options),
+    )
+    guarantee, unit = ranked.guarantee, ranked.contribution
+    about = ranked.best.errors_of.what or None
+    if options.within is not None:
+        warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
+    if options.plot is not None:
+        _draw(ranked, options.plot, options.width)
+    seconds = [ranked.release_seconds(choice) for choice in ranked]
+    if options.json:
+        rows = zip(ranked.rows(), seconds, strict=True)
+        print_json(
+            {
+                "steps": options.steps,
+                "guarantee": guarantee.to_dict(),
+                "around": options.around,
+                "within": None if ranked.reached is None else ranked.reached._asdict(),
+                "metric": metric,
+                "release": release,
+                "most": options.most,
+                "most_a_window": options.most_a_window,
+                "of": options.of,
+                "errors": about,
+                "contribution": unit.to_dict(),
+                "choices": [row | {"release_seconds": taken} for row, taken in rows],
+                "lower_bounds": ranked.lower_bounds,
+                "factors": [factor.to_dict() for factor in ranked.factors],
+                "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
+                "notes": list(ranked.notes),
+            }
+        )
+        return
+    console = Console()
+    error = "mean" if metric == "mean" else "largest"
+    length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
+    if options.around is not None:
+        length = f"no last step, errors of the first {length}"
+    print_line(
+        console,
+        f"{length}, {guarantee}, {whom or unit}; least {error} variance {_OF[release]}first",
+        bold=True,
+    )
+    if about is not None:
+        print_line(console, about)
+    if ranked.reached is not None:
+        print_line(console, str(ranked.reached))
+    families = {choice.family for choice in ranked}
+    table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
+    table.add_column("strategy", overflow="fold")
+    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
+        table.add_column(name, justify="right")
+    least = ranked.best.by(metric)
+    for choice, planned_in, taken in zip(ranked, ranked.planning_seconds, seconds, strict=True):
+        above = choice.by(metric) / least - 1 if least else 0.0
+        table.add_row(
+            choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
+            figures(choice.mean_std),
+            figures(choice.max_std),
+            f"{above:.0%}" if choice is not ranked.best else "",
+            f"{planned_in:,.2f} s",
+            "" if taken is None else f"{1e6 * taken:,.1f} us",
+            f"{choice.buffer_size:,}",
+        )
+    print_table(console, table)
+    print_line(
+        console,
+        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; its "
+        f"parts, for experts: --json",
+    )
+    for factor in ranked.factors:
+        print_line(console, f"how far from possible: {factor}")
+    said = [bound for bound in ranked.bounds if bound.at_least is not None]
+    if said:
+        print_line(console, "lower bounds, with what the best of this plan achieves:")
+    for bound in said:
+        here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
+        numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
+        print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
+    print_line(
+        console,
+        "planned: time to find and weigh it; release: time of one, of one group, measured here; "
+        "keeps: numbers of 8 bytes for each group while it runs, beside its total",
+    )
+    if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
+        print_line(
+            console,
+            f"note: where a user's {options.most:,} events may come in several windows, late ones "
+            f"are counted too low; plan --most-a-window 1 too, which leaves them some",
+        )
+    for note in ranked.notes:
+        print_line(console, f"note: {note}")
+    print_files(console, None, options.plot)
+
+
+def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
+    """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic.
+
+    Raises:
+        InvalidInput: see `parse_statistic`; or an option that contradicts the statistic's own.
+    """
+    if options.of is None:
+        if options.each_row:
+            raise InvalidInput("--each-row needs --of; give it, or leave --each-row out")
+        check_most(options.most)
+        unit = Contribution.add_remove(unit="count")
+        if options.most is not None:
+            check_most_a_window(options.most_a_window, options.most)
+            unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit="user")
+        elif options.most_a_window is not None:
+            raise InvalidInput(
+                f"{field('most_a_window', options.most_a_window)} needs {field('most')}, how many "
+                f"events of a user count; give both"
+            )
+        whom = _whom(options.most, options.most_a_window)
+        return {"contribution": unit}, f"{whom} more or less"
+    from counton.cli.statistic_command import parse_statistic
+
+    if options.most is not None or options.most_a_window is not None:
+        raise InvalidInput(
+            f"{field('most', options.most)} belongs into {field('of', options.of)}, where a "
+            f"statistic has users; leave it out"
+        )
+    return {"of": parse_statistic(options.of), "batched": not options.each_row}, None
+
+
+def _target(options: PlanOptions) -> dict[str, Any]:
+    """The guarantee, or the half-width for which it is found, as `counton.plan` takes it.
+
+    Raises:
+        InvalidInput: both, or an option that is of the other one.
+    """
+    if options.within is None:
+        for name in ("level", "least", "size"):
+            value = getattr(options, name)
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(name, value)} is of a plan for a half-width: give {field('within')}, "
+                    f"or leave it out"
+                )
+        return {"guarantee": needed_guarantee(options.epsilon, options.delta, options.rho)}
+    for name in ("epsilon", "rho"):
+        value = getattr(options, name)
+        if value is not None:
+            also = f", and say {field('least', 'rho')}" if name == "rho" else ""
+            raise InvalidInput(
+                f"{field(name, value)} is what {field('within', options.within)} finds; leave one "
+                f"of them out{also}"
+            )
+    return {
+        "within": options.within,
+        "level": 0.95 if options.level is None else options.level,
+        "least": cast("Loss", options.least or "epsilon"),
+        "delta": options.delta,
+        "size": options.size,
+    }
+
+
+def with_steps(options: PlanOptions) -> PlanOptions:
+    """Options whose argument is a number of steps.
+
+    Raises:
+        InvalidInput: it is none, or steps are given twice.
+    """
+    if options.asked is None:
+        return options
+    steps = options.asked.replace(",", "").replace("_", "")
+    if not steps.isdecimal():
+        raise InvalidInput(
+            f"{options.asked!r} is no number of steps and no job file; give one, such as 8760 or "
+            f"nightly.toml"
+        )
+    if options.steps is not None:
+        raise InvalidInput(
+            f"{field('steps', options.steps)} says how many windows there are, and so does "
+            f"{options.asked}: leave one of them out"
+        )
+    return replace(options, asked=None, steps=int(steps))
+
+
+def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
+    from counton.charts import plot_plan
+    from counton.charts.style import check_width, save_figure
+    from counton.state.whole_file import replace_file
+
+    figure = plot_plan(ranked, "Errors of counts, by step", width=check_width(width))
+    replace_file(path, lambda name: save_figure(figure, name))
+
+
+def _whom(most: int | None, a_window: int | None) -> str:
+    if most is None:
+        return "one count"
+    few = "" if a_window is None else f", {a_window:,} in each window,"
+    return f"one user with up to {most:,} event{'s' * (most > 1)}{few}"
+
+
+def _refuse_expiring(options: PlanOptions) -> None:
+    """Options that only a plan with --expire reads would be ignored in silence."""
+    given = {
+        "--every": options.every,
+        "--rmse": options.rmse,
+        "--largest-error": options.largest_error,
+        "--largest-growth": options.largest_growth,
+        "--concentrated": options.concentrated or None,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{option} {value} needs --expire, losses by age such as 1d:1,365d:3: leave it "
+                f"out, or plan a stream without an end"
+            )

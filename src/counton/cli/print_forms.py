@@ -1,0 +1,231 @@
+"""How commands print: lines, words beside names, tables, JSON, and a progress bar on stderr.
+
+Nothing is marked up or wrapped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from counton.base.columns import TextTable
+from counton.base.errors import CountonError, InvalidInput, hide_secrets
+from counton.base.exact import readable
+from counton.base.outside_input import printable
+from counton.run.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from counton.privacy import Guarantee
+    from counton.state.database import Database
+
+#: Below so many columns a table that does not fit is shown row by row.
+_NARROW = 80
+#: Columns that a screen can do without, the first to go first: the other ones tell as much.
+_SPARED = ("window_end", "step")
+#: From this epsilon, or rho, on a guarantee is hardly one.
+MOST_LOSS = 20
+
+
+def print_json(value: Any) -> None:
+    """One JSON value and nothing else; addresses show no password."""
+    sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
+
+
+def _without_passwords(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_passwords(one, str(name)) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_passwords(one, key) for one in value]
+    return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
+
+
+#: Keys whose values may be addresses of databases.
+_ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
+
+
+def print_line(console: Console, text: str, *, bold: bool = False) -> None:
+    """A line as it is, however long."""
+    style = "bold" if bold else None
+    console.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def warn_of_no_witness(
+    errors: Console,
+    *states: tuple[Any, Sequence[Any], Any],
+    option: str = "witness",
+    opened: Database | None = None,
+) -> None:
+    """Say once where no old copy of a state would be noticed.
+
+    Args:
+        errors: where it is said.
+        states: each with where its keys are kept, and where its second witness, if that is said.
+        option: what names a second witness here.
+        opened: the state, where it is one and is open already.
+    """
+    from counton.state.keyfile import without_witness
+
+    told: dict[str, None] = {}
+    for state, keys, witness in states:
+        with suppress(CountonError):  # said of what cannot be used
+            said_of = without_witness(state, *keys, witness=witness, opened=opened)
+            told |= {} if said_of is None else {said_of: None}
+    for said in told:
+        print_line(errors, InvalidInput(said).translate({"witness": option}))
+
+
+def warn_of_weak(
+    console: Console, guarantee: Guarantee, unit: str, stated: object, about: str = ""
+) -> None:
+    """Say in one line that a guarantee which is stated promises next to nothing."""
+    loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
+    if stated is not None and loss is not None and loss > MOST_LOSS:
+        print_line(
+            console,
+            f"{about}warning: a loss of {readable(loss)} for one {unit} is above {MOST_LOSS}, so "
+            f"what is released may be e^{MOST_LOSS} times likelier with it than without: that "
+            f"hides next to nothing; 1 is a common choice",
+        )
+
+
+def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Names, and beside each of them words; a nameless row goes on with the one before."""
+    words = Table.grid(padding=(0, 2))
+    words.add_column(style="dim", no_wrap=True)
+    words.add_column(overflow="fold")
+    for name, told in rows:
+        words.add_row(name, told)
+    print_table(console, words)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """A table whose cells are shown as they are; each row by itself where a screen is narrow."""
+    _clean(table)
+    narrow = table.show_header and table.columns and console.width < _NARROW
+    if narrow and not _fits(console, table):
+        _print_cards(console, table)
+        return
+    console.print(table, highlight=False, markup=False)
+
+
+def print_released(console: Console, table: pl.DataFrame) -> None:
+    """Rows of a release, no number or date broken: a screen may be too narrow for all columns."""
+    from counton.released.screen import text_table
+
+    left, spared = table, []
+    for name in _SPARED:
+        if _fits(console, table_of_texts(text_table(left))):
+            break
+        if name in left.columns and "window_start" in left.columns:
+            left = left.drop(name)
+            spared.append(name)
+    shown = table_of_texts(text_table(left), unbroken=True)
+    if _fits(console, shown):
+        print_table(console, shown)
+        if spared:
+            print_line(console, f"Files and --json also have {' and '.join(reversed(spared))}.")
+    else:
+        _print_cards(console, table_of_texts(text_table(table)))
+
+
+def _fits(console: Console, table: Table) -> bool:
+    """Whether no cell of a table is broken."""
+    widest = Measurement.get(console, console.options.update(width=1000), table).maximum
+    return widest <= console.width
+
+
+def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
+    """A table of texts, for a screen.
+
+    Args:
+        table: which.
+        unbroken: numbers stand on one line each, however narrow the screen is.
+    """
+    shown = Table(caption=table.caption or None)
+    for name, number in table.columns:
+        justify: Literal["right", "left"] = "right" if number else "left"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def _clean(table: Table) -> None:
+    """Make cells of a table such as a terminal may show: names come with the data."""
+    for column in table.columns:
+        column.header = printable(str(column.header), "")
+        column._cells = [printable(str(cell)) for cell in column._cells]
+
+
+def _print_cards(console: Console, table: Table) -> None:
+    """The rows one after the other: names of columns, and beside each what the row says."""
+    _clean(table)
+    names = [str(column.header) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
+        words = Table.grid(padding=(0, 2))
+        words.add_column(style="dim", no_wrap=True)
+        words.add_column(overflow="fold")
+        for name, told in said:
+            words.add_row(name, told)
+        console.print(words, highlight=False, markup=False)
+        console.print("")
+
+
+def print_files(console: Console, table: Path | None, chart: Path | None) -> None:
+    """What was written, and where."""
+    for name, path in (("table", table), ("chart", chart)):
+        if path is not None:
+            print_line(console, f"{name} written to {path}")
+
+
+@contextmanager
+def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
+    """A bar while the block runs, on terminals, or always if asked."""
+    if not (always or console.is_terminal):
+        yield silent
+        return
+    columns = (
+        TextColumn("{task.description:<22}"),
+        BarColumn(40),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def report(stage: str, share: float, /) -> None:
+            bar.update(task, description=stage, completed=share)
+
+        yield report
+        bar.update(task, description="done", completed=1.0)
+
+
+def check_chart(plot: Path | None, width: float | None) -> None:
+    """Refuse what is no picture, and the width of a chart that is not drawn.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    if plot is not None:
+        from counton.charts.style import check_width
+        from counton.run.outputs import PICTURES, check_output
+
+        check_output(plot, PICTURES)
+        check_width(width)
+    elif width is not None:
+        raise InvalidInput(
+            f"--width {width:g} is of a chart, and none is drawn: give --plot too, or leave it out"
+        )

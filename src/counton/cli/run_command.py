@@ -1,0 +1,117 @@
+"""The command ``run``: the jobs of a file, one after the other."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.base.lazy import NEEDED, missing
+from counton.cli.command_options import RunOptions
+from counton.cli.exits import ExitCode, exit_code
+from counton.cli.print_forms import print_json, print_line, warn_of_no_witness
+from counton.cli.run_statistic import carried_out
+from counton.run.exports import publish
+from counton.run.runs import ended_at, is_known
+from counton.run.shared_paths import keep_within, refuse_shared, with_outputs
+from counton.spec.job import Job
+from counton.spec.jobfile import for_all, load, schema_text, select_jobs
+from counton.spec.stated_options import words_of_files
+
+
+def perform(options: RunOptions) -> None:
+    """Carry out the jobs; each by itself, so that one that fails stops no other.
+
+    Raises:
+        InvalidInput: no file, or one that cannot be read, before anything is released.
+        SystemExit: with the code of the first job that failed.
+    """
+    if options.schema:
+        sys.stdout.write(schema_text() + "\n")
+        return
+    if options.file is None:
+        raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
+    only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
+    loaded = load(options.file)
+    refuse_shared(with_outputs(loaded))
+    shared, jobs = for_all(options.file), select_jobs(loaded, only)
+    keep_within(jobs, shared.limit, shared.about)
+    reports: dict[str, Any] = {}
+    failed = ExitCode.OK
+    errors, console = Console(stderr=True), Console()
+    warn_of_no_witness(errors, *((job.state, [job.key], job.witness) for job in jobs.values()))
+    for number, (name, job) in enumerate(jobs.items()):
+        if not options.json:
+            print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
+        try:
+            with suppress(CountonError, OSError):  # which the run says
+                if (last := ended_at(job)) is not None:
+                    said = f"stream {job.name!r} has ended at step {last:,}: nothing to release"
+                    reports[name] = {"state": str(job.state), "name": job.name, "ended": last}
+                    print_line(errors if options.json else console, said)
+                    continue
+            reports[name] = carried_out(
+                _until(job, options.until), silently=options.json, about=f"job {name}: "
+            )
+            if shared.publish is not None:
+                _publish(job, shared.publish, console, silently=options.json)
+            if reports[name]["not_drawn"]:
+                failed = failed or ExitCode.FAILED
+                print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic of a library of other languages is no Exception
+            code, said = failure(error)
+            failed = failed or code
+            print_line(errors, f"counton: job {name}: {said}")
+            reports[name] = {"failed": int(code), "error": said}
+    if options.json:
+        print_json({"jobs": reports})
+    if failed:
+        raise SystemExit(int(failed))
+
+
+def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
+    """Publish what a job has released, where all are published.
+
+    Raises:
+        CountonError: see `counton.run.publish`.
+    """
+    done = publish(job.state, to, name=job.name, key=job.key)
+    if not silently:
+        new = done.after - done.before
+        steps = "step" if new == 1 else "steps"
+        print_line(
+            console, f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}"
+        )
+
+
+def _until(job: Job, until: str | None) -> Job:
+    """A job with the time up to which all are released, where it cuts time."""
+    if until is None or (job.time is None and not is_known(job)):
+        return job
+    return replace(job, until=until)
+
+
+def failure(error: BaseException) -> tuple[ExitCode, str]:
+    """The exit code of a job that failed, and why it did; never what a row says."""
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        error = missing(error.name, error)
+    if isinstance(error, CountonError):
+        return exit_code(error), error.translate(_keys())
+    if isinstance(error, OSError):
+        return exit_code(error), str(error)
+    return ExitCode.FAILED, (
+        f"it ended with {type(error).__name__}, which is a defect; what had been released is kept. "
+        f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
+        f"may show rows"
+    )
+
+
+def _keys() -> dict[str, str]:
+    """What a job file calls the fields that an error names."""
+    return words_of_files()

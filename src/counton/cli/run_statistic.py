@@ -1,0 +1,188 @@
+"""What every statistic's command does: run the job, write its outputs, print what is released.
+
+Exact facts about the events are for the operator's eyes: they go to stderr.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from rich.console import Console
+
+from counton.base.errors import hide_secrets
+from counton.cli.command_options import OnceOptions, Printing
+from counton.cli.print_forms import (
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    table_of_texts,
+    warn_of_no_witness,
+    warn_of_weak,
+    working,
+)
+from counton.cli.run_words import (
+    SetAside,
+    operator_notes,
+    progress_line,
+    promise,
+    totals_apart,
+    until_newest,
+)
+from counton.privacy.ledger import totals_in_words
+from counton.released.screen import Screen
+from counton.run import Job, Outcome
+from counton.run.output_files import Outputs, WrittenOutputs
+from counton.run.runs import carry_out, resolve
+
+#: The option that writes all rows.
+_OUT = "--out"
+
+
+def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
+    """Release what is due, then write and print from the journal.
+
+    Args:
+        job: what is asked.
+        printing: how it is printed.
+        bar: show progress also where nobody watches a terminal.
+
+    Raises:
+        CountonError: see `counton.run.run`.
+    """
+    printing = Printing() if printing is None else printing
+    report = carried_out(job, silently=printing.json, bar=bar)
+    if printing.save is not None:
+        from counton.spec.jobfile import save
+
+        save(job, printing.save)
+        print_line(Console(stderr=True), f"saved as job {job.name} in {printing.save}")
+    if printing.json:
+        print_json(report)
+    if report["not_drawn"]:
+        raise OSError(report["not_drawn"])
+
+
+def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
+    """A table over time, or one that is released once; or how accurate it would be.
+
+    Raises:
+        CountonError: see `counton.run.run`.
+    """
+    job = job.having(replace=job.option("replace") or once.move)
+    if not once.plan:
+        perform(job, printing)
+        return
+    from counton.cli.table_accuracy import print_plan
+
+    print_plan(job, printing)
+
+
+def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
+    """Release what is due and write it; print it too unless silently. The machine's report.
+
+    What went wrong with a chart is in the report alone: ``not_drawn``.
+
+    Args:
+        job: what is asked.
+        silently: print what is for the operator alone.
+        bar: show progress also where nobody watches a terminal.
+        about: before what is for the operator, of one job of several.
+
+    Raises:
+        CountonError: see `counton.run.run`.
+    """
+    errors = Console(stderr=True)
+    with working(errors, always=bar) as progress, resolve(job, progress=progress) as settled:
+        outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
+        if not about:
+            state, opened = (job.state, [job.key], job.witness), settled.store
+            database = None if opened is None else opened.database
+            warn_of_no_witness(errors, state, option="--witness", opened=database)
+        with carry_out(settled, progress) as outcome:
+            written = outputs.write(outcome, progress, warn=lambda _: None)
+            definition, stated = outcome.definition, job.epsilon or job.rho or job.within
+            warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
+            for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
+                print_line(errors, f"{about}{note}")
+            if not silently:
+                show(Console(), outcome, written, outputs)
+            return as_json(outcome, written, outputs)
+
+
+def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
+    """Print what is new, the tables of the last step, the promise, and what was written."""
+    print_line(console, progress_line(outcome), bold=True)
+    screen = Screen() if written.released is None else written.released.screen()
+    if written.released is not None:
+        print_line(console, screen.heading)
+        for table in screen.tables:
+            print_table(console, table_of_texts(table))
+        if screen.left_out:
+            print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
+    for note in (*screen.notes, *until_newest(outcome), *totals_apart(outcome)):
+        print_line(console, note)
+    print_line(console, f"promise: {promise(outcome.definition)}")
+    state = shlex.quote(hide_secrets(str(outputs.job.state)))
+    print_line(console, f"the rest: counton show {state}")
+    for every, path in outputs.sums.items():
+        print_line(console, f"each {every} by itself written to {path}")
+    print_files(console, outputs.out, outputs.plot if written.drawn else None)
+
+
+def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict[str, Any]:
+    """The machine-readable report."""
+    job, released = outputs.job, written.released
+    definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
+    drawn, counts = released is None or written.drawn, outcome.for_operator()
+    report: dict[str, Any] = {
+        "state": str(job.state),
+        "name": job.name,
+        "statistic": {"name": definition.what, **definition.statistic.to_dict()},
+        "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
+        "once": definition.once,
+        "released": outcome.after,
+        "new": outcome.after - outcome.before,
+        "until": None if until is None or cut is None else cut.at(until),
+        "until_from_data": not outcome.until_stated,
+        "protected": str(definition.contribution)
+        if definition.ordered
+        else definition.contribution.describe(definition.unit),
+        "people": definition.people_note,
+        "unit": definition.unit,
+        "contribution": definition.contribution.to_dict(),
+        "guarantee": definition.guarantee.to_dict(),
+        "totals_apart": totals_in_words(outcome.stream.totals),
+        "release": definition.release,
+        "strategy": repr(definition.strategy),
+        "delay": definition.strategy.delay,
+        "level": outputs.level,
+        "out": None if outputs.out is None else str(outputs.out),
+        "sums": {every: str(path) for every, path in outputs.sums.items()},
+        "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
+        "not_drawn": written.not_drawn,
+        "last": None,
+        "not_private": {
+            "rows": counts.rows,
+            "late": counts.late,
+            "dropped": sum(
+                (
+                    *(counts.before, counts.beyond, counts.unknown),
+                    *(counts.skipped, counts.beyond_most, counts.closed),
+                )
+            ),
+            "quarantined": counts.quarantined,
+        },
+    }
+    if released is None:
+        return report
+    last: dict[str, Any] = {"step": released.steps[-1]}
+    report["last"] = last
+    if definition.cut is not None:
+        ends = definition.cut.ends(range(released.steps.stop))
+        last["window_end"] = definition.cut.at(int(ends[-1]))
+    if definition.once:
+        report["last"] = last = {**released.facts()}
+        last.pop("statistic")
+    return report | {"last": last | released.last_numbers()}

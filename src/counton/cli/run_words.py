@@ -1,0 +1,354 @@
+"""What a run says of itself, in words: what is protected, what was released, what it left out."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from counton.base.exact import figures
+from counton.base.outside_input import read_plain
+from counton.privacy import Guarantee, PureDP
+from counton.privacy.guarantees import loss_of_many, plural
+from counton.privacy.ledger import totals_in_words
+from counton.spec.job import EXPIRING
+from counton.statistics import TallyStatistic
+
+if TYPE_CHECKING:
+    from counton.base.distributions import Law
+    from counton.numbers.discovery import Discovery
+    from counton.run import Definition, Job, Outcome
+    from counton.run.definition import Continuation
+
+
+#: Before exact numbers, which go to standard error.
+EXACT = "exact, not to be published"
+
+
+class SetAside(NamedTuple):
+    """Rows that were set aside by the run before, which are not told again every night.
+
+    Attributes:
+        file: into which rows are set aside; None: they are not.
+        before: its lines, before this run.
+    """
+
+    file: Path | None
+    before: frozenset[bytes]
+
+    @classmethod
+    def of(cls, job: Job) -> SetAside:
+        """What is set aside before a job runs.
+
+        Raises:
+            InvalidInput: no such policy.
+        """
+
+        file = job.policies().quarantine
+        return cls(file, _lines(file))
+
+    def new(self, now: int) -> int:
+        """How many of this many rows were not there before."""
+        return min(now, len(_lines(self.file) - self.before))
+
+
+def _lines(file: Path | None) -> frozenset[bytes]:
+    if file is None:
+        return frozenset()
+    try:
+        return frozenset(read_plain(file).splitlines())
+    except OSError:
+        return frozenset()
+
+
+def operator_notes(outcome: Outcome, aside: int) -> list[str]:
+    """Exact facts about the input, for the operator's eyes only.
+
+    Args:
+        outcome: of the run.
+        aside: how many of the rows that it set aside are new.
+    """
+    counts, windows = outcome.for_operator(), outcome.definition.cut
+    if outcome.definition.once:
+        notes = [
+            ("rows of undeclared cells, not counted", counts.unknown),
+            ("rows with a missing value, not counted", counts.skipped),
+            (_aside(aside, counts.quarantined), aside),
+            ("rows beyond their user's limit, not counted", counts.beyond_most),
+        ]
+        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
+    if windows is None:
+        notes = [("rows after the last step, not counted", counts.beyond)]
+        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
+    start = windows.at(windows.start)
+    end = windows.at(windows.end)
+    if outcome.after > outcome.before:
+        counted_at = f"counted at step {outcome.before + 1:,}"
+    elif outcome.after < windows.steps:
+        counted_at = "to be counted at the next release"
+    else:
+        counted_at = "not counted: the stream has had its last release"
+    before = outcome.definition.continues  # which has counted them, unless they came late
+    nowhere = "not counted" if before is None else "counted in no window of this stream"
+    unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
+    notes = [
+        (f"rows that arrived late for windows released before, {counted_at}", counts.late),
+        (f"rows before the first window ({start}), {nowhere}", counts.before),
+        (f"rows after the last window ({end}), not counted", counts.beyond),
+        (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
+        ("rows with a missing value, not counted", counts.skipped),
+        (_aside(aside, counts.quarantined), aside),
+        ("rows beyond their user's limit, not counted", counts.beyond_most),
+        ("rows that an earlier run had counted, not counted again", counts.known),
+        ("rows that came too late, not counted", counts.closed),
+        ("rows of files that look counted, not counted again", counts.kept),
+        ("rows that were counted and are gone, which stay counted", counts.gone),
+        ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
+    ]
+    return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
+
+
+def _aside(new: int, now: int) -> str:
+    others = f" (beside {now - new:,} that were there before)" if now > new else ""
+    return f"rows that cannot be read, set aside{others}"
+
+
+#: Whom every guarantee holds against.
+_AGAINST = (
+    "against",
+    "readers who know all other rows, or choose them, and who decide by what they have read when "
+    "and where the protected one comes",
+)
+
+
+def promise(definition: Definition) -> str:
+    """What a release promises, in one sentence; `protection` says the rest."""
+    from counton.released.stream_words import meaning_in_words
+
+    guarantee, loss = definition.guarantee, None
+    if definition.choice == EXPIRING and definition.cut is not None:
+        from counton.cli.ages import loss_in_words
+
+        loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
+    loss = str(guarantee).partition(" with ")[2] if loss is None else loss
+    people = definition.people_note
+    return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
+
+
+def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
+    """What is protected, in words: unit, guarantee, cost, and how the noise is arranged.
+
+    Args:
+        definition: of the release.
+        law: of its noise.
+    """
+    from counton.released.stream_words import (
+        cost_in_words,
+        hidden_in_words,
+        protected_in_words,
+        sharing_in_words,
+    )
+
+    if definition.ordered:
+        return _of_statistic(definition)
+    unit, columns, people = definition.unit, definition.columns, definition.people
+    lines = [("protected", protected_in_words(definition))]
+    if not definition.statistic.additive:
+        lines.insert(0, ("statistic", _statistic_in_words(definition)))
+    if people is None:
+        where = " in one group of one window" if definition.statistic.additive else ""
+        one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
+        if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
+            one = f"each row stands for as many {plural(unit)} as it counts"
+        if columns.id is not None:
+            from counton.spec.guards import LATE_DAYS
+
+            one = (
+                f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
+                f"of them was counted; an id that comes again later counts as another {unit}, with "
+                f"a loss of its own"
+            )
+        remedy = "name their column and how many of their events count: --user COLUMN --most N"
+        lines += [("", one), ("", f"{definition.people_note}; to protect people, {remedy}")]
+    else:
+        named = f"the column {columns.user!r} names the user of each event"
+        lines.append(("", f"{named}; {hidden_in_words(definition)}"))
+        if people.per is not None:
+            loss = loss_of_many(definition.guarantee, 10)
+            words = f"each is protected by itself: somebody with 10 of these loses {loss}"
+            lines.append(("", words))
+        if definition.late_note is not None:
+            lines.append(("", definition.late_note))
+    if definition.once:
+        return [*lines, *_of_table(definition, law)]
+    lines += _guarantee_lines(definition, definition.unit)
+    if definition.choice == EXPIRING:
+        from counton.cli.ages import loss_in_words
+
+        losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
+        lines.append(("", f"loss by age: {losses}"))
+    lines += [
+        *_surest(definition.guarantee),
+        ("cost", cost_in_words(definition)),
+        _AGAINST,
+        ("noise", sharing_in_words(definition.strategy)),
+    ]
+    if definition.discovery is not None:
+        lines.append(("groups", _discovery_in_words(definition, definition.discovery)))
+    if definition.strategy.delay:
+        windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
+        lines.append(("delay", f"each release counts up to {windows} before its own"))
+    if definition.continues is not None:
+        lines += _succession(definition, definition.continues)
+    return lines
+
+
+def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
+    guarantee, relation = definition.guarantee, definition.contribution.relation
+    scope = "" if definition.once else f", {guarantee.scope}"
+    return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
+
+
+def totals_apart(outcome: Outcome) -> list[str]:
+    """The total of each kind of unit, where there are several and no limit names one."""
+    return [f"spent: {line}" for line in totals_in_words(outcome.stream.totals)]
+
+
+def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """How well a reader can guess what is protected, where epsilon alone says so; rounded up.
+
+    >>> [_surest(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
+    ['54.99%,', '73.11%,', '100%,']
+    """
+    if not isinstance(guarantee, PureDP):
+        return []
+    right = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
+    words = "somebody who would toss a coin over it guesses right, after all releases, with a"
+    return [("", f"{words} probability of at most {right}%, always")]
+
+
+def _of_table(definition: Definition, law: Law) -> list[tuple[str, str]]:
+    """What is promised of a table that is released once."""
+    from counton.released.stream_words import cost_in_words
+
+    of = getattr(definition.statistic, "mechanism", "")
+    return [
+        *_guarantee_lines(definition, definition.contribution.unit),
+        ("cost", cost_in_words(definition)),
+        ("against", "readers who know all other rows, or choose them"),
+        ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
+    ]
+
+
+def _statistic_in_words(definition: Definition) -> str:
+    """A statistic other than counts and sums, in words."""
+    from counton.released.stream_words import statistic_in_words
+
+    what = statistic_in_words(definition).removesuffix(",")
+    return what if definition.by is None else f"{what}, by {definition.by}"
+
+
+def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
+    """What is protected where rows are taken in their order."""
+    from counton.released.stream_words import cost_in_words, protected_in_words, sharing_in_words
+
+    people = [] if definition.people_note is None else [("", definition.people_note)]
+    differ = definition.statistic.neighbours_differ
+    return [
+        ("statistic", _statistic_in_words(definition)),
+        ("protected", protected_in_words(definition)),
+        *people,
+        ("hidden", f"which was counted, of two data sets that differ {differ}"),
+        *_guarantee_lines(definition, definition.contribution.unit),
+        ("cost", cost_in_words(definition)),
+        _AGAINST,
+        ("noise", sharing_in_words(definition.strategy)),
+    ]
+
+
+def until_newest(outcome: Outcome) -> list[str]:
+    """A note on the time of the newest event, if it decided which windows are released."""
+    cut, until = outcome.definition.cut, outcome.until
+    if cut is None or until is None or outcome.until_stated or until < last_end(outcome):
+        return []
+    return [
+        f"Released windows ended by {cut.at(until)}, the time of the newest event; this time is "
+        f"not protected: leave --until newest out, and the clock decides"
+    ]
+
+
+def last_end(outcome: Outcome) -> int:
+    """When the last window that is released ended, in nanoseconds; 0: none is."""
+    cut, after = outcome.definition.cut, outcome.after
+    return int(cut.ends(range(after, after + 1))[0]) if cut is not None and after else 0
+
+
+def _discovery_in_words(definition: Definition, discovery: Discovery) -> str:
+    """How groups are found that nobody declared."""
+    margin = float(Fraction(discovery.margin))
+    return (
+        f"found in the events; a group is shown once its estimate reaches {discovery.change:,} "
+        f"plus {margin:.2f} standard deviations; a group with only one {definition.unit} is ever "
+        f"shown with probability below delta = {float(Fraction(discovery.delta)):g}"
+    )
+
+
+def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
+    """Which stream this one goes on from, and what both together cost."""
+    totals = (
+        "totals go on from its last release, and contain its noise too"
+        if before.totals
+        else "totals begin again at 0"
+    )
+    if before.apart:
+        cost = (
+            f"nobody's part of the data is in both streams, so that of their guarantees the larger "
+            f"one counts in the ledger, not the sum; rows that come late for {before.name!r} are "
+            f"counted nowhere"
+        )
+    elif definition.people is not None:
+        cost = "a person who is in both streams loses in both: the ledger adds the losses up"
+    elif definition.columns.id is not None:
+        cost = "an id with rows in both streams loses in both: the ledger adds the losses up"
+    else:
+        cost = (
+            f"the ledger adds both guarantees up; each event lies in the windows of one stream, "
+            f"and has the guarantee of that stream; rows that come late for {before.name!r} are "
+            f"counted nowhere; if the state is an old copy, events of the steps that it lacks are "
+            f"in both streams, and lose in both"
+        )
+    return [
+        ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
+        ("", cost),
+    ]
+
+
+def progress_line(outcome: Outcome) -> str:
+    """How many steps are new."""
+    new = outcome.after - outcome.before
+    if outcome.again:
+        return (
+            f"An earlier run has counted these events, so nothing was done. The numbers below come "
+            f"from the journal of {outcome.after:,} windows."
+        )
+    forever = outcome.definition.strategy.horizon is None
+    cut = outcome.definition.cut
+    if outcome.definition.once:
+        what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
+        again = f"Nothing new: these {what} were released before, and are shown again."
+        return f"Released {what}." if new else again
+    if cut is None:
+        new, after = outcome.after - outcome.before, outcome.after
+        steps = f"{after:,} step{'s' * (after != 1)}"
+        return (
+            f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."
+        )
+    of = "" if forever else f" of {cut.steps:,}"
+    if new == 0 and outcome.after == 0:
+        return "Nothing released: no window has ended yet."
+    if new == 0:
+        return f"Nothing new to release: {outcome.after:,}{of} windows are released."
+    if new == 1:
+        return f"Released 1 new window ({outcome.after:,}{of})."
+    return f"Released {new:,} new windows ({outcome.before + 1:,} to {outcome.after:,}{of})."

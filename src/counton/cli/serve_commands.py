@@ -1,0 +1,102 @@
+"""The commands ``serve``, ``serve-token`` and ``serve-left-out``."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from counton.base.errors import InvalidInput, field
+from counton.base.lazy import require
+from counton.cli.command_options import LeftOutOptions, ServeOptions, TokenOptions
+from counton.cli.print_forms import print_json, print_line, print_table
+
+
+def perform(options: ServeOptions) -> None:
+    """Serve until the process is told to end.
+
+    Raises:
+        CountonError: nothing can be served; of single jobs that cannot it is said why.
+    """
+    for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle", "prometheus_client"):
+        require(module)
+    from counton.serve.server import serve
+    from counton.serve.service import Service
+
+    service = Service(options.file, _names(options.only))
+
+    for remark in service.remarks:
+        print_line(Console(stderr=True), f"counton: {remark}")
+
+    def began(url: str) -> None:
+        print_line(Console(stderr=True), f"serving {', '.join(service.served)} at {url}")
+
+    serve(service, options.listen, began)
+
+
+def perform_left_out(options: LeftOutOptions) -> None:
+    """List batches that are left out; print one's rows, put it back, or drop it.
+
+    Raises:
+        InvalidInput: no such batch, or several things at once.
+        StateError: a state that cannot be used, or a stream that counts nothing any more.
+    """
+    from counton.serve.left_out import LeftOutBatches
+
+    asked = {
+        name: id
+        for name in ("rows", "put_back", "drop")
+        if (id := getattr(options, name)) is not None
+    }
+    if len(asked) > 1:
+        raise InvalidInput(f"{' and '.join(map(field, asked))} are given; give one of them")
+    kept = LeftOutBatches(options.file, _names(options.only))
+    for name, id in asked.items():
+        if name == "rows":
+            sys.stdout.write(kept.rows(id))
+            return
+        many = kept.put_back(id) if name == "put_back" else kept.drop(id)
+        became = "wait to be counted" if name == "put_back" else "count nowhere"
+        print_line(Console(), f"rows of batch {id}, which {became} now: {many:,}")
+    if asked:
+        return
+    if options.json:
+        print_json({"left_out": [one.as_dict() for one in kept.all()]})
+        return
+    table = Table()
+    for column in ("id", "stream", "batch", "came", "rows", "why"):
+        table.add_column(column, overflow="fold")
+    for one in kept.all():
+        told = one.as_dict()
+        table.add_row(*("" if value is None else f"{value}" for value in told.values()))
+    print_table(Console(), table)
+
+
+def _names(only: str | None) -> tuple[str, ...]:
+    """Names of jobs, with commas between."""
+    return () if only is None else tuple(name.strip() for name in only.split(","))
+
+
+def perform_token(options: TokenOptions) -> None:
+    """Make, revoke or list tokens.
+
+    Raises:
+        InvalidInput: no such scope or token, or a file that cannot be read or written.
+    """
+    from counton.serve.settings import settings_of
+    from counton.serve.tokens import Tokens
+
+    tokens = Tokens(settings_of(options.file).tokens)
+    if options.revoke is not None:
+        tokens.revoke(options.revoke)
+    if options.make is not None:
+        scopes = [scope.strip() for scope in options.make.split(",")]
+        sys.stdout.write(tokens.make(scopes) + "\n")
+        return
+    table = Table()
+    for column in ("id", "for", "made"):
+        table.add_column(column)
+    for token in tokens.all():
+        table.add_row(token.id, ", ".join(token.scopes), token.made)
+    print_table(Console(), table)

@@ -1,0 +1,105 @@
+"""``counton plan nightly.toml --simulate true.csv``: what readers would see of made-up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from rich.console import Console
+
+from counton.base.errors import InvalidInput, field
+from counton.cli.command_options import PlanOptions
+from counton.cli.print_forms import print_json, print_line, print_table, table_of_texts
+from counton.released.series import some_of
+from counton.run.exports import checked_file, write_release
+from counton.run.job_plan import PlannedJob
+
+#: Columns of a file of made-up numbers; groups are called as released tables call them.
+_STEP, _GROUP, _NUMBER = "step", "group", "number"
+
+
+def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> None:
+    """Simulate one of the jobs, and print or write what its readers would see.
+
+    Raises:
+        InvalidInput: no such job, a statistic that is no count or sum, or numbers that do not fit.
+    """
+    assert options.simulate is not None
+    job, path = _which(options.simulate, jobs)
+    out = None if options.out is None else checked_file(options.out, job.state)
+    (made,) = job.simulate(_numbers(path, job))
+    if out is not None:
+        write_release(made, out)
+    if options.json:
+        print_json({"name": made.terms.name, "simulated": True, **made.last_numbers()})
+        return
+    console, screen = Console(), made.screen()
+    print_line(console, made.describe().splitlines()[0], bold=True)
+    print_line(console, screen.heading)
+    for table in screen.tables:
+        print_table(console, table_of_texts(table))
+    if out is not None:
+        print_line(console, f"written to {out}")
+
+
+def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
+    """A job and a file, from ``NAME=FILE``, or from a file alone where there is one job."""
+    name, _, path = given.partition("=")
+    if name in jobs and path:
+        return jobs[name], Path(path)
+    if len(jobs) == 1 and not path:
+        return next(iter(jobs.values())), Path(given)
+    raise InvalidInput(
+        f"{field('simulate', given)} names no job; write NAME=FILE, where NAME is "
+        f"{some_of([*jobs])}"
+    )
+
+
+def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
+    """What happens in each step and group, from a CSV file; 0 where it has no row."""
+    definition = job.definition
+    if not definition.statistic.additive:
+        raise InvalidInput(
+            f"job {job.name!r} releases {definition.what}, and a file has numbers of counts and "
+            f"sums; in Python planned_job(job).simulate(...) takes what its cells change by"
+        )
+    grouped = definition.domain is not None
+    wanted = [_STEP, *([_GROUP] if grouped else []), _NUMBER]
+    rows = _rows(path, wanted)
+    places = {group: place for place, group in enumerate(definition.groups)}
+    found: dict[tuple[int, int], float] = {}
+    for row in rows.iter_rows(named=True):
+        group = str(row[_GROUP]) if grouped else definition.groups[0]
+        step, number = row[_STEP], row[_NUMBER]
+        if group not in places or step is None or step < 1 or number is None:
+            raise InvalidInput(
+                f"{path} has the row {row}; give a step from 1 on, a number, and one of the "
+                f"groups {some_of(definition.groups)}"
+            )
+        if (step, places[group]) in found:
+            raise InvalidInput(f"{path} has two rows of step {step} and {group!r}; give one")
+        found[step, places[group]] = number
+    numbers = np.zeros((max((step for step, _ in found), default=0), len(places)))
+    for (step, place), number in found.items():
+        numbers[step - 1, place] = number
+    return numbers
+
+
+def _rows(path: Path, wanted: list[str]) -> pl.DataFrame:
+    """The columns of a CSV file that are asked for."""
+    kinds: dict[str, Any] = dict.fromkeys(wanted, pl.String)
+    kinds |= {_STEP: pl.Int64, _NUMBER: pl.Float64}
+    try:
+        found = pl.read_csv(path, schema_overrides=kinds)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InvalidInput(f"{path} cannot be read as CSV: {error}") from None
+    if missing := [name for name in wanted if name not in found.columns]:
+        raise InvalidInput(
+            f"{path} has no column {missing[0]!r}; give the columns {', '.join(wanted)}, a row for "
+            f"each step"
+        )
+    return found.select(wanted)

@@ -1,0 +1,111 @@
+"""The laws of a strategy as plain functions, for this library's strategies and for your own.
+
+Each raises `LawBroken` at the first law that does not hold, which says where.
+
+>>> from counton.strategies import Binary
+>>> from counton.laws import check_strategy
+>>> check_strategy(Binary(12))
+
+And those of a strategy for lines:
+
+>>> from counton.strategies.lines import SquareRoot
+>>> from counton.laws import check_line_strategy
+>>> check_line_strategy(SquareRoot(12))
+
+And of one for trees:
+
+>>> from counton.strategies.trees import Tree
+>>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+>>> from counton.laws import check_tree_strategy
+>>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+>>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 2.0], norm=1)[0])
+
+And of one for training:
+
+>>> from counton.strategies.training import Echo
+>>> from counton.laws import check_training_strategy
+>>> check_training_strategy(Echo.fit(12, 3))
+
+And of a statistic:
+
+>>> from counton.statistics import Sum
+>>> from counton.laws import check_statistic
+>>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
+"""
+
+from typing import TYPE_CHECKING
+
+from counton.base.lazy import attach
+
+if TYPE_CHECKING:
+    from counton.laws.drawn_noise import band as band
+    from counton.laws.drawn_noise import error_curve as error_curve
+    from counton.laws.drawn_noise import simulate as simulate
+    from counton.laws.error_laws import check_endless_variance as check_endless_variance
+    from counton.laws.error_laws import check_expiry as check_expiry
+    from counton.laws.error_laws import check_largest_reads as check_largest_reads
+    from counton.laws.error_laws import check_noise_variance as check_noise_variance
+    from counton.laws.error_laws import check_released_variance as check_released_variance
+    from counton.laws.error_laws import check_window_rounding as check_window_rounding
+    from counton.laws.line_laws import check_line_description as check_line_description
+    from counton.laws.line_laws import check_line_estimates as check_line_estimates
+    from counton.laws.line_laws import check_line_sensitivity as check_line_sensitivity
+    from counton.laws.line_laws import check_line_strategy as check_line_strategy
+    from counton.laws.line_laws import check_line_variance as check_line_variance
+    from counton.laws.line_laws import check_line_workloads as check_line_workloads
+    from counton.laws.line_laws import check_running_sums as check_running_sums
+    from counton.laws.node_noise import HashedNoise as HashedNoise
+    from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
+    from counton.laws.pattern_laws import check_shift_by as check_shift_by
+    from counton.laws.pattern_laws import check_short_ways as check_short_ways
+    from counton.laws.rows import LawBroken as LawBroken
+    from counton.laws.statistic_laws import check_statistic as check_statistic
+    from counton.laws.statistic_laws import check_statistic_counts as check_statistic_counts
+    from counton.laws.statistic_laws import (
+        check_statistic_description as check_statistic_description,
+    )
+    from counton.laws.statistic_laws import (
+        check_statistic_neighbours as check_statistic_neighbours,
+    )
+    from counton.laws.statistic_laws import check_statistic_reading as check_statistic_reading
+    from counton.laws.statistic_laws import check_statistic_rows as check_statistic_rows
+    from counton.laws.statistic_laws import check_statistic_running as check_statistic_running
+    from counton.laws.stream_laws import check_alternating as check_alternating
+    from counton.laws.stream_laws import check_arguments as check_arguments
+    from counton.laws.stream_laws import check_causal as check_causal
+    from counton.laws.stream_laws import check_endless_sensitivity as check_endless_sensitivity
+    from counton.laws.stream_laws import check_factorisation as check_factorisation
+    from counton.laws.stream_laws import check_node_law as check_node_law
+    from counton.laws.stream_laws import check_noise_is_rows as check_noise_is_rows
+    from counton.laws.stream_laws import check_noise_parts as check_noise_parts
+    from counton.laws.stream_laws import check_overall_variance as check_overall_variance
+    from counton.laws.stream_laws import check_parameters as check_parameters
+    from counton.laws.stream_laws import check_participation as check_participation
+    from counton.laws.stream_laws import check_reader as check_reader
+    from counton.laws.stream_laws import check_sensitivity as check_sensitivity
+    from counton.laws.stream_laws import check_shift as check_shift
+    from counton.laws.stream_laws import check_strategy as check_strategy
+    from counton.laws.stream_laws import check_variance as check_variance
+    from counton.laws.stream_laws import check_window_variance as check_window_variance
+    from counton.laws.stream_laws import check_windows as check_windows
+    from counton.laws.table_laws import check_columns as check_columns
+    from counton.laws.training_laws import (
+        check_training_description as check_training_description,
+    )
+    from counton.laws.training_laws import (
+        check_training_factorisation as check_training_factorisation,
+    )
+    from counton.laws.training_laws import (
+        check_training_sensitivity as check_training_sensitivity,
+    )
+    from counton.laws.training_laws import check_training_strategy as check_training_strategy
+    from counton.laws.training_laws import check_training_variance as check_training_variance
+    from counton.laws.tree_laws import check_tree_cells as check_tree_cells
+    from counton.laws.tree_laws import check_tree_description as check_tree_description
+    from counton.laws.tree_laws import check_tree_estimates as check_tree_estimates
+    from counton.laws.tree_laws import check_tree_shift as check_tree_shift
+    from counton.laws.tree_laws import check_tree_strategy as check_tree_strategy
+    from counton.laws.tree_laws import check_tree_variance as check_tree_variance
+    from counton.laws.tree_laws import tree_matrix as tree_matrix
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

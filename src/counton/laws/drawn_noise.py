@@ -1,0 +1,168 @@
+"""What the noise of a strategy looks like: drawn many times, by step, and at all steps at once."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from counton.base.arrays import Floats
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.noise import Key, NoiseField
+from counton.numbers.intervals import check_level, halfwidths
+from counton.strategies import StreamStrategy
+
+#: With so little probability the draws of a simulation say too narrow a band.
+_MISLED = 1e-6
+#: Numbers of noise that are in memory at a time.
+_AT_ONCE = 2**22
+
+
+def simulate(
+    strategy: StreamStrategy,
+    law: Law,
+    runs: int,
+    *,
+    steps: int | None = None,
+    key: Key | None = None,
+) -> Floats:
+    """Noise of releases, drawn by the samplers that streams use; no data and no guarantee.
+
+    Args:
+        strategy: how noise is correlated over time.
+        law: of one node, such as ``DiscreteLaplace(5)``, in units of the strategy's lattice.
+        runs: how many streams.
+        steps: the first so many; None: all of its horizon.
+        key: from which noise is computed; None: a fresh one.
+
+    Returns:
+        float64, shape ``(runs, steps)``, in the unit of what is counted.
+
+    Raises:
+        InvalidInput: no horizon and no steps, or numbers out of range.
+
+    >>> from counton.base.distributions import DiscreteGaussian
+    >>> from counton.strategies import Binary
+    >>> noise = simulate(Binary(63), DiscreteGaussian(9), runs=400)
+    >>> noise.shape
+    (400, 63)
+    >>> expected = error_curve(Binary(63), DiscreteGaussian(9))
+    >>> bool(abs(noise[:, -1].std() / expected[-1] - 1) < 0.25)
+    True
+    """
+    runs, last = check_integer("runs", runs, 1), _steps(strategy, steps)
+    drawn = Key.generate() if key is None else key
+    return _noise(strategy, law, drawn.derive(b"simulation"), runs, last).T
+
+
+def _noise(strategy: StreamStrategy, law: Law, subkey: bytes, runs: int, last: int) -> Floats:
+    field = NoiseField(subkey, lambda level: strategy.node_law(law, level), (runs,))
+    noise = strategy.noise(field, range(1, last + 1))
+    return np.asarray(noise * 2.0**-strategy.fraction_bits, dtype=np.float64)
+
+
+def error_curve(strategy: StreamStrategy, law: Law, steps: int | None = None) -> Floats:
+    """Standard deviation of the noise at every step, exactly; shape ``(steps,)``.
+
+    Args:
+        strategy, law, steps: as of `simulate`.
+
+    Raises:
+        InvalidInput: no horizon and no steps, or more steps than it serves.
+
+    >>> from counton.base.distributions import DiscreteGaussian
+    >>> from counton.strategies import Binary
+    >>> error_curve(Binary(7), DiscreteGaussian(9)).round(2).tolist()
+    [3.0, 3.0, 4.24, 3.0, 4.24, 4.24, 5.2]
+    """
+    variance = strategy.noise_variance(law, range(1, _steps(strategy, steps) + 1))
+    return np.asarray(np.sqrt(variance), dtype=np.float64)
+
+
+def band(
+    strategy: StreamStrategy,
+    law: Law,
+    level: float = 0.95,
+    *,
+    steps: int | None = None,
+    runs: int = 10_000,
+    seed: int = 0,
+) -> Floats:
+    """Half-widths within which the noise of all steps together lies with probability ``level``.
+
+    Those of the union bound (Bonferroni), times the factor that this many runs ask for: of the
+    largest ratio of noise to half-width in each run, the order statistic that is below the wanted
+    quantile with a probability of at most 1e-6, whatever the law of the ratio is (it is Beta). So
+    the band is that of the joint law, and wider than need be by what the runs leave open. Where
+    that is no gain, as over a few steps, it is the union bound.
+
+    Args:
+        strategy, law, steps: as of `simulate`.
+        level: with which all releases are within it.
+        runs: how many are drawn; more of them leave less open.
+        seed: of the draws, which protect nobody: the same one gives the same band.
+
+    Returns:
+        float64, shape ``(steps,)``, in the unit of what is counted.
+
+    Raises:
+        InvalidInput: no horizon and no steps, a level outside (0, 1 - 1e-9], or too few runs for
+            it.
+
+    >>> from fractions import Fraction
+    >>> from counton.base.distributions import DiscreteLaplace
+    >>> from counton.strategies import HonakerOnline
+    >>> strategy, law = HonakerOnline(255), DiscreteLaplace(Fraction(2**20))
+    >>> found = band(strategy, law, 0.9, runs=2000)
+    >>> apart = halfwidths(strategy, law, range(1, 256), 1 - 0.1 / 255)  # the union bound
+    >>> 0.8 < float((found / apart).mean()) < 0.9
+    True
+    """
+    level, last = check_level(level), _steps(strategy, steps)
+    runs, seed = check_integer("runs", runs, 1), check_integer("seed", seed, 0)
+    place = _place(runs, level)
+    apart = halfwidths(strategy, law, range(1, last + 1), 1 - (1 - level) / last)
+    largest, at_once = np.empty(runs), max(1, _AT_ONCE // last)
+    for first in range(0, runs, at_once):
+        some = min(at_once, runs - first)
+        address = f"band {seed} {first} {strategy!r} {law!r}".encode()
+        noise = np.abs(_noise(strategy, law, hashlib.sha256(address).digest(), some, last))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(noise > 0, noise / apart[:, None], 0.0)
+        largest[first : first + some] = ratio.max(axis=0)
+    factor = float(np.partition(largest, place - 1)[place - 1])
+    if factor >= 1:
+        return apart
+    found = apart * factor * (1 + 1e-12)
+    return np.floor(found) if strategy.fraction_bits == 0 else found
+
+
+@lru_cache(maxsize=64)
+def _place(runs: int, level: float) -> int:
+    """Which of this many ordered draws is above their quantile, but for a probability of 1e-6.
+
+    The r-th is below it where r draws or more lie below: a binomial tail.
+
+    >>> _place(10_000, 0.95)
+    9601
+    """
+    from scipy.stats import binom
+
+    place = int(binom.isf(_MISLED, runs, level)) + 1
+    if place > runs:
+        least = math.ceil(math.log(_MISLED) / math.log(level))
+        raise InvalidInput(
+            f"runs is {runs:,}; with a level of {level:g} at least {least:,} are needed: the "
+            f"largest of fewer may lie below the quantile"
+        )
+    return place
+
+
+def _steps(strategy: StreamStrategy, steps: int | None) -> int:
+    if steps is None and strategy.horizon is None:
+        raise InvalidInput("steps is None, and the strategy has no last step: say how many")
+    return check_integer("steps", strategy.horizon if steps is None else steps, 1)

@@ -1,0 +1,287 @@
+"""Laws of what a strategy says of its errors: variances of noise, weights of nodes, rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.errors import InvalidInput
+from counton.base.expiry import Expiry
+from counton.laws.node_noise import HashedNoise
+from counton.laws.rows import count_steps, reads_of, require, rows_by_step
+from counton.strategies import StreamStrategy
+from counton.strategies.joint_errors import released_variance
+from counton.strategies.strategy import Metric, ReleaseForm
+
+#: Calibrated laws under which errors are compared: wide ones, and of few integers (data units).
+_WIDE: tuple[Law, ...] = DiscreteLaplace(Fraction(2**30)), DiscreteGaussian(Fraction(2**60))
+_NARROW: tuple[Law, ...] = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
+#: Variances are sums of some hundred floats.
+_NEAR = 1e-9
+_METRICS: tuple[Metric, ...] = ("mean", "max")
+_FORMS: tuple[ReleaseForm, ...] = ("totals", "windows", "both")
+#: Mean square of rounding that is no part of an error, in data units.
+_FINE = 4.0**-4
+
+
+def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Variances of released noise are those of the rows, each node with the law it really has.
+
+    ``noise_variance`` of releases and ``window_noise_variance`` of what they say about the steps
+    between two ends, under wide laws and narrow ones; at most ``rounding_variance`` for each
+    release more. ``node_variance`` is the ratio of the variances of wide laws, of one kind of noise
+    at least.
+
+    Raises:
+        LawBroken: an interval would be made from another variance than the noise has.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_variance(Binary(12))
+    """
+    reads = reads_of(strategy, count_steps(strategy, steps))
+    levels = sorted(set(reads.levels.tolist()))
+    first, last = reads.ends()
+    starts, stops = reads.steps[first], reads.steps[last]
+    squares, by_level = reads.between(first, last) ** 2, np.zeros((len(levels), len(first)))
+    for place, level in enumerate(levels):
+        by_level[place] = squares[:, reads.levels == level].sum(axis=1)
+    windows = strategy.workload == "windows"
+    ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
+    more = np.asarray(ends * strategy.rounding_variance, np.float64)
+    claimed_widths = np.array([strategy.node_variance(level) for level in levels])
+    alike = []
+    for law in (*_WIDE, *_narrow(strategy)):
+        try:
+            laws = [strategy.node_law(law, level) for level in levels]
+        except InvalidInput:
+            continue
+        widths = np.array([law.variance for law in laws])
+        if law in _WIDE:
+            ratios = widths / law.variance
+            alike.append(bool(np.allclose(ratios, claimed_widths, rtol=1e-6)))
+        exact = widths @ by_level / 4.0**strategy.lattice_bits
+        found = strategy.window_noise_variance(law, starts, stops)
+        _compare(strategy, f"window_noise_variance under {law}", found, exact, more, stops, starts)
+        single = first == (last - 1 if windows else 0)
+        single &= last > 0
+        found = strategy.noise_variance(law, stops[single].tolist())
+        names = f"noise_variance under {law}", found, exact[single], more[single]
+        _compare(strategy, *names, stops[single], starts[single])
+    said = f"node_variance is {claimed_widths.tolist()[:4]}, ..., which the laws of nodes have not"
+    require(any(alike) or not alike, strategy, said)
+
+
+def _narrow(strategy: StreamStrategy) -> tuple[Law, ...]:
+    """Laws of few integers where the lattice is that of integers, else of as little noise."""
+    unit = 1 << strategy.lattice_bits
+    laplace, gaussian = _NARROW
+    assert isinstance(laplace, DiscreteLaplace)
+    assert isinstance(gaussian, DiscreteGaussian)
+    return (
+        DiscreteLaplace(min(laplace.scale * unit, Fraction(LARGEST_SPREAD))),
+        DiscreteGaussian(gaussian.sigma_squared * unit**2),
+    )
+
+
+def _compare(
+    strategy: StreamStrategy,
+    what: str,
+    found: Any,
+    exact: Floats,
+    more: Floats,
+    stops: Integers,
+    starts: Integers,
+) -> None:
+    found = np.asarray(found)
+    room = _NEAR * np.abs(exact) + 1e-13 * float(exact.max(initial=0.0))
+    wrong = (found < exact - room) | (found > exact + more + room)
+    if found.shape != exact.shape or wrong.any():
+        at = int(np.argmax(wrong))
+        require(
+            False,
+            strategy,
+            f"{what} from {starts[at]} to {stops[at]} is {found.flat[at]}, its rows say "
+            f"{exact[at]}",
+        )
+
+
+def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """No release weighs a node more than ``largest_read`` says, nor ``largest_reads`` up to a step.
+
+    That is what half-widths of intervals rest on where weights are fractions: of few equal nodes
+    tails are heavier than of many. ``largest_reads`` counts each node by the scale (or standard
+    deviation) of its law, of one kind of noise at least. Neither is more than twice the truth over
+    this many steps or 1, whichever is more.
+
+    Raises:
+        LawBroken: a node is read with a larger weight, or none with a comparable one.
+
+    >>> from counton.strategies import Binary
+    >>> check_largest_reads(Binary(12))
+    """
+    reads = reads_of(strategy, count_steps(strategy, steps))
+    last = np.arange(1, len(reads.steps))
+    first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
+    weights = np.abs(reads.between(first, last))
+    most, claimed = float(weights.max(initial=0.0)), float(strategy.largest_read)
+    said = f"largest_read is {claimed}, and a node is read with weight {most}"
+    require(most * (1 - _NEAR) <= claimed, strategy, said)
+    require(claimed <= 2 * max(most, 1.0), strategy, said)
+    enough = []
+    for law in _WIDE:
+        try:
+            found = _reads_by_width(strategy, law, reads.levels)
+        except InvalidInput:
+            continue
+        wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
+        claims = strategy.largest_reads(reads.steps[last])
+        enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
+    said = "largest_reads is less than a weight with which a node is read"
+    require(any(enough) or not enough, strategy, said)
+
+
+def _reads_by_width(strategy: StreamStrategy, law: Law, levels: Integers) -> Floats:
+    """Standard deviations of nodes of these levels, in that of the calibrated law."""
+    known = {level: strategy.node_law(law, level).std / law.std for level in set(levels.tolist())}
+    return np.array([known[level] for level in levels.tolist()], np.float64)
+
+
+def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Rounding moves what is released about any steps by no more than ``window_rounding``.
+
+    Its mean square over many draws is no more than ``rounding_variance`` for each release, where it
+    is not so small that it is no part of an error.
+
+    Raises:
+        LawBroken: noise lies further from its rows, or more often.
+
+    >>> from counton.strategies import HonakerOnline
+    >>> check_window_rounding(HonakerOnline(12))
+    """
+    count = count_steps(strategy, steps)
+    reads = reads_of(strategy, count)
+    table = HashedNoise((40,), spread=1000 * strategy.largest_entry)
+    noise = strategy.noise(table, range(1, count + 1))
+    z = np.array([table.at(*node) for node in reads.nodes], np.float64).reshape(-1, 40)
+    unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
+    if strategy.workload == "windows":
+        shown = np.concatenate([np.zeros((1, 40), np.int64), np.cumsum(noise, axis=0)])
+    else:
+        shown = np.concatenate([np.zeros((1, 40), np.int64), noise])
+    first, last = reads.ends()
+    starts, stops = reads.steps[first], reads.steps[last]
+    off = np.abs(shown[stops] - shown[starts] - reads.between(first, last) @ z * unit)
+    allowed = strategy.window_rounding(starts, stops)
+    wrong = off.max(axis=1) > allowed * 1.00001 + 1e-12 * np.abs(shown).max(initial=0)
+    at = int(np.argmax(wrong))
+    said = f"from {starts[at]} to {stops[at]} rounding moves a release by {off[at].max()}"
+    require(not wrong.any(), strategy, f"{said}, not at most {allowed[at]}")
+    single = (starts == 0) & (stops > 0) if strategy.workload == "totals" else stops == starts + 1
+    if single.any():
+        square = float((off[single] ** 2).mean()) / 4.0**strategy.fraction_bits
+        said = f"rounding has a mean square of {square}, not {strategy.rounding_variance}"
+        require(square <= _FINE + 1.5 * strategy.rounding_variance, strategy, said)
+
+
+def check_released_variance(strategy: StreamStrategy) -> None:
+    """Mean and maximum of all that is released are those of totals, of single steps, or of both.
+
+    >>> from counton.strategies import Binary
+    >>> check_released_variance(Binary(12))
+    """
+    count = count_steps(strategy, None)
+    ends = np.arange(count + 1)
+    totals = strategy.variance(ends[1:])
+    alone = strategy.window_variance(ends[:-1], ends[1:])
+    if strategy.workload == "windows":
+        alone = totals
+    of = {"totals": totals, "windows": alone, "both": np.concatenate([totals, alone])}
+    for form in _FORMS:
+        for metric in _METRICS:
+            true = float(of[form].max() if metric == "max" else of[form].mean())
+            claimed = released_variance(strategy, metric, form)
+            said = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
+            require(math.isclose(claimed, true, rel_tol=1e-9), strategy, said)
+
+
+def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Without a horizon: ``mean_variance`` and ``largest_variance`` of the first steps, if it has
+    them, are those of the rows.
+
+    The planner ranks strategies by them.
+
+    >>> from counton.strategies import Epochs
+    >>> check_endless_variance(Epochs(), 20)
+    """
+    whole = count_steps(strategy, steps)
+    for count in sorted({1, whole // 2, whole} - {0}):
+        variance = strategy.variance(range(1, count + 1))
+        for name, true in (
+            ("mean_variance", variance.mean()),
+            ("largest_variance", variance.max()),
+        ):
+            claim: Callable[[int], float] | None = getattr(strategy, name, None)
+            if claim is None:
+                continue
+            found = claim(count)
+            said = f"{name}({count}) is {found}, its releases say {true}"
+            require(math.isclose(found, float(true), rel_tol=1e-6), strategy, said)
+        for law in _WIDE:
+            _endless_under(strategy, count, law)
+
+
+def _endless_under(strategy: StreamStrategy, count: int, law: Law) -> None:
+    """The same of released noise, where it is known of a law."""
+    if getattr(strategy, "largest_variance", None) is None:  # of those the planner knows
+        return
+    try:
+        variance = strategy.noise_variance(law, range(1, count + 1))
+    except InvalidInput:
+        return
+    unit: Any = strategy
+    for name, true in (("mean_variance", variance.mean()), ("largest_variance", variance.max())):
+        found = float(getattr(unit, name)(count, law))
+        said = f"{name}({count}, {law}) is {found}, its noise says {true}"
+        require(math.isclose(found, float(true), rel_tol=1e-6), strategy, said)
+
+
+def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Who has an ``expiry`` measures what losses by age are computed for.
+
+    That are the dyadic intervals [j 2^l, (j + 1) 2^l - 1], j from 1 on, with the laws of `Expiry`:
+    a release reads those that hold the last step it counts.
+
+    Raises:
+        LawBroken: another delay, other nodes or narrower noise than ``expiry`` says.
+
+    >>> from counton.strategies import Expiring
+    >>> check_expiry(Expiring(2, delay=1), 20)
+    """
+    expiry = getattr(strategy, "expiry", None)
+    if not isinstance(expiry, Expiry):
+        return
+    count = count_steps(strategy, steps)
+    said = f"expiry says a delay of {expiry.delay}"
+    require(strategy.delay == expiry.delay, strategy, f"{said}, and it has {strategy.delay}")
+    for step, row in rows_by_step(strategy, count).items():
+        at = step - expiry.delay
+        levels = range(min(max(at, 0).bit_length(), expiry.top + 1))
+        expected = {(level, at >> level): 1 for level in levels}
+        require(row == expected, strategy, f"release {step} reads other nodes than expiry says")
+    for level in range(min(count.bit_length(), expiry.top) + 1):
+        for law in (*_WIDE, *_NARROW):
+            found, expected_law = strategy.node_law(law, level), expiry.law(law, level)
+            narrow = spread(found) < spread(expected_law) or found.family != law.family
+            said = f"noise of level {level} has the law {found}, and expiry says {expected_law}"
+            require(not narrow, strategy, said)
+
+
+def spread(law: Law) -> Fraction:
+    """Scale of Laplace, variance of Gaussian noise."""
+    return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared

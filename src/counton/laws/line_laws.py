@@ -1,0 +1,336 @@
+"""Laws of a strategy for lines: what it measures, what it gives back, and the errors it claims.
+
+Everything is compared with dense matrices, so lines of a few dozen cells are the place to check.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES
+from counton.laws.node_noise import HashedNoise, ShiftedNoise
+from counton.laws.rows import LawBroken, require
+from counton.laws.table_laws import check_columns
+from counton.strategies import NodeNoise
+from counton.strategies.lines import (
+    AllRanges,
+    LineStrategy,
+    Prefixes,
+    Queries,
+    RandomSubsets,
+    TreeNodes,
+    Workload,
+)
+from counton.strategies.lines.workloads import NAMED
+
+#: Claimed variances may be off by this much: the square root sums its series to 5e-6.
+_TOLERANCE = 6e-6
+#: Steps of 2^-10, and noise that is large against them for any weights of up to 2^20.
+_BITS = 10
+_SPREAD = 2**36
+#: Up to here all subsets of the cells are gone through.
+_FEW_CELLS = 11
+
+
+def check_line_strategy(strategy: LineStrategy) -> None:
+    """Check every law of a strategy for a line.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))
+    """
+    check_line_description(strategy)
+    check_line_sensitivity(strategy)
+    check_line_estimates(strategy)
+    check_line_variance(strategy)
+    check_line_workloads(strategy)
+    check_running_sums(strategy)
+    check_largest_errors(strategy)
+
+
+def check_line_description(strategy: LineStrategy) -> None:
+    """Its name, and parameters that say which C it is: they are part of noise addresses.
+
+    Raises:
+        LawBroken: no name, sources that `counton.base.literature` does not know, parameters that do
+            not survive JSON, a ``repr`` without them, copies that differ, a ``to_dict`` from which
+            another or none is rebuilt, or another of its ``examples`` that is equal and measures
+            something else.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_description(Haar.cascade(5))
+    """
+    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    saved = json.loads(json.dumps(strategy.parameters))
+    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    require(saved.get("cells") == strategy.cells, strategy, "parameters do not say the cells")
+    shown = repr(strategy)
+    complete = shown.startswith(type(strategy).__name__) and all(
+        f"{name}={value!r}" in shown for name, value in strategy.parameters.items()
+    )
+    require(complete, strategy, "repr does not show the parameters")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(strategy != object(), strategy, "equals an object of another type")
+    try:
+        rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
+    alike = rebuilt == strategy and np.array_equal(rebuilt.matrix(), strategy.matrix())
+    complete = alike and rebuilt.name == strategy.name
+    require(complete, strategy, "differs from what to_dict describes")
+    low, high = np.triu_indices(strategy.cells + 1)
+    for other in type(strategy).examples(strategy.cells):
+        if other == strategy:
+            alike = np.array_equal(other.matrix(), strategy.matrix())
+            require(alike, strategy, f"equals {other}, which measures something else")
+            alike = np.array_equal(other.variance(low, high), strategy.variance(low, high))
+            require(alike, strategy, f"equals {other}, which claims another variance")
+
+
+def check_line_sensitivity(strategy: LineStrategy) -> None:
+    """Sensitivities against all columns of C and all pairs of columns.
+
+    Raises:
+        LawBroken: C is no integer matrix of the stated shape, ``measure`` is not its product, or a
+            claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_sensitivity(Haar.cascade(5))
+    """
+    matrix = strategy.matrix()
+    shape = (strategy.measurements, strategy.cells)
+    require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
+    counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
+    for lines in (counts, counts[:, 0]):
+        require(
+            np.array_equal(strategy.measure(lines), matrix @ lines), strategy, "measures no C x"
+        )
+    check_columns(strategy, matrix)
+    for column in range(strategy.cells):
+        others = np.arange(strategy.cells) != column
+        products = matrix[:, others].T @ matrix[:, column]
+        least = int(products.min(initial=strategy.least_inner))
+        require(strategy.least_inner <= least, strategy, f"inner product of columns is {least}")
+
+
+def check_line_estimates(strategy: LineStrategy) -> None:
+    """Cells and queries come back without bias; if consistent, with the least covariance there is.
+
+    That is the inverse of C^T C. An axis of a grid (``works_on_grids``) has answers that are sums
+    of its cells, since a grid's are.
+
+    Raises:
+        LawBroken: they do not, cells are read otherwise than they are estimated, an axis of a grid
+            answers otherwise than by its cells, or a consistent strategy weighs measurements
+            otherwise than would be best.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_estimates(Haar.cascade(5))
+    """
+    counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
+    for lines in (counts, counts[:, 0]):
+        cells = strategy.estimate(strategy.measure(lines))
+        back = cells.shape == lines.shape and np.allclose(cells, lines, rtol=0, atol=1e-6)
+        require(back, strategy, "cells do not come back")
+    reads = strategy.estimate(np.eye(strategy.measurements))
+    same = np.allclose(strategy.reads(np.eye(strategy.cells)), reads, rtol=1e-9, atol=1e-12)
+    require(same, strategy, "reads cells otherwise than it estimates them")
+    for asked in _explicit(strategy.cells):
+        back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
+        require(back, strategy, f"answers to {asked} are biased")
+        added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
+        said = f"works_on_grids, and answers to {asked} are not sums of its cells"
+        require(added or not strategy.works_on_grids, strategy, said)
+    if not strategy.consistent:
+        return
+    expected = _covariance(strategy)
+    least = np.allclose(reads @ reads.T, expected, rtol=1e-5, atol=1e-8 * expected.max())
+    require(least, strategy, "covariance of the cells is not the inverse of C^T C")
+
+
+def check_line_variance(strategy: LineStrategy) -> None:
+    """``variance`` of every interval against what it reads: the covariance of consistent cells.
+
+    Raises:
+        LawBroken: it is another, for intervals in any shape of array.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_variance(Haar.cascade(5))
+    """
+    low, high = np.triu_indices(strategy.cells + 1)
+    if strategy.consistent:
+        joint = _prefix_covariance(strategy)
+        expected = joint[low, low] + joint[high, high] - 2 * joint[low, high]
+    else:
+        expected = (strategy.reads(_intervals(low, high, strategy.cells)) ** 2).sum(axis=1)
+    for shape in (low.shape, (1, *low.shape)):
+        found = strategy.variance(low.reshape(shape), high.reshape(shape))
+        require(found.shape == shape, strategy, "variance has another shape than its intervals")
+        away = np.abs(found.ravel() - expected) > _TOLERANCE * expected + 1e-7 * expected.max()
+        worst = int(np.argmax(away))
+        complaint = f"variance over [{low[worst]}, {high[worst]}) is not {expected[worst]:.6g}"
+        require(not away.any(), strategy, complaint)
+
+
+def check_line_workloads(strategy: LineStrategy) -> None:
+    """Total variance over every kind of workload against what its queries read.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_line_workloads(Haar.cascade(5))
+    """
+    cells = strategy.cells
+    ranges, prefixes, nodes, own = _explicit(cells)
+    queries: list[tuple[Workload, Floats]] = [
+        (AllRanges(cells), ranges.matrix),
+        (Prefixes(cells), prefixes.matrix),
+        (TreeNodes(cells), nodes.matrix),
+        (own, own.matrix),
+    ]
+    expectations = [
+        (asked, float((strategy.reads(matrix) ** 2).sum())) for asked, matrix in queries
+    ]
+    if strategy.consistent:
+        covariance = _covariance(strategy)
+        every = (*(kind(cells) for kind in NAMED.values()), own)
+        expectations = [(asked, float((asked.gram() * covariance).sum())) for asked in every]
+    elif cells <= _FEW_CELLS:
+        subsets = RandomSubsets(cells)
+        expectations.append((subsets, _mean_of_subsets(strategy, subsets)))
+    for asked, expected in expectations:
+        found = asked.total(strategy)
+        right = abs(found - expected) <= _TOLERANCE * expected
+        require(right, strategy, f"total over {asked} is {found:.9g}, not {expected:.9g}")
+
+
+def check_running_sums(strategy: LineStrategy) -> None:
+    """``running_sums`` is a function of y = C x + z with the claimed covariance.
+
+    Noise shifted by a column of C gives the sums of the neighbour to the bit: that is privacy.
+
+    Raises:
+        LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
+            x where y does not, or whose noise has another covariance.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_running_sums(Haar.cascade(5))
+    """
+    cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
+    matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
+    nodes = _nodes_read(strategy, counts)
+    base, bits = strategy.running_sums(counts, table, _BITS)
+    right = base.dtype == np.int64 and base.shape == (cells + 1,) and base[0] == 0
+    require(right, strategy, "running sums are not int64 with a zero in front")
+    exact = np.concatenate([[0], np.cumsum(counts)]) * 2.0**bits
+    silent, _ = strategy.running_sums(counts, HashedNoise(spread=0), _BITS)
+    require(np.abs(silent - exact).max() < 1, strategy, "without noise the sums are wrong")
+    for cell in range(cells):
+        shifts = dict(zip(((0, node) for node in nodes), (-matrix[:, cell]).tolist(), strict=True))
+        neighbour = counts + (np.arange(cells) == cell)
+        moved, _ = strategy.running_sums(neighbour, ShiftedNoise(table, shifts), _BITS)
+        same = np.array_equal(moved, base)
+        require(same, strategy, f"cell {cell} shows through: the sums are no function of C x + z")
+    zeros = np.zeros(cells, np.int64)
+    reads = np.empty((cells + 1, strategy.measurements))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {(0, node): _SPREAD})
+        reads[:, row] = strategy.running_sums(zeros, one, _BITS)[0] * 2.0**-bits / _SPREAD
+    if strategy.consistent:
+        expected = _prefix_covariance(strategy)
+    else:
+        own = strategy.reads(np.tri(cells + 1, cells, k=-1))
+        expected = own @ own.T
+    right = np.allclose(reads @ reads.T, expected, rtol=1e-4, atol=1e-5 * expected.max())
+    require(right, strategy, "noise of the running sums has another covariance")
+
+
+def check_largest_errors(strategy: LineStrategy) -> None:
+    """``largest_error`` of one draw against all answers to each workload, one by one.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_largest_errors(Haar.cascade(5))
+    """
+    cells = strategy.cells
+    table = HashedNoise(spread=_SPREAD)
+    nodes = _nodes_read(strategy, np.zeros(cells, np.int64))
+    drawn = table.run(0, nodes).astype(np.float64)
+    ranges, prefixes, tree, own = _explicit(cells)
+    for asked, queries in (
+        (AllRanges(cells), ranges),
+        (Prefixes(cells), prefixes),
+        (TreeNodes(cells), tree),
+        (own, own),
+    ):
+        expected = float(np.abs(strategy.reads(queries.matrix) @ drawn).max())
+        found = strategy.largest_error(asked, table, _BITS)
+        right = abs(found - expected) <= _TOLERANCE * expected
+        require(right, strategy, f"largest error over {asked} is {found:.9g}, not {expected:.9g}")
+
+
+def _intervals(low: Integers, high: Integers, cells: int) -> Floats:
+    """One interval a row, (intervals, cells)."""
+    place = np.arange(cells)
+    return ((low[:, None] <= place) & (place < high[:, None])).astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def _explicit(cells: int) -> tuple[Queries, Queries, Queries, Queries]:
+    """All ranges, prefixes and nodes one by one, and some queries of no kind."""
+    low, high = np.triu_indices(cells + 1, 1)
+    ends = np.arange(1, cells + 1)
+    ranges, prefixes, nodes = (
+        Queries(_intervals(first, last, cells))
+        for first, last in (
+            (low, high),
+            (np.zeros_like(ends), ends),
+            TreeNodes(cells).intervals(),
+        )
+    )
+    return ranges, prefixes, nodes, Queries(np.cos(np.arange(3.0 * cells)).reshape(3, cells))
+
+
+def _mean_of_subsets(strategy: LineStrategy, asked: RandomSubsets) -> float:
+    """Expected variance of the answer to one random set, by all sets there are."""
+    cells = asked.cells
+    sets = (np.arange(2**cells)[:, None] >> np.arange(cells) & 1).astype(np.float64)
+    variance, size = (strategy.reads(sets) ** 2).sum(axis=1), sets.sum(axis=1)
+    sizes = range(-(-cells // 4), cells + 1)
+    return float(np.mean([variance[size == each].mean() for each in sizes]))
+
+
+def _nodes_read(strategy: LineStrategy, counts: NDArray[np.int64]) -> range:
+    """The nodes whose noise the running sums read: one a measurement, in order."""
+    asked: list[tuple[int, range]] = []
+
+    class Listening(HashedNoise):
+        def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+            asked.append((level, nodes))
+            return super().run(level, nodes)
+
+    listening: NodeNoise = Listening()
+    strategy.running_sums(counts, listening, _BITS)
+    read = sorted({(level, node) for level, nodes in asked for node in nodes})
+    first = read[0][1] if read else 0
+    wanted = range(first, first + strategy.measurements)
+    require(read == [(0, node) for node in wanted], strategy, "reads not one draw a measurement")
+    return wanted
+
+
+def _covariance(strategy: LineStrategy) -> Floats:
+    """Least covariance of the cells, in units of one measurement's noise variance."""
+    matrix = strategy.matrix().astype(np.float64)
+    return np.asarray(np.linalg.inv(matrix.T @ matrix))
+
+
+def _prefix_covariance(strategy: LineStrategy) -> Floats:
+    """The same of the sums of the first 0, 1, ..., n cells."""
+    summed = np.tri(strategy.cells + 1, strategy.cells, k=-1)
+    return np.asarray(summed @ _covariance(strategy) @ summed.T)

@@ -1,0 +1,260 @@
+"""Laws of what one unit moves in patterns of steps, and of the short ways that lead there."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from counton.base.arrays import Integers
+from counton.base.distributions import Alternating, BoundedChange, Run, Runs, Shift
+from counton.laws.rows import columns_in_order, count_steps, require
+from counton.strategies import StreamStrategy
+from counton.strategies.participation import (
+    Schedule,
+    each_alternating,
+    largest_sum,
+    level_weights,
+    nodes_by_level,
+    shift_by,
+    sums_of_runs,
+)
+from counton.strategies.strategy import Norm
+
+_NORMS: tuple[Norm, Norm] = (1, 2)
+#: Columns that are written out.
+_WRITTEN_OUT = 64
+#: Up to this many steps claims are at most so far above the truth, squared.
+_SHORT, _SLACK = 16, Fraction(5, 4)
+#: Runs of lengths, offsets, sizes, times and first steps.
+_RUNS: tuple[tuple[Run, ...], ...] = (
+    (Run(1),),
+    (Run(2),),
+    (Run(3, size=2),),
+    (Run(2), Run(1, 1, 2, 3)),
+    (Run(2, since=2), Run(3, 2)),
+    (Run(10**6),),
+)
+
+
+def matrix_of(strategy: StreamStrategy, steps: int = _WRITTEN_OUT) -> Integers:
+    """C over the first steps of the horizon, shape (nodes, steps), in lattice units."""
+    columns = columns_in_order(strategy, count_steps(strategy, None))[:steps]
+    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    largest = sum(abs(weight) for column in columns for weight in column.values())
+    matrix = np.zeros((len(nodes), len(columns)), np.int64 if largest < 2**30 else object)
+    for item, column in enumerate(columns):
+        for node, weight in column.items():
+            matrix[nodes[node], item] = weight
+    return matrix
+
+
+def _norms(moved: Integers) -> tuple[int, int]:
+    """Largest 1-norm and squared 2-norm of columns."""
+    return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
+
+
+def _sums_of_runs(matrix: Integers, length: int) -> Integers:
+    """Sums of so many consecutive columns, or of those that are left, from every one on."""
+    zeros = np.zeros((len(matrix), 1), matrix.dtype)
+    running = np.concatenate([zeros, np.cumsum(matrix, axis=1)], axis=1)
+    last = np.minimum(np.arange(matrix.shape[1]) + length, matrix.shape[1])
+    return np.asarray(running[:, last] - running[:, :-1])
+
+
+def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
+    """Most that runs of one sign move, each in cells of its own, over all first steps."""
+    horizon = matrix.shape[1]
+    worst = [0, 0]
+    for start in range(1, horizon + 1):
+        total = [0, 0]
+        for run in runs:
+            low = max(start + run.offset, run.since)
+            stop = min(start + run.offset + run.length, horizon + 1)
+            moved = run.size * matrix[:, low - 1 : max(stop, low) - 1].sum(axis=1)
+            total[0] += run.times * int(np.abs(moved).sum())
+            total[1] += run.times * int((moved**2).sum())
+        worst = [max(pair) for pair in zip(worst, total, strict=True)]
+    return worst[0], worst[1]
+
+
+def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
+    """Most that 1, 2, .. changes of +1 and -1 in turn move, of steps near each other or spread."""
+    horizon, found = matrix.shape[1], []
+    best = (0, 0)
+    for changes in range(1, min(most, horizon) + 1):
+        if horizon <= _SHORT:
+            sets = np.array(list(combinations(range(horizon), changes)))
+        else:
+            gaps = range(1, (horizon - 1) // max(changes - 1, 1) + 1)
+            spread = [np.arange(changes) * gap + i for gap in gaps for i in (0, 1, gap - 1)]
+            sets = np.array([one for one in spread if one[-1] < horizon])
+        signs = (-1) ** np.arange(changes)
+        moved = (matrix[:, sets] * signs).sum(axis=2)
+        l1, squared = _norms(moved)
+        best = max(best[0], l1), max(best[1], squared)
+        found.append(best)
+    return found
+
+
+def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
+    """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
+
+    Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
+    steps (on long horizons in some), in one cell and in several; changes that are
+    `BoundedChange` as the worst column, and as one that comes where another goes.
+    ``each_alternating`` is no less than the most that this many changes move, for each of them. On
+    short horizons runs are at most 1.25 times the truth (squared), where columns are aligned.
+
+    Args:
+        strategy: what claims them; with a horizon.
+        changes: tried are up to so many that come and go.
+
+    >>> from counton.strategies import Binary
+    >>> check_shift_by(Binary(12))
+    """
+    horizon = count_steps(strategy, None)
+    matrix = matrix_of(strategy)
+    positive = bool((matrix >= 0).all())
+    for runs in _RUNS:
+        if horizon > _WRITTEN_OUT:  # runs that end within what is written out
+            runs = tuple(run for run in runs if run.length < _WRITTEN_OUT)
+        if not runs or max(run.since for run in runs) > horizon:
+            continue
+        l1, squared = _of_runs(matrix, runs)
+        claimed = shift_by(strategy, Runs(runs))
+        _enough(strategy, Runs(runs), claimed, l1, squared)
+        tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
+        said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
+        require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
+    alternating = _of_changes(matrix, changes)
+    for norm in _NORMS:
+        each = each_alternating(strategy, norm)
+        for number, moved in enumerate(alternating, 1):
+            said = f"{number} changes move it by {moved[norm - 1]}, and each_alternating is {each}"
+            require(each * number >= moved[norm - 1], strategy, said)
+    for number, (l1, squared) in enumerate(alternating, 1):
+        for cells, size in ((1, 1), (2, 3)):
+            pattern = Alternating(number, cells, size)
+            claimed = shift_by(strategy, pattern)
+            _enough(strategy, pattern, claimed, cells * size * l1, cells * size**2 * squared)
+        pattern = Alternating(number, 2, 2, together=True)
+        claimed = shift_by(strategy, pattern)
+        for one in range((number + 1) // 2, number + 1):  # changes shared out among two cells
+            parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
+            l1 = 2 * sum(part[0] for part in parts)
+            _enough(strategy, pattern, claimed, l1, 4 * sum(part[1] for part in parts))
+    _check_bounded(strategy, matrix)
+
+
+def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
+    l1, squared = _norms(matrix)
+    for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
+        claimed = shift_by(strategy, pattern)
+        _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
+    if matrix.shape[1] > 1:
+        pattern = BoundedChange(2, 2)
+        moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
+        l1, squared = (max(norm) for norm in zip(*moved, strict=True))
+        _enough(strategy, pattern, shift_by(strategy, pattern), l1, squared)
+
+
+def _enough(
+    strategy: StreamStrategy, pattern: object, claimed: Shift, l1: int, squared: int
+) -> None:
+    # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
+    enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
+    said = f"{pattern} moves it by {l1} and {squared} squared, not {claimed}"
+    require(enough, strategy, said)
+
+
+def check_short_ways(strategy: StreamStrategy) -> None:
+    """What `counton.strategies.participation` believes is no less than the columns say.
+
+    ``falling_series``: what consecutive steps add up to; ``largest_sum``: what steps apart, and
+    those of a schedule; ``overlaps``: products of two columns; ``nodes_by_level``: which steps meet
+    in a node, exactly; ``divisions``: parts that add up to the whole horizon.
+
+    Raises:
+        LawBroken: one of them is too small, or of another shape.
+
+    >>> from counton.strategies import Binary
+    >>> check_short_ways(Binary(12))
+    """
+    horizon = count_steps(strategy, None)
+    matrix = matrix_of(strategy)
+    shown = matrix.shape[1]
+    lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
+    for length in (1, 2, 5, horizon):
+        inner = shown - length + 1 if shown < horizon else shown
+        if inner < 1:
+            continue
+        moved = _sums_of_runs(matrix, length)[:, :inner]
+        for norm in _NORMS:
+            found = sums_of_runs(strategy, norm, length)
+            if found is None:
+                continue
+            require(np.shape(found) == (horizon,), strategy, f"sums_of_runs has {np.shape(found)}")
+            true = (np.abs(moved) ** norm).sum(axis=0)
+            enough = bool((np.asarray(found)[:inner] >= true).all())
+            said = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
+            require(enough, strategy, said)
+    for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
+        if (steps - 1) * apart >= shown:
+            continue
+        row = [np.arange(i, i + steps * apart, apart) for i in range(shown - (steps - 1) * apart)]
+        sums = [int(lengths[one].sum()) for one in row]
+        squares = [int(products[np.ix_(one, one)].sum()) for one in row]
+        for fixed in (False, True) if steps > 1 else (False,):
+            schedule = Schedule(steps, apart, fixed)
+            for norm, true in zip(_NORMS, (max(sums), max(squares)), strict=True):
+                claimed = largest_sum(strategy, norm, schedule)
+                said = f"largest_sum({norm}, {schedule}) is {claimed}, and steps add up to {true}"
+                require(claimed >= true, strategy, said)
+        if strategy.structure.overlaps is None:
+            continue
+        overlaps = strategy.structure.overlaps(Schedule(steps, apart, False))
+        require(len(overlaps) == steps - 1, strategy, f"overlaps are {len(overlaps)}, of {steps}")
+        for j, claimed in enumerate(overlaps, 1):
+            beyond = np.triu(products, j * apart)
+            said = f"columns {j * apart} apart have a product of {beyond.max()}, not {claimed}"
+            require(claimed >= int(beyond.max()), strategy, said)
+    _check_tree(strategy, horizon, lengths, products)
+
+
+def _check_tree(
+    strategy: StreamStrategy, horizon: int, lengths: Integers, products: Integers
+) -> None:
+    levels, weights = nodes_by_level(strategy), level_weights(strategy)
+    shown = len(lengths)
+    if levels is not None:
+        sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
+        for level, nodes in enumerate(levels):
+            require(np.shape(nodes) == (horizon,), strategy, "nodes_by_level has another shape")
+            node, weight = np.asarray(nodes)[:shown], weights[level]
+            there = node >= 0
+            sums = sums + weight * there
+            same = (node[:, None] == node[None, :]) & there[:, None]
+            meet = meet + weight**2 * same
+        said = "nodes_by_level says otherwise than the columns"
+        require(bool((sums == lengths).all()), strategy, said)
+        require(bool((meet == products).all()), strategy, said)
+    parts = list(strategy.structure.divisions(None))
+    if not parts:
+        return
+    known: dict[object, int] = {}
+    waiting = [part for part, _ in parts]
+    while waiting:
+        part = waiting.pop()
+        if part in known:
+            continue
+        known[part] = part.steps
+        inner = strategy.structure.divisions(part)
+        waiting += [each for each, _ in inner]
+        total = sum(each.steps * times for each, times in inner)
+        said = f"{part} is divided into parts of {total} steps"
+        require(not inner or total <= part.steps, strategy, said)
+        require(bool(inner) or part.steps == 1, strategy, f"{part} is not divided")
+    total = sum(part.steps * times for part, times in parts)
+    require(total == horizon, strategy, f"parts of the horizon have {total} steps")

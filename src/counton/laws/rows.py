@@ -1,0 +1,164 @@
+"""Rows and columns of a strategy as tables, checked for well-formedness while they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.strategies import Node, StreamStrategy
+
+Address = tuple[int, int]
+#: Rows of fractions are checked one by one in exact arithmetic; this many of them at long horizons.
+EXACT_ROWS = 4
+
+_Table = TypeVar("_Table")
+#: A strategy whose tables are kept, and those that were written out so far.
+_KEPT: ContextVar[tuple[StreamStrategy, dict[Any, Any]] | None] = ContextVar("_KEPT", default=None)
+
+
+class LawBroken(AssertionError):
+    """A strategy does not keep a law; the message says which, and where."""
+
+
+def require(holds: bool | np.bool_, strategy: object, complaint: str) -> None:
+    """Raise ``LawBroken`` unless the law holds."""
+    if not holds:
+        raise LawBroken(f"{strategy}: {complaint}")
+
+
+def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
+    """How many steps to look at: ``steps``, else the horizon."""
+    count = strategy.horizon if steps is None else steps
+    if count is None:
+        raise InvalidInput(f"{strategy} is unbounded: say how many steps to check")
+    return count
+
+
+def is_integral(strategy: StreamStrategy) -> bool:
+    """Whether B and C are matrices of integers."""
+    return strategy.fraction_bits == strategy.lattice_bits == 0
+
+
+@contextmanager
+def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
+    """Within, the rows and columns of a strategy are written out once, for all laws.
+
+    Writing them out costs more than comparing them. Laws only read them.
+    """
+    token = _KEPT.set((strategy, {}))
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def _once(strategy: StreamStrategy, which: tuple[str, int], write: Callable[[], _Table]) -> _Table:
+    kept = _KEPT.get()
+    if kept is None or kept[0] is not strategy:
+        return write()
+    if which not in kept[1]:
+        kept[1][which] = write()
+    table: _Table = kept[1][which]
+    return table
+
+
+def rows_by_step(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
+    """Rows of the first ``count`` steps; of rows of fractions, at long horizons, only a few."""
+    return _once(strategy, ("rows", count), lambda: _rows(strategy, count))
+
+
+def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int | Fraction]]:
+    chosen: Iterable[int] = range(1, count + 1)
+    if count > 64 and not is_integral(strategy):
+        chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
+    return {step: _weights(strategy, strategy.row(step)) for step in chosen}
+
+
+class Reads(NamedTuple):
+    """What is released about 0, 1, 2, .. steps from the first on: rows, or sums of rows of windows.
+
+    Attributes:
+        steps: 0, and those whose rows were written out.
+        nodes: addresses, in order.
+        weights: shape (steps, nodes).
+    """
+
+    steps: NDArray[np.int64]
+    nodes: list[Address]
+    weights: Floats
+
+    @property
+    def levels(self) -> Integers:
+        """The level of every node."""
+        return np.array([level for level, _ in self.nodes], np.int64)
+
+    def between(self, first: Integers, last: Integers) -> Floats:
+        """What is read about the steps start + 1 .. stop, of pairs of places in ``steps``."""
+        return np.asarray(self.weights[last] - self.weights[first])
+
+    def ends(self, most: int = 24) -> tuple[Integers, Integers]:
+        """Pairs of places in ``steps``, none of them twice: all, or of this many steps."""
+        count = len(self.steps)
+        some = np.arange(count)
+        if count > most:
+            some = np.unique(np.concatenate([some[:4], some[:: max(1, count // most)], some[-2:]]))
+        first, last = (each.ravel() for each in np.meshgrid(some, some, indexing="ij"))
+        return first[first <= last], last[first <= last]
+
+
+def reads_of(strategy: StreamStrategy, count: int) -> Reads:
+    """The rows of `rows_by_step` as float64, added up where releases are of single steps."""
+    return _once(strategy, ("reads", count), lambda: _reads(strategy, count))
+
+
+def _reads(strategy: StreamStrategy, count: int) -> Reads:
+    rows = rows_by_step(strategy, count)
+    nodes = sorted(set().union(*rows.values()))
+    place = {node: i for i, node in enumerate(nodes)}
+    weights = np.zeros((1 + len(rows), len(nodes)))
+    for i, row in enumerate(rows.values(), 1):
+        weights[i, [place[node] for node in row]] = [float(weight) for weight in row.values()]
+    steps = np.array([0, *rows])
+    if strategy.workload == "windows":
+        together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]
+        steps, weights = steps[together], np.cumsum(weights, axis=0)[together]
+    return Reads(steps, nodes, weights)
+
+
+def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address, int]]:
+    """Columns of the first ``count`` items, as far as their releases read them, as integers."""
+    return _once(
+        strategy,
+        ("columns", count),
+        lambda: [
+            lattice_units(strategy, strategy.column_until(item, count))
+            for item in range(1, count + 1)
+        ],
+    )
+
+
+def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
+    """Weights by address; no node is listed twice, none with weight 0."""
+    nodes = tuple(nodes)
+    weights = {(level, index): weight for level, index, weight in nodes}
+    require(len(weights) == len(nodes), strategy, "lists a node twice")
+    require(0 not in weights.values(), strategy, "lists a node with weight 0")
+    return weights
+
+
+def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int]:
+    """A column as integers: its weights lie on multiples of 2^-lattice_bits."""
+    units = {}
+    for address, weight in _weights(strategy, nodes).items():
+        unit, rest = divmod(2**strategy.lattice_bits, weight.denominator)
+        require(rest == 0, strategy, f"C has {weight}, off the lattice")
+        units[address] = weight.numerator * unit
+    return units

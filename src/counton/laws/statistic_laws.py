@@ -1,0 +1,855 @@
+"""The laws of a statistic: what it counts, what it says of itself, and what one unit changes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from counton import strategies as known
+from counton.base.arrays import Integers
+from counton.base.distributions import Shift
+from counton.base.errors import CountonError, InvalidInput
+from counton.laws.rows import LawBroken, require
+from counton.noise import Key
+from counton.numbers import Counter, StepRelease
+from counton.numbers.intervals import std_at
+from counton.numbers.node_law import law_for, shift_of
+from counton.privacy import ZCDP, Contribution, PureDP
+from counton.strategies import Independent, StreamStrategy
+
+#: What is proven for the largest of all errors is far below this many of the largest deviations.
+_REACH = 10.0
+#: Cells on demand that are counted all.
+_MOST_CELLS = 2**12
+#: Names that are looked up.
+_NAMES = 64
+#: Of the half-width by a formula that of a law of its own may be so much, where it is exact.
+_AS_WIDE = 0.7
+#: What errors of a plan are of, unless a statistic says else.
+_OF_ONE_CELL = ("one cell", 1.0, 1.0)
+#: Units that have a name of their own; all others are events.
+_UNITS = ("user", "edge", "letter")
+
+
+class AnyStatistic(Protocol):
+    """What the laws need of a `counton.statistics.Statistic`."""
+
+    on_demand: ClassVar[bool]
+    of_letters: ClassVar[bool]
+    event: ClassVar[str]
+    tallied: bool
+
+    @property
+    def protects(self) -> str:
+        """What its unit is, in a word."""
+
+    @property
+    def neighbours_differ(self) -> str:
+        """How neighbouring streams stand to each other, in words."""
+
+    @property
+    def error_of(self) -> Any:
+        """What a plan's errors are of."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where it is described."""
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Shape of what is counted."""
+
+    def begin(self) -> Any:
+        """Nothing counted yet."""
+
+    def restore(self, saved: bytes) -> Any:
+        """What was saved."""
+
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """What was saved, and what came since."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """What one unit changes."""
+
+    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
+        """The same in a stream of this many steps."""
+
+    def shift(self, strategy: Any, *, batched: bool = False) -> Shift:
+        """How far one unit moves all node values."""
+
+    def sensitivity(self, strategy: Any, p: Any, *, batched: bool = False) -> float:
+        """The same as a float."""
+
+    def settle(self, guarantee: Any, horizon: int | None = None) -> Any:
+        """This one with all of its parameters."""
+
+    def allows(self, other: Any) -> bool:
+        """Whether another is this one, settled."""
+
+    def cell(self, name: Any) -> int:
+        """Number of a cell."""
+
+    def name_of(self, cell: int) -> str:
+        """Name of a cell."""
+
+    def read(self, release: Any) -> Any:
+        """What a release says."""
+
+    def reading_on_demand(self, machine: Any, step: int) -> Any:
+        """What a step says of cells on demand."""
+
+    def plan(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
+        """Strategies by their errors."""
+
+    def least_errors(self, horizon: int, guarantee: Any) -> Any:
+        """What no mechanism is below."""
+
+    def counter(
+        self,
+        horizon: int | None = None,
+        guarantee: Any = None,
+        *,
+        key: Key,
+        name: str,
+        strategy: StreamStrategy | None = None,
+        batched: bool = False,
+    ) -> Any:
+        """The running statistic."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters."""
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Self:
+        """Inverse of `to_dict`."""
+
+
+#: The events of each step.
+Batches = Sequence[Sequence[Any]]
+
+
+def check_statistic(
+    statistic: AnyStatistic,
+    batches: Batches,
+    *,
+    unit_of: Callable[[Any], Hashable] | None = None,
+) -> None:
+    """All laws of a statistic, on the events of a small stream.
+
+    What holds for these events is shown, and nothing about others: give events at the bounds,
+    outside of them and of every sort, and steps with none, one and several.
+
+    Args:
+        statistic: what is checked; of cells on demand at most some thousands.
+        batches: the events of each step.
+        unit_of: whose an event is, as ``lambda event: event[0]``; None: each event is a unit.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a law does not hold; the message says which, and where.
+
+    >>> from counton.statistics import Average
+    >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
+    """
+    check_statistic_description(statistic, batches)
+    for one in _as_counted(statistic, len(batches)):
+        if one.tallied:
+            check_statistic_rows(one, batches)
+        check_statistic_counts(one, batches)
+        check_statistic_neighbours(one, batches, unit_of=unit_of)
+    check_statistic_reading(statistic, batches)
+    check_statistic_running(statistic, batches)
+
+
+def _as_counted(statistic: AnyStatistic, steps: int) -> list[AnyStatistic]:
+    """What is counted for a guarantee of either norm, each once: one that is left open is none."""
+    promises = PureDP(1), ZCDP(Fraction(1, 2))
+    first, second = (statistic.settle(promise, steps) for promise in promises)
+    return [first] if first == second else [first, second]
+
+
+def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> None:
+    """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
+
+    So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
+    they are found; sources are known to `counton.base.literature`. What is protected has the same
+    name in ``protects`` and in the contribution, and neighbours that replace each other are said
+    to.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: it is not, or does not.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_description(Count(), [["home"], []])
+    """
+    from counton.base.literature import REFERENCES
+
+    settled = statistic.settle(PureDP(1), len(batches))
+    alone = settled.settle(PureDP(1), len(batches)) == settled
+    require(alone, statistic, f"settled again it is another one than {settled}")
+    require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
+    for one in (statistic, settled):
+        saved: Any = json.loads(json.dumps(one.to_dict()))
+        again = type(one).from_dict(saved)
+        require(again == one, one, f"{saved} makes another one, {again}")
+        alike = np.array_equal(_changes(again, batches), _changes(one, batches))
+        require(alike, one, f"what {saved} makes counts otherwise")
+        for batched in (False, True):
+            said = f"what {saved} makes says otherwise what one unit changes"
+            same = again.contribution(batched=batched) == one.contribution(batched=batched)
+            require(same, one, said)
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            found = statistic.cell(statistic.name_of(cell))
+        except InvalidInput:
+            break  # cells without names
+        require(found == cell, statistic, f"the name of cell {cell} is that of cell {found}")
+    unknown = [source for source in statistic.sources if source not in REFERENCES]
+    require(not unknown, statistic, f"sources {unknown} are not in counton.base.literature")
+    _words_agree(settled)
+
+
+def _words_agree(statistic: AnyStatistic) -> None:
+    """What is said of units in words against what is promised in numbers."""
+    for batched in (False, True):
+        contribution = statistic.contribution(batched=batched)
+        unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
+        said = f"protects says {statistic.protects!r}, and its contribution {contribution.unit!r}"
+        require(statistic.protects == unit, statistic, said)
+        if contribution.relation == "replace":
+            said = "its contribution replaces what a unit does, and neighbours_differ does not"
+            require("in what one unit does" not in statistic.neighbours_differ, statistic, said)
+        said = "of_letters: then neighbours replace a letter, and its contribution does not"
+        letters = statistic.of_letters and not batched
+        require(not letters or contribution.relation == "replace", statistic, said)
+    known = statistic.event in _UNITS or statistic.protects in ("event", "user")
+    said = f"an event is {statistic.event!r}, and what is protected {statistic.protects!r}"
+    require(known, statistic, said)
+
+
+def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
+    """Steps taken at once and one by one, undone, saved and restored, change cells alike.
+
+    What was saved and the news since make what is saved now. Of cells on demand none is further
+    from 0 than ``largest``.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: they do not, or changes are not int64 of shape ``(steps, *cells)``.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_counts(Count(), [["home"], [], ["home", "shop"]])
+    """
+    whole, exact = _changes(statistic, batches), statistic.begin()
+    for step, batch in enumerate(batches, 1):
+        before = exact.save()
+        first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
+        exact.undo()
+        again = _take_steps(statistic, exact, [batch], step)
+        require(np.array_equal(first, again), statistic, f"step {step} changes more after undo")
+        require(exact.save() == saved, statistic, f"step {step} is saved otherwise after undo")
+        alike = np.array_equal(first[0], whole[step - 1])
+        require(alike, statistic, f"step {step} by itself is not that among all steps")
+        news = exact.news()
+        if news is not None:
+            said = f"what was saved before step {step} and its news are not what is saved after it"
+            joined = statistic.restore(statistic.join(before, [news])).save()
+            require(joined == statistic.restore(saved).save(), statistic, said)
+        exact = statistic.restore(saved)
+
+
+def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
+    """Rows of a statistic that adds them up (`TallyStatistic`): in any order, within what it says.
+
+    Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
+    is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
+    times what ``row_bounds`` says of a place. ``measured`` is linear, and where it is ``additive``
+    the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
+    group (`Grouped`) is in each group what the statistic itself is of that group's rows.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a law does not hold.
+
+    >>> from counton.statistics import Sum
+    >>> check_statistic_rows(Sum(0, 10, resolution=1), [[3, 12], [4]])
+    """
+    tallied: Any = statistic
+    whole = _changes(statistic, batches)
+    turned = _changes(statistic, [batch[::-1] for batch in batches])
+    require(np.array_equal(whole, turned), statistic, "the order of rows matters")
+    halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
+    require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
+    if tallied.inner is not tallied:
+        _each_group(tallied, batches, whole)
+    else:
+        _rows_added(tallied, batches, whole)
+
+
+def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
+    inner, groups = statistic.inner, getattr(statistic, "groups", ())
+    require(bool(groups), statistic, f"is said to be {inner} by group, and has no groups")
+    for place, group in enumerate(groups):
+        own = [[event for name, event in batch if name == group] for batch in batches]
+        same = np.array_equal(_changes(inner, own), whole[:, place])
+        require(same, statistic, f"group {group!r} has other cells than {inner} of its rows")
+        require(statistic.group(group) == place, statistic, f"{group!r} is not group {place}")
+        check_statistic_rows(inner, own) if any(own) else None
+    by, *others = statistic.parts
+    right = by.kind == "label" and tuple(others) == tuple(inner.parts)
+    require(right, statistic, "its parts are not a label and those of the statistic")
+    columns = inner.columns_of([event for batch in batches for _, event in batch])
+    if inner.parts:
+        columns = [_column(*each) for each in zip(columns, inner.parts, strict=True)]
+    said = inner.encode(*columns)
+    require(np.array_equal(statistic.encode(*columns), said), statistic, "rows say something else")
+    for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
+        each = getattr(statistic, name), getattr(inner, name)
+        mine, its = (one() if callable(one) else one for one in each)
+        require(mine == its, statistic, f"{name} is {mine}; of a row of {inner} it is {its}")
+    added = str(statistic.entries(said)) == str(inner.entries(said))
+    require(added, statistic, "a row is added to other places than those of its group")
+    require(statistic.places == len(groups) * inner.places, statistic, "has other places")
+    sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
+    found = statistic.measure(sums)
+    for place, part in enumerate(np.split(sums, len(groups), axis=1)):
+        same = np.array_equal(found[:, place], inner.measure(part))
+        require(same, statistic, f"group {groups[place]!r} is measured otherwise than alone")
+
+
+def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
+    events = [event for batch in batches for event in batch]
+    columns: Sequence[Any] = statistic.columns_of(events)
+    parts = statistic.parts
+    if parts:
+        fits = len(columns) == len(parts)
+        require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
+        columns = [_column(*each) for each in zip(columns, parts, strict=True)]
+    said = np.asarray(statistic.encode(*columns))
+    require(said.shape == (len(events),), statistic, f"said has shape {said.shape}")
+    require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
+    least, most = statistic.row_bounds()
+    if not all(isinstance(place, int) for place, _ in statistic.entries(said)):
+        said = said[said >= 0]  # the others are of no place
+    rows, pairs = np.arange(len(said)), statistic.entries(said)
+    adds = np.zeros((len(said), statistic.places), np.int64)
+    for place, amount in pairs:
+        places = np.broadcast_to(place, said.shape)
+        known = (places >= 0) & (places < statistic.places)
+        require(known.all(), statistic, f"a row changes place {places[~known][:1]}, which is none")
+        np.add.at(adds, (rows, places), amount)
+        amounts = np.broadcast_to(amount, said.shape)
+        within = (amounts >= least) & (amounts <= most)
+        told = f"a row adds {amounts[~within][:1]}, outside of row_bounds {least} and {most}"
+        require(within.all(), statistic, told)
+        one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
+        require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
+    _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
+    units = np.eye(statistic.places, dtype=np.int64)
+    measured = statistic.measure(units).reshape(statistic.places, -1)
+    additive = not statistic.additive or np.array_equal(measured, units)
+    require(additive, statistic, "says additive, and measures other cells than the sums")
+    each = statistic.measure(units if statistic.counts_rows else adds)
+    largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
+    bound = entry * max(abs(end) for end in statistic.row_bounds())
+    told = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
+    require(largest <= bound, statistic, told)
+    rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
+    for own, sizes in rows_alone:
+        cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
+        told = f"largest_measured is {most_told:g}, and a cell of these rows has more"
+        require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, told)
+    told = "says that a row counts as often as it says, and that every row counts once"
+    require(not (statistic.counts_units and statistic.counts_rows), statistic, told)
+    require(
+        np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
+        statistic,
+        "measured rows do not add up to the cells",
+    )
+
+
+def check_statistic_neighbours(
+    statistic: AnyStatistic,
+    batches: Batches,
+    *,
+    unit_of: Callable[[Any], Hashable] | None = None,
+) -> None:
+    """No unit changes more than ``contribution`` says, nor moves what is measured further.
+
+    Each unit's events are taken away or, where neighbours replace one event, each event is replaced
+    by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
+    Steps are batches of events (``batched``), and then have one event each. Contributions, those
+    within this many steps, ``shift`` and ``sensitivity`` are no less, and no unit changes other
+    steps or cells than a contribution names.
+
+    Args:
+        statistic, batches, unit_of: see `check_statistic`.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a unit moves further than is claimed.
+
+    >>> from counton.statistics import Sum
+    >>> check_statistic_neighbours(Sum(-5, 10, resolution=1), [[3, 12], [-7]])
+    """
+    alone: Batches = [[event] for batch in batches for event in batch]
+    if not statistic.of_letters:
+        alone = [[event] for batch in batches for event in batch or [None]]
+        empty = [not batch for batch in batches for _ in batch or [None]]
+        alone = [[] if none else one for none, one in zip(empty, alone, strict=True)]
+    for batched, stream in ((True, batches), (False, alone)):
+        if stream:
+            _check_neighbours(statistic, stream, batched, unit_of)
+
+
+def _check_neighbours(
+    statistic: AnyStatistic,
+    batches: Batches,
+    batched: bool,
+    unit_of: Callable[[Any], Hashable] | None,
+) -> None:
+    steps = len(batches)
+    whole = _changes(statistic, batches).reshape(steps, -1)
+    said = {
+        f"contribution(batched={batched})": statistic.contribution(batched=batched),
+        f"contribution_within({steps}, batched={batched})": statistic.contribution_within(
+            steps, batched=batched
+        ),
+    }
+    first = next(iter(said.values()))
+    replaced = first.relation == "replace"
+    near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
+    falls = first.signed or bool((whole >= 0).all())
+    require(falls, statistic, "counts fall, and its contribution says that they do not")
+    claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
+    strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
+    for strategy in strategies:
+        shifts = {name: shift_of(strategy, one, statistic.cells) for name, one in said.items()}
+        shifts[f"shift(batched={batched})"] = statistic.shift(strategy, batched=batched)
+        found: dict[str, tuple[float, float]] = {
+            name: (one.l1, one.l2_squared) for name, one in shifts.items()
+        }
+        l1, l2 = (statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2))
+        found[f"sensitivity(batched={batched})"] = l1, l2**2 * (1 + 1e-12)
+        claims.append((strategy, np.asarray(strategy.matrices()[1], np.int64), found))
+    for who, other in near:
+        change = whole - _changes(statistic, other).reshape(steps, -1)
+        for strategy, matrix, found in claims:
+            moved = matrix @ change
+            true = int(np.abs(moved).sum()), int((moved**2).sum())
+            for name, most in found.items():
+                for norm, is_, claimed in zip(
+                    ("1-norm", "squared 2-norm"), true, most, strict=True
+                ):
+                    told = f"{who} moves {strategy} by {is_} ({norm}), but {claimed:g} is claimed"
+                    require(is_ <= claimed, statistic, f"{told} by {name}")
+        for name, contribution in said.items():
+            beyond = _beyond(contribution, change)
+            require(beyond is None, statistic, f"{who} {beyond}, and {name} says {contribution}")
+
+
+def _beyond(contribution: Contribution, change: Integers) -> str | None:
+    """What of a change a contribution does not name: steps, cells or sizes."""
+    rows = np.flatnonzero(change.any(axis=1))
+    if contribution.in_one_step and len(rows) > 1:
+        return f"changes {len(rows)} steps"
+    if contribution.pattern is not None or contribution.most is not None:
+        return None  # norms say the rest
+    steps, apart = contribution.steps, np.diff(rows)
+    if steps is not None and len(rows) > steps:
+        return f"changes {len(rows)} steps"
+    if (apart < contribution.separation).any():
+        return f"changes steps {apart.min()} apart"
+    if contribution.every is not None and (apart % contribution.every).any():
+        return "changes steps that are not of one schedule"
+    cells = contribution.cells * (2 if contribution.relation == "replace" else 1)
+    many = int(np.count_nonzero(change, axis=1).max(initial=0))
+    if many > cells:
+        return f"changes {many} cells of a step"
+    size = int(np.abs(change).max(initial=0))
+    return f"changes a cell by {size}" if size > contribution.per_cell else None
+
+
+def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
+    """What rows say lies where it is said to, and so do the places among which they choose."""
+    told = f"may_be_none is {statistic.may_be_none}, and rows choose {len(places)} places"
+    require(statistic.may_be_none == bool(places), statistic, told)
+    low, high = statistic.said_bounds()
+    within = (said >= low) & (said <= high)
+    require(within.all(), statistic, f"rows say {said[~within][:1]}, outside of said_bounds")
+    if not places:
+        return
+    spans = statistic.spans
+    require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
+    for place, span in zip(places, spans, strict=True):
+        chosen = (place >= span.start) & (place < span.stop)
+        require(bool(np.all(chosen)), statistic, f"rows choose places outside of the span {span}")
+
+
+def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
+    """Numbers, sums and means that it tells for others are those of the rows.
+
+    Rows that it counts: those of no place that is known are none. Exact cells stand for released
+    ones.
+    """
+    if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
+        return
+    events = [event for batch in batches for event in batch]
+    columns = [np.asarray(one) for one in statistic.columns_of(events)]
+    if statistic.parts:
+        columns = [
+            np.asarray(_column(*each)) for each in zip(columns, statistic.parts, strict=True)
+        ]
+        said = np.asarray(statistic.encode(*columns))
+        counted = said >= 0 if statistic.may_be_none else np.ones(len(events), np.bool_)
+    else:
+        counted = np.ones(len(events), np.bool_)
+    number = int(counted.sum())
+    value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
+    release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
+    reading = statistic.read(release)
+
+    def compare(name: str, found: float, bounds: Any, column: Any) -> None:
+        expected, room = float(number), 1e-6 * (1 + number)
+        if name != "count":
+            require(bounds is not None, statistic, f"tells {name}, and of values no bounds")
+            low, high, step = map(float, bounds)
+            values = np.clip(np.asarray(column, np.float64)[counted], low, high)
+            expected = float(np.rint(values / step).sum() * step)
+            room = 1e-6 * (1 + abs(expected)) + number * step
+            if name == "mean":
+                expected, room = expected / max(number, 1), room / max(number, 1)
+        said = f"tells {name} {found:g}, and the rows have {expected:g}"
+        require(abs(found - expected) <= room, statistic, said)
+
+    for place in (None, *range(len(statistic.parts))):
+        for name, called in statistic.gives(place).items():
+            bounds = None if place is None else statistic.bounds_of(place)
+            compare(name, float(reading[called]), bounds, None if place is None else columns[place])
+    for name in statistic.asks:
+        table = reading.table_columns()
+        at = 0 if len(statistic.asks) == 1 else table["name"].tolist().index(name)
+        own = columns[0] if statistic.parts else None
+        compare(name, float(table["estimate"][at]), statistic.value_bounds, own)
+
+
+def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
+    """What is read is a function of what is released, and of nothing that was counted.
+
+    One release is read by a statistic that has counted nothing, and by one that has counted these
+    events, none, and their first half: all say the same. Cells on demand have no such reading.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a reading shows what was counted, or ``additive`` cells otherwise than released.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
+    """
+    this = statistic.settle(PureDP(1), len(batches))
+    if this.on_demand:
+        return
+    _changes(this, batches)
+    counter = Counter(
+        known.Binary(len(batches)),
+        PureDP(1),
+        key=Key.generate(),
+        name="a law",
+        contribution=this.contribution_within(len(batches), batched=True),
+        shape=this.cells,
+        statistic=this.to_dict(),
+    )
+    last = len(batches)
+    values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
+    value = counter.terms.to_data(values) if this.cells else counter.terms.to_data(values).item()
+    release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
+    fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
+    try:
+        expected = _all_that_is_shown(fresh, release)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise LawBroken(
+            f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
+        ) from error
+    cells = () if this.on_demand else this.cells
+    shapes = this.shape_of(None), this.shape_of(3)
+    expected_shapes = ((), (3,)) if this.additive else (cells, cells)
+    require(shapes == expected_shapes, statistic, f"says shape_of {shapes}, not {expected_shapes}")
+    named = this.in_terms or this.keyword in ("count", "sum")
+    require(named, statistic, "says that terms need not name it, as those of counts and sums alone")
+    additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
+    require(additive, statistic, "says additive, and shows other numbers than were released")
+    people = this.for_people(2).contribution_within(last, batched=True)
+    same_row = people == this.contribution_within(last, batched=True)
+    require(same_row, statistic, "says of people that one row changes something else")
+    _check_gives(fresh, counter.terms, batches)
+    if tuple(this.error_of) == _OF_ONE_CELL:
+        _errors_of_cells(fresh, release)
+    _numbers_follow(fresh, release)
+    half = [batch[: len(batch) // 2] for batch in batches]
+    streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
+    for stream in streams:
+        _changes(this, stream)
+        shown = _all_that_is_shown(this, release)
+        same = shown.keys() == expected.keys()
+        same = same and all(_same(shown[name], expected[name]) for name in shown)
+        require(same, statistic, "what is read depends on what was counted, not on the release")
+
+
+def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
+    reading = statistic.read(release)
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            name = statistic.name_of(cell)
+            found = reading.std(name)
+        except InvalidInput:
+            return
+        said = f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
+        require(math.isclose(found, release.std), statistic, said)
+
+
+def _numbers_follow(statistic: AnyStatistic, release: StepRelease) -> None:
+    """What a number says of itself is what it says as a function of released cells."""
+    reading = statistic.read(release)
+    for name in [*reading.number_names][:_NAMES]:
+        try:
+            number = reading.number_of(name)
+        except InvalidInput:
+            return
+        formula = number.formula
+        if formula is None:
+            continue
+        said = f"the number {name!r} is {number.value} with std {number.std:.6g}"
+        told = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
+        same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
+        same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
+        require(same, statistic, f"{said}, {told}")
+        if formula.linear:
+            low, high = number.interval(0.9)  # which may be cut to what is possible
+            half = max(high - number.value, number.value - low)
+            wide = formula.half(0.9)
+            require(half >= _AS_WIDE * wide, statistic, f"{name!r} is within {half}, not {wide}")
+
+
+def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
+    """A counter and a plan are those of the contribution, a `reading_on_demand` of the noise.
+
+    A counter's terms and releases are, to the bit, those of the statistic's own contribution under
+    the same key, which the other laws compare with neighbours. A plan's errors are those of that
+    counter's noise times ``error_of``, and none is below ``least_errors``. What is asked of cells
+    on demand is what the machine releases of them.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a counter has other noise, a plan other errors, or a reading other numbers.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])
+    """
+    promise, steps, key = PureDP(1), len(batches), Key.generate()
+    this, strategy = statistic.settle(promise, steps), known.Binary(steps)
+    events: Any = [event for batch in batches for event in batch]
+    stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+    changes = _changes(this, batches)
+    named: Any = {"key": key, "name": "a law", "batched": True}
+    running = statistic.counter(guarantee=promise, strategy=strategy, **named)
+    contribution = this.contribution_within(steps, batched=True)
+    terms = running.terms
+    stated = terms.contribution, terms.guarantee, terms.strategy, tuple(terms.shape), terms.law
+    law = law_for(strategy, promise, contribution, this.cells).law
+    right = contribution, promise, strategy, tuple(this.cells), law
+    for one, other in zip(stated, right, strict=True):
+        require(one == other, statistic, f"its counter has {one}, and {other} is promised")
+    found = running.release_batches(events, stops)
+    if this.on_demand:
+        others = statistic.counter(guarantee=promise, strategy=strategy, **named)
+        others.release_batches([events[:1][0]] * len(events), stops)
+        _asked_of_noise(this, running, others, found)
+    else:
+        said = terms.statistic
+        counter = Counter(
+            strategy,
+            promise,
+            key=key,
+            name="a law",
+            contribution=contribution,
+            shape=this.cells,
+            statistic=said,
+        )
+        expected = counter.release_many(changes).values
+        same = np.array_equal(found.releases.values, expected)
+        require(same, statistic, "its counter releases something else under the same key")
+    _plan_agrees(statistic, this, steps)
+
+
+def _plan_agrees(statistic: AnyStatistic, this: AnyStatistic, steps: int) -> None:
+    """A plan's errors by the law that its contribution has, and the theorems beside it."""
+    promise, of = PureDP(1), this.error_of
+    best = statistic.plan(steps, promise, batched=True).best
+    contribution = this.contribution_within(steps, batched=True)
+    shape = () if this.on_demand else this.cells
+    law = law_for(best.strategy, promise, contribution, shape).law
+    deviations = std_at(
+        best.strategy, law, contribution.resolution or Fraction(1), range(1, steps + 1)
+    )
+    for name, claimed, true in (
+        ("mean_std", best.mean_std, float(np.sqrt(np.mean(deviations**2))) * of.mean),
+        ("max_std", best.max_std, float(deviations.max()) * of.largest),
+    ):
+        said = f"its plan's {name} is {claimed:.6g}; by its contribution it is {true:.6g}"
+        require(math.isclose(claimed, true, rel_tol=1e-9), statistic, said)
+    require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
+    for bound in this.least_errors(steps, promise):
+        reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
+        said = f"no {bound.quantity} is below {bound.at_least}, it says, and {reached:.6g} is met"
+        require((bound.at_least or 0) <= reached, statistic, said)
+
+
+def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
+    """Cells on demand: shown is what is released of all cells, and no word hangs on counts."""
+    for place, step in enumerate(found.steps):
+        readings = found[place], statistic.reading_on_demand(machine, step)
+        words = {
+            (one.describe(), repr(one))
+            for one in (*readings, statistic.reading_on_demand(others, step))
+        }
+        require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
+        std = float(machine.terms.std(range(step, step + 1))[0])
+        for cell in range(min(math.prod(statistic.cells), _NAMES)):
+            name = _asked_as(statistic, cell)
+            value = machine.values(np.array([cell]), step)[0].item()
+            for reading in readings if name is not None else ():
+                low, high = reading.interval(name, 0.9)
+                shown = reading[name], (low + high) / 2, reading.std(name)
+                same = np.allclose(shown, (value, value, std), rtol=1e-12)
+                said = f"of cell {name!r} is shown {shown}, and {value} +- {std:.6g} is released"
+                require(same and high - low > std, statistic, said)
+
+
+def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
+    """The name by which a cell is asked for: a text, or its words; None where there is none."""
+    name = statistic.name_of(cell)
+    for one in (name, tuple(name.split())):
+        try:
+            if statistic.cell(one) == cell:
+                return one
+        except InvalidInput:
+            continue
+    return None
+
+
+def _all_that_is_shown(statistic: AnyStatistic, release: StepRelease) -> dict[str, Any]:
+    """All that a reading of one release shows."""
+    reading = statistic.read(release)
+    found: dict[str, Any] = dict(reading.table_columns(0.9))
+    found[" words"] = np.array([reading.describe(), repr(reading)])
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            name = statistic.name_of(cell)
+            found[f" cell {cell}"] = np.array([reading[name], *reading.interval(name, 0.9)])
+        except InvalidInput:
+            break
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    first, second = np.asarray(one), np.asarray(other)
+    return first.shape == second.shape and first.astype(str).tolist() == second.astype(str).tolist()
+
+
+def _column(values: Any, part: Any) -> Any:
+    """What `TallyStatistic.encode` takes: floats, and of labels their places."""
+    if isinstance(values, np.ndarray):
+        return values
+    if part.kind != "label":
+        return np.asarray(values, np.float64)
+    if not part.labels:
+        return np.array(values, dtype=object)
+    place = {None: -1, **{label: place for place, label in enumerate(part.labels)}}
+    return np.array([place.get(value, -2) for value in values], np.int64)
+
+
+def _without(
+    batches: Batches, unit_of: Callable[[Any], Hashable] | None
+) -> Iterator[tuple[str, Batches]]:
+    """The stream without each of its units."""
+    if unit_of is None:
+        for step, batch in enumerate(batches):
+            for place, event in enumerate(batch):
+                left = [*batch[:place], *batch[place + 1 :]]
+                yield f"event {event!r}", [*batches[:step], left, *batches[step + 1 :]]
+        return
+    units = dict.fromkeys(unit_of(event) for batch in batches for event in batch)
+    for unit in units:
+        yield (
+            f"unit {unit!r}",
+            [[event for event in batch if unit_of(event) != unit] for batch in batches],
+        )
+
+
+def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
+    """The stream with each of its events replaced by each other one."""
+    events = [event for batch in batches for event in batch]
+    for step, batch in enumerate(batches):
+        for place, event in enumerate(batch):
+            for other in events:
+                new = [*batch[:place], other, *batch[place + 1 :]]
+                words = f"event {event!r}, replaced by {other!r},"
+                yield words, [*batches[:step], new, *batches[step + 1 :]]
+
+
+def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
+    """By how much each cell changes in each step."""
+    if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
+        raise InvalidInput(
+            f"the cells of {statistic} are {math.prod(statistic.cells):,}, read on demand, of "
+            f"which these laws count all; check one with at most {_MOST_CELLS:,}"
+        )
+    if not batches:
+        raise InvalidInput("batches is empty; give the events of at least one step")
+    return _take_steps(statistic, statistic.begin(), batches, 1)
+
+
+def _take_steps(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) -> Integers:
+    """What some more steps change, the first of them with this number."""
+    events: Any = [event for batch in batches for event in batch]
+    stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+    try:
+        before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
+        found: Integers = np.asarray(exact.take(events, stops))
+        if before is not None:
+            require(found.shape == (len(batches), 0), statistic, "on demand, and gives all cells")
+            _on_demand(statistic, exact, first)
+    except CountonError:
+        raise
+    except NotImplementedError as error:
+        raise LawBroken(f"{statistic}: says on_demand, and has no counts of cells") from error
+    except (IndexError, TypeError, ValueError) as error:
+        raise LawBroken(f"{statistic}: cannot count: {error!r}") from error
+    if before is not None:
+        counts = [_on_demand(statistic, exact, first + i) for i in range(len(batches))]
+        found = np.diff(np.array([before, *counts]), axis=0)
+        found = found.reshape(len(batches), *statistic.cells)
+    shape = (len(batches), *statistic.cells)
+    require(found.shape == shape, statistic, f"changes have shape {found.shape}, not {shape}")
+    require(found.dtype == np.int64, statistic, f"changes are {found.dtype}, not int64")
+    return found
+
+
+def _on_demand(statistic: AnyStatistic, exact: Any, step: int) -> Integers:
+    """Counts of all cells after a step."""
+    cells = np.arange(math.prod(statistic.cells))
+    if not step:
+        return np.zeros(len(cells), np.int64)
+    found = np.asarray(exact.counts(cells, step))
+    most, largest = int(np.abs(found).max(initial=0)), exact.largest
+    require(most <= largest, statistic, f"largest is {largest}, and a cell has {most}")
+    return found

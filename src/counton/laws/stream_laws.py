@@ -1,0 +1,791 @@
+"""Laws of a strategy for streams: its matrices, what a unit moves, and the noise it computes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES
+from counton.laws.error_laws import (
+    check_endless_variance,
+    check_expiry,
+    check_largest_reads,
+    check_noise_variance,
+    check_released_variance,
+    check_window_rounding,
+    spread,
+)
+from counton.laws.node_noise import HashedNoise, ShiftedNoise
+from counton.laws.pattern_laws import check_shift_by, check_short_ways
+from counton.laws.rows import (
+    Address,
+    LawBroken,
+    columns_in_order,
+    count_steps,
+    is_integral,
+    lattice_units,
+    reads_of,
+    require,
+    rows_by_step,
+    tables_kept,
+)
+from counton.strategies import StreamStrategy
+from counton.strategies.participation import largest_alternating
+from counton.strategies.strategy import PART, WIDE, Metric, Norm
+
+if TYPE_CHECKING:
+    from counton.base.arrays import Integers
+
+_NORMS: tuple[Norm, Norm] = (1, 2)
+#: Attributes that are stated of a strategy.
+_STATED = (
+    "horizon",
+    "longest",
+    "workload",
+    "delay",
+    "fraction_bits",
+    "lattice_bits",
+    "rounding_variance",
+    "local",
+    "unit_columns",
+    "unit_rows",
+    "attained",
+    "causal",
+    "largest_entry",
+    "largest_read",
+    "sources",
+)
+#: Up to this many steps `StreamStrategy.matrices` are compared.
+_ALL_MATRICES = 64
+#: Up to this many steps every set of steps is tried.
+_ALL_SETS = 16
+#: Claims for units that act several times are at most so far above the truth, squared.
+_SLACK = Fraction(5, 4)
+#: Calibrated laws, of which no node's may be narrower: of all widths that there are.
+_SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
+_LAWS: tuple[Law, ...] = (
+    *(DiscreteLaplace(scale) for scale in _SCALES),
+    *(DiscreteGaussian(scale**2) for scale in _SCALES),
+)
+
+
+def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Check every law that applies.
+
+    >>> from counton.strategies import Binary
+    >>> check_strategy(Binary(12))
+    """
+    with tables_kept(strategy):
+        _check_all(strategy, steps)
+
+
+def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
+    check_arguments(strategy)
+    check_parameters(strategy)
+    check_factorisation(strategy, steps)
+    check_causal(strategy, steps)
+    check_variance(strategy, steps)
+    check_window_variance(strategy, steps)
+    check_noise_variance(strategy, steps)
+    check_largest_reads(strategy, steps)
+    check_node_law(strategy, steps)
+    if strategy.horizon is not None:
+        check_sensitivity(strategy)
+        check_participation(strategy)
+        check_alternating(strategy)
+        check_shift_by(strategy)
+        check_short_ways(strategy)
+        check_overall_variance(strategy)
+        check_released_variance(strategy)
+    else:
+        check_endless_sensitivity(strategy, steps)
+        check_endless_variance(strategy, steps)
+        check_expiry(strategy, steps)
+    # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
+    few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
+    for shape in ((), (2, 20), *few):
+        check_noise_is_rows(strategy, steps, shape)
+        check_windows(strategy, steps, shape)
+        check_reader(strategy, steps, shape)
+        check_shift(strategy, steps, shape)
+    check_window_rounding(strategy, steps)
+    check_noise_parts(strategy, steps)
+
+
+def check_parameters(strategy: StreamStrategy) -> None:
+    """``parameters`` and ``to_dict`` survive JSON; the latter rebuilds an equal strategy.
+
+    Parameters are part of noise addresses. All that is stated of what was rebuilt is the same: its
+    class's attributes, its rows, columns and laws. ``sources`` are known to
+    `counton.base.literature`.
+
+    >>> from counton.strategies import Binary
+    >>> check_parameters(Binary(12))
+    """
+    saved = json.loads(json.dumps(strategy.parameters))
+    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    try:
+        rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
+        same = _alike(rebuilt, strategy)
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
+    require(same, strategy, "to_dict does not rebuild it")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+
+
+def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
+    """Whether all that is stated of two strategies is the same, over some steps."""
+    last = other.horizon or min(32, other.longest or 32)
+    steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
+    columns = [[each.column_until(step, last) for step in steps] for each in (one, other)]
+    levels = sorted({node.level for column in columns[1] for node in column})
+    laws = [
+        [_law_or_none(each, law, level) for law in _LAWS for level in levels]
+        for each in (one, other)
+    ]
+    return (
+        one == other
+        and hash(one) == hash(other)
+        and columns[0] == columns[1]
+        and laws[0] == laws[1]
+        and all(one.row(step) == other.row(step) for step in steps)
+        and all(getattr(one, name) == getattr(other, name) for name in _STATED)
+    )
+
+
+def _law_or_none(strategy: StreamStrategy, law: Law, level: int) -> Law | None:
+    try:
+        return strategy.node_law(law, level)
+    except InvalidInput:
+        return None
+
+
+def check_arguments(strategy: StreamStrategy) -> None:
+    """Steps outside 1..horizon, and steps that are no integers, are refused everywhere.
+
+    >>> from counton.strategies import Binary
+    >>> check_arguments(Binary(12))
+    """
+    beyond = [] if strategy.longest is None else [strategy.longest + 1]
+    law = _LAWS[-1]
+    calls: list[Callable[[int], object]] = [
+        strategy.row,
+        strategy.check_step,
+        lambda step: strategy.check_steps([step]),
+        lambda step: strategy.check_window(range(step, step + 1)),
+        lambda step: strategy.check_ends(step - 1, step),
+        lambda step: strategy.variance([step]),
+        lambda step: strategy.noise_variance(law, [step]),
+        lambda step: strategy.window_variance([step - 1], [step]),
+        lambda step: strategy.window_noise_variance(law, [step - 1], [step]),
+        lambda step: strategy.window_rounding([step - 1], [step]),
+        lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
+        lambda step: strategy.reader(HashedNoise()).noise(range(step, step + 1)),
+        strategy.column,
+    ]
+    for call in calls if strategy.horizon is not None else calls[:-1]:
+        for step in [0, -1, *beyond]:
+            _refuses(strategy, call, step)
+    _refuses(strategy, strategy.row, 1.0)
+    _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
+    _refuses(strategy, lambda start: strategy.window_variance(start, start - 1), 1)
+    longest = strategy.longest
+    served = strategy.horizon is None or longest == strategy.horizon
+    require(served, strategy, f"serves steps up to {longest}, and its horizon is another")
+    last = 32 if longest is None else min(longest, 32)
+    steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
+    try:
+        accepted = strategy.check_steps(np.array(steps)).tolist() == steps
+        accepted = accepted and [strategy.check_step(step) for step in steps] == steps
+        accepted = accepted and strategy.check_window(range(1, last + 1)) == range(1, last + 1)
+        ends = [each.tolist() for each in strategy.check_ends([0] * len(steps), steps)]
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
+    accepted = accepted and ends == [[0] * len(steps), steps]
+    require(accepted, strategy, "takes steps for others than they are")
+
+
+def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """B C is A, exactly: prefix sums, or the identity. Columns have the weights promised.
+
+    Raises:
+        LawBroken: an entry of B C differs, or ``unit_columns``, ``largest_entry`` or
+            ``lattice_bits`` is wrong.
+
+    >>> from counton.strategies import Binary
+    >>> check_factorisation(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    columns = columns_in_order(strategy, count)
+    unit = 2**strategy.lattice_bits
+    if strategy.unit_columns:
+        units = {abs(weight) for column in columns for weight in column.values()}
+        require(units <= {unit}, strategy, "C has entries other than 1 and -1")
+    largest = max((abs(weight) for column in columns for weight in column.values()), default=0)
+    claimed = strategy.largest_entry
+    require(claimed >= largest, strategy, f"largest entry is {largest}, not {claimed}")
+    if strategy.horizon is not None:
+        for item, column in enumerate(columns, start=1):
+            whole = lattice_units(strategy, strategy.column(item))
+            require(whole == column, strategy, f"column({item}) and column_until differ")
+    if is_integral(strategy):
+        rows = rows_by_step(strategy, count)
+        place = {node: i for i, node in enumerate(sorted(set().union(*rows.values(), *columns)))}
+        reads, enters = np.zeros((count, len(place))), np.zeros((len(place), count))
+        for (step, row), column in zip(rows.items(), columns, strict=True):
+            reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
+            enters[[place[node] for node in column], step - 1] = list(column.values())
+        if count <= _ALL_MATRICES:
+            made = strategy.matrices(count)
+            for one, other in zip(made, (reads, enters), strict=True):
+                order = np.array_equal(one, other[: len(one), : one.shape[1]])
+                require(one.shape == other.shape and order, strategy, "matrices are others")
+        # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
+        product = reads @ enters
+        totals = np.tri(count, k=-strategy.delay)
+        one_by_one = np.eye(count, k=-strategy.delay)
+        expected = totals if strategy.workload == "totals" else one_by_one
+        require(np.array_equal(product, expected), strategy, f"B C is not A over {count} steps")
+        return
+    for step, row in rows_by_step(strategy, count).items():
+        # Over a common denominator: sums of integers instead of sums of fractions.
+        scale = math.lcm(*(Fraction(weight).denominator for weight in row.values()))
+        scaled = {node: int(weight * scale) for node, weight in row.items()}
+        for item, column in enumerate(columns, start=1):
+            entry = sum(scaled.get(node, 0) * weight for node, weight in column.items())
+            last = step - strategy.delay
+            counted = item <= last if strategy.workload == "totals" else item == last
+            expected_entry = scale * unit if counted else 0
+            require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
+
+
+def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Who says that it is causal releases nothing about an item's nodes before the item is there.
+
+    No row before item i has a node of column i, and the noise as computed, rounding included, is
+    the same before i whatever the noise of these nodes is.
+
+    Raises:
+        LawBroken: it says so, and a release before an item depends on the item's nodes.
+
+    >>> from counton.strategies import Binary
+    >>> check_causal(Binary(12))
+    """
+    if not strategy.causal:
+        return
+    count = count_steps(strategy, steps)
+    columns = columns_in_order(strategy, count)
+    for step, row in rows_by_step(strategy, count).items():
+        for item in range(step + 1, count + 1):
+            seen = row.keys() & columns[item - 1].keys()
+            said = f"it is not causal: release {step} reads node {min(seen, default=None)}"
+            require(not seen, strategy, f"{said}, which item {item} enters")
+    table = HashedNoise(spread=1000 * strategy.largest_entry)
+    whole = strategy.noise(table, range(1, count + 1))
+    for item in sorted({2, count // 2, count} & set(range(2, count + 1))):
+        shifts = {node: 1 + 2 * place for place, node in enumerate(sorted(columns[item - 1]))}
+        moved = strategy.noise(ShiftedNoise(table, shifts), range(1, item))
+        same = np.array_equal(moved, whole[: item - 1])
+        require(same, strategy, f"it is not causal: noise of item {item} moves what came before")
+
+
+def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """The claimed sensitivities are those of the worst column, or bounds if they are said to be.
+
+    Raises:
+        LawBroken: another column is worse, or none is as bad; of bounds, none is nearly as bad.
+
+    >>> from counton.strategies import Binary
+    >>> check_sensitivity(Binary(12))
+    """
+    columns = columns_in_order(strategy, count_steps(strategy, steps))
+    unit = 2**strategy.lattice_bits
+    worst_l1 = Fraction(max(sum(abs(w) for w in column.values()) for column in columns), unit)
+    worst_squared = Fraction(
+        max(sum(w * w for w in column.values()) for column in columns), unit**2
+    )
+    if not strategy.attained:
+        for norm, bound, worst in (
+            (1, strategy.l1_sensitivity(), worst_l1),
+            (2, strategy.squared_sensitivity(), worst_squared),
+        ):
+            said = f"D_{norm}^{norm} is {worst}, and the bound {bound}"
+            require(worst <= bound <= _SLACK * worst, strategy, said)
+        return
+    require(strategy.l1_sensitivity() == worst_l1, strategy, f"D_1 is {worst_l1}")
+    require(strategy.squared_sensitivity() == worst_squared, strategy, f"D_2^2 is {worst_squared}")
+    for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
+        claimed = strategy.sensitivity(norm)  # type: ignore[arg-type]
+        require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
+
+
+def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """Without a horizon: no column, as far as it is read, has more than is claimed for all of it.
+
+    Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
+    its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
+    is its law. Units that act several times are tried in some sets of their steps; ``shift`` and
+    ``sensitivity`` may refuse them.
+
+    Raises:
+        LawBroken: a column has more, or a law is given whose norm is refused.
+
+    >>> from counton.strategies import Expiring
+    >>> check_endless_sensitivity(Expiring(1), 20)
+    """
+    count = count_steps(strategy, steps)
+    columns = columns_in_order(strategy, count)
+    levels = {level for column in columns for level, _ in column}
+    for norm in _NORMS:
+        try:
+            bound = (strategy.l1_sensitivity, strategy.squared_sensitivity)[norm - 1]()
+        except InvalidInput:
+            continue
+        unit = 2 ** (norm * strategy.lattice_bits)
+        for base in _LAWS:
+            if base.family != ("laplace", "gaussian")[norm - 1]:
+                continue
+            laws = {level: _law_or_none(strategy, base, level) for level in levels}
+            if None in laws.values():
+                continue
+            widths = {level: spread(law) / spread(base) for level, law in laws.items() if law}
+            for chosen in _some_sets(count):
+                moved: dict[Address, int] = {}
+                for item in chosen:
+                    for node, weight in columns[item].items():
+                        moved[node] = moved.get(node, 0) + abs(weight)
+                worst = sum(
+                    Fraction(weight**norm) / widths[node[0]] for node, weight in moved.items()
+                )
+                claimed = bound if len(chosen) == 1 else _of_several(strategy, norm, len(chosen))
+                said = f"D_{norm}^{norm} of {len(chosen)} steps is {float(worst / unit)} or more"
+                enough = claimed is None or worst / unit <= claimed
+                require(enough, strategy, f"{said}, and the bound {claimed and float(claimed)}")
+
+
+def _some_sets(count: int) -> list[tuple[int, ...]]:
+    """Each step by itself, and two or three together."""
+    ends = {0, 1, count // 2, count - 1} & set(range(count))
+    pairs = itertools.combinations(sorted(ends), 2)
+    return [*((item,) for item in range(count)), *pairs, *[(0, 1, 2)] * (count > 2)]
+
+
+def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
+    """What is claimed for units that act several times; None where it is refused."""
+    try:
+        moved = strategy.shift(steps=steps)
+        claimed = strategy.sensitivity(norm, steps=steps)
+    except InvalidInput:
+        return None
+    unit = 2 ** (norm * strategy.lattice_bits)
+    return min(Fraction((moved.l1, moved.l2_squared)[norm - 1], unit), Fraction(claimed) ** norm)
+
+
+def _written_out(strategy: StreamStrategy, steps: int) -> Integers:
+    """C over some steps, shape (nodes, steps), in lattice units."""
+    columns = columns_in_order(strategy, steps)
+    nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
+    matrix = np.zeros((len(nodes), len(columns)), np.int64)
+    for item, column in enumerate(columns):
+        for node, weight in column.items():
+            matrix[nodes[node], item] = weight
+    return matrix
+
+
+def check_participation(strategy: StreamStrategy, steps: int = 5, separation: int = 5) -> None:
+    """What units that act several times move: against all sets of their steps.
+
+    With G = C^T C, claimed squared 2-norms are at least the largest sum of |G_st| over a set, and
+    at most 1.25 times it; 1-norms are at least the largest sum of column norms, and at most k D_1.
+    On more than 16 steps some sets are tried, and claims may be larger. Schedules are tried from
+    every start, to the end and for this many scheduled steps in a row.
+
+    Args:
+        strategy: what claims them; with a horizon.
+        steps: tried are units that act up to this many times,
+        separation: at least 1, 2, .. up to this many steps apart, or just this many.
+
+    Raises:
+        LawBroken: a claim is too small or too large, or units that act once count for more or less.
+
+    >>> from counton.strategies import Binary
+    >>> check_participation(Binary(12))
+    """
+    count = count_steps(strategy, None)
+    matrix = _written_out(strategy, min(count, 64))
+    columns = range(matrix.shape[1])
+    lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
+
+    def norms_moved(chosen: tuple[int, ...]) -> tuple[int, int]:
+        return int(lengths[list(chosen)].sum()), int(products[np.ix_(chosen, chosen)].sum())
+
+    whole = count <= _ALL_SETS
+    sizes = range(1, steps + 1)
+    if whole:
+        sets = [s for size in sizes for s in itertools.combinations(range(count), size)]
+    else:
+        runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
+        sets = [tuple(run[:size]) for run in runs for size in sizes]
+    apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
+    norms = [norms_moved(s) for s in sets]
+    one = strategy.shift()
+    for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
+        fit = [n for s, gap, n in zip(sets, apart, norms, strict=True) if len(s) <= k and gap >= b]
+        l1, squared = (max(norm) for norm in zip(*fit, strict=True))
+        claimed = strategy.shift(steps=k, separation=b)
+        said = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
+        require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
+        tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
+        require(tight, strategy, f"claims {claimed}, more than {k} times {one}")
+        require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+        require(k > 1 or claimed == one, strategy, f"one step moves it by {one}, not {claimed}")
+        for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
+            norm = strategy.sensitivity(p, steps=k, separation=b)  # type: ignore[arg-type]
+            below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.lattice_bits))
+            require(k == 1 or not below, strategy, f"sensitivity({p}) is {norm}, below {claimed}")
+    for b in range(1, separation + 1):
+        for row in (None, *sizes):
+            every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
+            l1, squared = (max(norm) for norm in zip(*map(norms_moved, every), strict=True))
+            claimed = strategy.shift(every=b, steps=row)
+            which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
+            said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
+            enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared
+            require(enough, strategy, said)
+            require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
+
+
+def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
+    """What changes by +1 and -1 in turn move: against all sets of up to this many steps.
+
+    Claimed norms are at least the largest there are; on up to 16 steps they are at most 1.25 times
+    that, squared. On more steps some sets are tried. Columns are aligned if that is said.
+
+    Args:
+        strategy: what claims them; with a horizon.
+        changes: tried are up to this many of them.
+
+    >>> from counton.strategies import Binary
+    >>> check_alternating(Binary(12))
+    """
+    count = count_steps(strategy, None)
+    matrix = _written_out(strategy, min(count, 64))
+    products = matrix.T @ matrix
+    aligned = bool((products >= 0).all()) and all(
+        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
+        for q in range(1, len(products) - 1)
+    )
+    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
+    worst = [0, 0]  # also of fewer changes
+    for most in range(1, min(changes, count) + 1):
+        if count <= _ALL_SETS:
+            sets = np.array(list(itertools.combinations(range(count), most)))
+        else:
+            gaps = range(1, matrix.shape[1] // most + 1)
+            sets = np.array([range(i, i + most * gap, gap) for gap in gaps for i in (0, gap - 1)])
+            sets = sets[sets[:, -1] < matrix.shape[1]]
+        signs = (-1) ** np.arange(sets.shape[1])
+        sums = np.einsum("nsc,c->sn", matrix[:, sets], signs)
+        found = np.abs(sums).sum(axis=1).max(), (sums**2).sum(axis=1).max()
+        l1, squared = worst = [max(pair) for pair in zip(worst, map(int, found), strict=True)]
+        claimed = [largest_alternating(strategy, norm, most) for norm in _NORMS]
+        said = f"{most} changes move it by {l1} and {squared} squared, not {claimed}"
+        require(claimed[0] >= l1 and claimed[1] >= squared, strategy, said)
+        require(count > _ALL_SETS or claimed[1] <= _SLACK * squared, strategy, said)
+
+
+def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """No node that an item enters has narrower noise than the calibrated law, in its own family.
+
+    That law is what protects the column with the largest norm; for strategies with a horizon,
+    whose guarantee is the same for all ages of an item. Laws of all widths are tried. One that is
+    refused is refused at level 0, where calibration asks.
+
+    Raises:
+        LawBroken: a level's law is narrower, or of another family, or refused too late.
+
+    >>> from counton.strategies import Binary
+    >>> check_node_law(Binary(12))
+    """
+    columns = columns_in_order(strategy, count_steps(strategy, steps))
+    levels = sorted({level for column in columns for level, _ in column})
+    for base in _LAWS:
+        if _law_or_none(strategy, base, 0) is None:
+            continue
+        for level in levels:
+            law = _law_or_none(strategy, base, level)
+            said = f"noise of level {level} is refused for {base}, which level 0 takes"
+            require(law is not None, strategy, said)
+            assert law is not None
+            said = f"noise of level {level} has the law {law}, narrower than {base}"
+            require(law.family == base.family, strategy, said)
+            narrow = strategy.horizon is not None and spread(law) < spread(base)
+            require(not narrow, strategy, said)
+
+
+def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """``variance`` is the squared norm of the row, weighted where levels differ in noise.
+
+    >>> from counton.strategies import Binary
+    >>> check_variance(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    claimed = strategy.variance(range(1, count + 1))
+    for step, row in rows_by_step(strategy, count).items():
+        exact = math.fsum(
+            float(weight**2) * strategy.node_variance(level) for (level, _), weight in row.items()
+        )
+        require(
+            math.isclose(claimed[step - 1], exact, rel_tol=1e-12, abs_tol=1e-300),
+            strategy,
+            f"variance at {step} is {claimed[step - 1]}, its row says {exact}",
+        )
+    some = np.arange(count, 0, -3)
+    require(
+        np.array_equal(strategy.variance(some), claimed[some - 1]),
+        strategy,
+        "variance depends on how steps are given",
+    )
+
+
+def check_window_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """``window_variance`` is that of the rows' difference (totals) or sum (windows).
+
+    With ``unit_rows`` they have no other entries than 1, 0 and
+    -1. Over pairs of ends: all up to 64 steps (some where weights are fractions), some beyond.
+
+    >>> from counton.strategies import Binary
+    >>> check_window_variance(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    reads = reads_of(strategy, count)
+    first, last = reads.ends(64)
+    starts, stops = reads.steps[first], reads.steps[last]
+    weights = reads.between(first, last)
+    if strategy.unit_rows:
+        wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
+        at = int(np.argmax(wrong))
+        said = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
+        require(not wrong.any(), strategy, f"{said} weight")
+    widths = np.array([strategy.node_variance(level) for level in reads.levels.tolist()])
+    exact = weights**2 @ widths
+    claimed = strategy.window_variance(starts, stops)
+    wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
+    at = int(np.argmax(wrong))
+    said = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
+    require(not wrong.any(), strategy, f"{said}, its rows say {exact[at]}")
+    require(
+        np.allclose(strategy.window_variance(starts[::-3], stops[::-3]), claimed[::-3], 1e-12),
+        strategy,
+        "window variance depends on which others are asked for",
+    )
+
+
+def check_overall_variance(strategy: StreamStrategy) -> None:
+    """Mean and maximum over the horizon are those of the variances of totals and single steps.
+
+    >>> from counton.strategies import Binary
+    >>> check_overall_variance(Binary(12))
+    """
+    ends = np.arange(count_steps(strategy, None) + 1)
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for claim, variance in (
+        (strategy.overall_variance, strategy.variance(ends[1:])),
+        (strategy.overall_window_variance, strategy.window_variance(ends[:-1], ends[1:])),
+    ):
+        for metric, enumerated in zip(
+            metrics, (math.fsum(variance) / len(variance), max(variance)), strict=True
+        ):
+            claimed = claim(metric)
+            require(
+                math.isclose(claimed, enumerated, rel_tol=1e-12),
+                strategy,
+                f"{claim.__name__}({metric}) is {claimed}, enumeration says {enumerated}",
+            )
+
+
+def check_noise_is_rows(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """``noise`` is B z: equal to the rows, or within ``window_rounding`` where B is not integral.
+
+    Raises:
+        LawBroken: it is not, or has another shape or type.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_is_rows(Binary(12), shape=(2,))
+    """
+    count = count_steps(strategy, steps)
+    # Rows divide by what columns multiply with: small noise would leave nothing but rounding.
+    table = HashedNoise(shape, spread=1000 * strategy.largest_entry)
+    noise = strategy.noise(table, range(1, count + 1))
+    require(noise.shape == (count, *shape), strategy, f"noise has shape {noise.shape}")
+    require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
+    unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
+    reads = reads_of(strategy, count)
+    z = np.array([table.at(*node).ravel() for node in reads.nodes], np.float64)
+    last = np.arange(1, len(reads.steps))
+    first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
+    at = reads.steps[last]
+    # Integers here are below 2^53, so that sums of integral rows are exact.
+    exact = reads.between(first, last) @ z.reshape(len(reads.nodes), math.prod(shape)) * unit
+    off = np.abs(noise[at - 1].reshape(len(at), -1) - exact).max(axis=1)
+    # A tie may be rounded to the far side: a trifle more than half a unit.
+    wrong = off > strategy.window_rounding(reads.steps[first], at) * 1.00001
+    worst = int(np.argmax(wrong))
+    said = f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
+    require(not wrong.any(), strategy, said)
+
+
+def check_windows(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """Any window, any split into windows, and a batch in parts give the same noise.
+
+    >>> from counton.strategies import Binary
+    >>> check_windows(Binary(12), shape=(2,))
+    """
+    count = count_steps(strategy, steps)
+    table = HashedNoise(shape)
+    whole = strategy.noise(table, range(1, count + 1))
+    rng = np.random.default_rng(count)
+    cuts = sorted({1, count + 1, *rng.integers(1, count + 2, 6).tolist()})
+    windows = [range(a, b) for a, b in pairwise(cuts)]
+    windows += [range(s, s + 1) for s in {1, count, *rng.integers(1, count + 1, 12).tolist()}]
+    windows += [range(1, 1), range(1, 1 + (count + 1) // 2)]
+    for window in windows:
+        require(
+            np.array_equal(strategy.noise(table, window), whole[window.start - 1 :][: len(window)]),
+            strategy,
+            f"noise differs on {window}",
+        )
+    for window in (range(1, count + 1), windows[0]):
+        parts = [part.copy() for part in strategy.noise_parts(table, window)]
+        require(
+            np.array_equal(np.concatenate(parts), whole[window.start - 1 :][: len(window)]),
+            strategy,
+            f"noise in parts differs on {window}",
+        )
+
+
+def check_reader(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """What a running stream reads is ``noise``: window by window, in parts, from any step on.
+
+    Windows follow each other and grow; a new reader goes on where another stood, and one that is
+    asked again for steps it has given gives the same. Readers of two streams know nothing of each
+    other.
+
+    Raises:
+        LawBroken: a reader's noise, or its parts, differ from ``noise``.
+
+    >>> from counton.strategies import Binary
+    >>> check_reader(Binary(12), shape=(2,))
+    """
+    count = count_steps(strategy, steps)
+    tables = HashedNoise(shape), HashedNoise(shape, seed=1)
+    whole = [strategy.noise(table, range(1, count + 1)) for table in tables]
+    readers = [strategy.reader(table) for table in tables]
+    windows, first = [], 1
+    while first <= count:  # as a counter asks: one step, then more at once
+        windows.append(range(first, min(2 * first, count) + 1))
+        first = windows[-1].stop
+    windows += [range(1, 1), range(1 + count // 2, count + 1), range(1, min(count, 3) + 1)]
+    for window in windows:
+        for reader, noise in zip(readers, whole, strict=True):
+            found = reader.noise(window)
+            same = np.array_equal(found, noise[window.start - 1 :][: len(window)])
+            require(same, strategy, f"its reader's noise differs on {window}")
+            require(found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}")
+    nothing = np.empty((0, *shape), np.int64)
+    for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
+        reader = strategy.reader(tables[0])
+        for where in ("parts", "parts, asked again,"):
+            parts = [part.copy() for part in reader.parts(window)]
+            found = np.concatenate([nothing, *parts])
+            same = np.array_equal(found, whole[0][window.start - 1 :])
+            require(same, strategy, f"its reader's {where} differ on {window}")
+        local: Any = reader.local
+        require(local is True or local is False, strategy, f"its reader's local is {local!r}")
+    for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
+        window = range(start, min(start + 3, count + 1))
+        found = strategy.reader(tables[0]).noise(window)
+        same = np.array_equal(found, whole[0][start - 1 :][: len(window)])
+        require(same, strategy, f"a new reader's noise differs on {window}")
+
+
+def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
+    """A batch so large that it comes in several parts is ``noise`` on the same window.
+
+    >>> from counton.strategies import Binary
+    >>> check_noise_parts(Binary(12))
+    """
+    count = count_steps(strategy, steps)
+    window = range(1, count + 1)
+    for shape in ((PART * 5 // 4 // count + 1,), (WIDE - 1,)):
+        table = HashedNoise(shape)
+        parts = [part.copy() for part in strategy.noise_parts(table, window)]
+        same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
+        require(same, strategy, f"noise in {len(parts)} parts of {shape} differs on {window}")
+
+
+def check_shift(
+    strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
+) -> None:
+    """The shift z + d C e_i turns one stream's releases into its neighbour's, exactly.
+
+    With d more in item i, the prefix sums from i on are larger by d (of windows: the release of i
+    alone); noise shifted by -d C e_i must make up for it to the last bit, and leave the other
+    releases alone. That, B C = A for the noise as computed, is what their privacy rests on.
+
+    Raises:
+        LawBroken: the releases of the two streams differ.
+
+    >>> from counton.strategies import Binary
+    >>> check_shift(Binary(12), shape=(2,))
+    """
+    count = count_steps(strategy, steps)
+    window = range(1, count + 1)
+    rng = np.random.default_rng(count)
+    some = sorted({1, count, *rng.integers(1, count + 1, 2).tolist()})
+    # One coordinate for each item where there are many: then all are tried at once.
+    size = math.prod(shape)
+    items = list(range(1, count + 1)) if count <= (size if size > 1 else 32) else some
+    at_once = [items] if size >= len(items) else [[item] for item in items]
+    for difference, width in ((1, 1000), (-3, 2**30)):
+        table = HashedNoise(shape, width, seed=count % 7)
+        before = strategy.noise(table, window)
+        for chosen in at_once:
+            shifts: dict[Address, dict[int, int]] = {}
+            expected = np.zeros((count, max(size, 1)), np.int64)
+            for place, item in enumerate(chosen):
+                column = lattice_units(strategy, strategy.column_until(item, count))
+                for node, weight in column.items():
+                    shifts.setdefault(node, {})[place] = difference * weight
+                counted = item - 1 + strategy.delay
+                last = None if strategy.workload == "totals" else counted + 1
+                expected[counted:last, place] = difference << strategy.fraction_bits
+            moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
+            wrong = (moved.reshape(count, -1) != expected).any(axis=0)
+            item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]
+            said = f"a change of {difference} in item {item} is not made up for by its nodes"
+            require(not wrong.any(), strategy, said)
+
+
+def _refuses(strategy: StreamStrategy, call: Callable[[Any], object], argument: object) -> None:
+    try:
+        call(argument)
+    except InvalidInput:
+        return
+    raise LawBroken(f"{strategy}: accepts {argument!r} as a step or window")

@@ -1,0 +1,65 @@
+"""A law of all strategies for tables: how far a unit moves them, against the matrix itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from counton.base.arrays import Integers
+from counton.base.errors import InvalidInput
+from counton.laws.rows import LawBroken, require
+from counton.strategies import TableStrategy
+
+
+def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
+    """Claimed norms against all columns of C and all pairs of columns.
+
+    Args:
+        strategy: what claims them.
+        matrix: C, one column a cell.
+
+    Raises:
+        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry, ``shift`` or
+            ``sensitivity`` claims another, or several steps are not refused. What is said of moves
+            may be a bound.
+
+    >>> from counton.strategies.lines import Haar
+    >>> check_columns(Haar(3, (2, 1, 1)), Haar(3, (2, 1, 1)).matrix())
+    """
+    l1 = int(np.abs(matrix).sum(axis=0).max())
+    squared = int((matrix**2).sum(axis=0).max())
+    largest = int(np.abs(matrix).max())
+    require(strategy.l1_sensitivity() == l1, strategy, f"largest 1-norm of a column is {l1}")
+    require(strategy.squared_sensitivity() == squared, strategy, f"squared 2-norm is {squared}")
+    bits = strategy.lattice_bits
+    require(bits == 0, strategy, f"C is a matrix of integers, and its lattice has {bits} bits")
+    require(strategy.largest_entry >= largest, strategy, f"largest entry is {largest}")
+    if strategy.unit_columns:
+        require(largest == 1, strategy, "C has entries other than 1 and -1")
+    one, moved = strategy.shift(), strategy.shift("move")
+    require((one.l1, one.l2_squared) == (l1, squared), strategy, "shift is not the largest column")
+    units = ((1, l1),) if strategy.unit_columns else None
+    require(one.entries == units, strategy, f"entries of the shift are not {units}")
+    for p, exact in ((1, float(l1)), (2, math.sqrt(squared))):
+        claimed = strategy.sensitivity(p)  # type: ignore[arg-type]
+        require(claimed == exact, strategy, f"sensitivity({p}) is {claimed}, not {exact}")
+    calls: tuple[Callable[..., object], ...]
+    calls = strategy.shift, partial(strategy.shift, "move"), partial(strategy.sensitivity, 1)
+    for several in ({"steps": 2}, {"steps": 2, "separation": 2}, {"every": 1}):
+        for call in calls:
+            try:
+                call(**several)
+            except InvalidInput:
+                continue
+            raise LawBroken(f"{strategy}: accepts {several}, although a table is released once")
+    for column in range(matrix.shape[1]):
+        moves = matrix - matrix[:, [column]]
+        l1 = int(np.abs(moves).sum(axis=0).max())
+        enough = min(strategy.l1_move_sensitivity(), moved.l1) >= l1
+        require(enough, strategy, f"1-norm of a move is {l1}")
+        squared = int((moves**2).sum(axis=0).max())
+        enough = min(strategy.squared_move_sensitivity(), moved.l2_squared) >= squared
+        require(enough, strategy, f"squared 2-norm of a move is {squared}")

@@ -1,0 +1,176 @@
+"""The laws of strategies for training, against matrices written out and sets of steps tried."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+
+from counton.base.errors import InvalidInput
+from counton.laws.rows import LawBroken, require
+from counton.strategies.participation import Schedule
+from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.training.training_strategy import TrainingStrategy, training_schedule
+
+_NEAR = 1e-7
+
+
+def check_training_strategy(strategy: TrainingStrategy) -> None:
+    """All laws of one strategy for training, on runs of at most some twenty steps.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
+    """
+    check_training_description(strategy)
+    check_training_factorisation(strategy)
+    check_training_variance(strategy)
+    check_training_sensitivity(strategy)
+    check_training_schedules(strategy)
+
+
+def check_training_description(strategy: TrainingStrategy) -> None:
+    """It has a name, what it says survives JSON, steps beyond its own and long runs are refused.
+
+    >>> from counton.strategies.training import OctaveTraining
+    >>> check_training_description(OctaveTraining.fit(8))
+    """
+    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    long: Any = copy.copy(strategy)
+    long.steps = LARGEST_DENSE + 1
+    try:
+        long.check_small()
+    except InvalidInput:
+        pass
+    else:
+        raise LawBroken(f"{strategy}: would write out matrices of {long.steps:,} steps")
+    saved = json.loads(json.dumps(strategy.to_dict()))
+    kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
+    kept = kept and saved.get("strategy") == strategy.saved_name
+    kept = kept and saved.get("steps") == strategy.steps
+    kept = kept and saved.get("schedule") == list(strategy.schedule)
+    require(kept, strategy, "to_dict does not hold its name, parameters, steps and schedule")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
+    require(len(sizes) == 1, strategy, f"has {sorted(sizes)} buffers, decays and outputs")
+    for call in (strategy.check_step, strategy.taps, strategy.divisor):
+        for step in (0, strategy.steps + 1):
+            try:
+                call(step)
+            except InvalidInput:
+                continue
+            raise LawBroken(f"{strategy}: accepts step {step} of {strategy.steps}")
+    count = sum(len(strategy.taps(step)) for step in range(1, strategy.steps + 1))
+    draws = count / strategy.steps
+    said = f"draws {draws} normals a step, and says {strategy.draws}"
+    require(math.isclose(strategy.draws, draws), strategy, said)
+
+
+def check_training_factorisation(strategy: TrainingStrategy) -> None:
+    """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin.
+
+    >>> from counton.strategies.training import OctaveTraining
+    >>> check_training_factorisation(OctaveTraining(8, (1.0, 0.8, 0.8, 1.3)))
+    """
+    increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
+    require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
+    written, names = strategy.increments()
+    same = names == nodes and np.allclose(written, increments, rtol=0, atol=_NEAR)
+    require(same, strategy, "increments are not what its taps and buffers make")
+    begun: dict[tuple[int, int], int] = {}
+    for step in range(1, strategy.steps + 1):
+        for tap in strategy.taps(step):
+            begun.setdefault((tap.level, tap.index), step)
+    for node, step in begun.items():
+        claimed = strategy.first_step(*node)
+        require(
+            claimed == step, strategy, f"claims {claimed} for the first step of {node}, not {step}"
+        )
+    error = np.abs(increments @ strategy.encoder() - np.eye(strategy.steps)).max()
+    require(error < _NEAR, strategy, f"K C differs from the identity by {error:.3g}")
+
+
+def check_training_variance(strategy: TrainingStrategy) -> None:
+    """The claimed mean variance is that of the rows of B = A K.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_variance(BufferedToeplitz.fit(12).with_scaling())
+    """
+    increments, _ = TrainingStrategy.increments(strategy)
+    sums = np.cumsum(increments, axis=0)  # of the noise of steps
+    true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
+    require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
+    root = math.sqrt(strategy.squared_sensitivity() * claimed)
+    said = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"
+    require(math.isclose(strategy.rmse, root, rel_tol=_NEAR), strategy, said)
+
+
+def check_training_sensitivity(strategy: TrainingStrategy) -> None:
+    """The claimed sensitivity is not below brute force over all sets of steps that are promised.
+
+    In a fixed order it is also no more than that.
+
+    >>> from counton.strategies.training import Echo
+    >>> check_training_sensitivity(Echo.fit(12, 3))
+    """
+    encoder = strategy.encoder()
+    gram = np.abs(encoder.T @ encoder)
+    true = max(
+        float(gram[np.ix_(steps, steps)].sum())
+        for steps in sets_of_steps(strategy.steps, strategy.schedule)
+    )
+    claimed = strategy.squared_sensitivity()
+    require(
+        claimed >= true * (1 - 1e-12),
+        strategy,
+        f"claims a squared sensitivity of {claimed}; some steps add up to {true}",
+    )
+    if strategy.schedule.fixed:
+        require(
+            claimed <= true * (1 + _NEAR), strategy, f"claims {claimed} where {true} is the most"
+        )
+
+
+def check_training_schedules(strategy: TrainingStrategy) -> None:
+    """With another schedule it is refused, or the same noise whose sensitivity holds there too.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_schedules(BufferedToeplitz.fit(12, epochs=3, buffers=2))
+    """
+    strategy.squared_sensitivity()  # what is kept of it must not be taken along
+    for epochs in range(1, min(strategy.steps, 3) + 1):
+        for order in ("fixed", "separated"):
+            if order == "fixed" and strategy.steps % epochs:
+                continue
+            schedule = training_schedule(strategy.steps, epochs, order)
+            try:
+                other = strategy.with_schedule(schedule)
+            except InvalidInput:
+                continue
+            require(other.schedule == schedule, strategy, f"has {other.schedule} for {schedule}")
+            same = np.array_equal(other.encoder(), strategy.encoder())
+            require(same, strategy, f"makes other noise with {schedule}")
+            check_training_sensitivity(other)
+
+
+def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
+    """All largest sets of steps, 0-based, in which one example may count.
+
+    >>> list(sets_of_steps(4, Schedule(2, 2, True)))
+    [[0, 2], [1, 3]]
+    >>> list(sets_of_steps(4, Schedule(2, 2, False)))
+    [[0, 2], [0, 3], [1, 3], [0], [1], [2], [3]]
+    """
+    if schedule.fixed:
+        for first in range(schedule.apart):
+            yield list(range(first, steps, schedule.apart))
+        return
+    for members in range(schedule.steps, 0, -1):
+        for chosen in combinations(range(steps), members):
+            if all(b - a >= schedule.apart for a, b in pairwise(chosen)):
+                yield list(chosen)

@@ -1,0 +1,307 @@
+"""Laws of a strategy for trees: what it measures, what it gives back, and the errors it claims.
+
+The matrix is written out from its definition, a row a measurement and a column a leaf, so trees of
+a few dozen leaves are the place to check.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES
+from counton.laws.node_noise import HashedNoise, ShiftedNoise
+from counton.laws.rows import Address, LawBroken, require
+from counton.laws.table_laws import check_columns
+from counton.strategies import NodeNoise
+from counton.strategies.trees import Tree, TreeStrategy
+from counton.strategies.trees.tree_measurement import Measuring
+
+#: Steps of 2^-10, and noise that is large against them for weights of up to 2^28.
+_BITS = 10
+_SPREAD = 2**40
+
+
+def check_tree_strategy(strategy: TreeStrategy) -> None:
+    """Check every law of a strategy for a tree.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
+    >>> check_tree_strategy(tree_strategy_for(tree, [1.0, 1.0, 1.0], norm=2)[0])
+    """
+    check_tree_description(strategy)
+    check_columns(strategy, tree_matrix(strategy)[1])
+    check_tree_cells(strategy)
+    check_tree_shift(strategy)
+    check_tree_estimates(strategy)
+    check_tree_variance(strategy)
+
+
+def check_tree_description(strategy: TreeStrategy) -> None:
+    """Its parameters say which C it is, and it is rebuilt from what ``to_dict`` says.
+
+    Noise stands at an address that its digest is part of, so that no two matrices may share one:
+    other weights of the total, of any level's own sums or shared ones have another digest.
+
+    Raises:
+        LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
+            the parameters do not tell apart, sources that `counton.base.literature` does not know,
+            or a ``to_dict`` from which another or none is rebuilt, on another tree as well.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_description(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    saved = json.loads(json.dumps(strategy.parameters))
+    require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
+    same = copy.deepcopy(strategy)
+    require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
+    require(strategy != object(), strategy, "equals an object of another type")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
+    for other in _others(strategy):
+        apart = other != strategy and other.digest != strategy.digest
+        require(apart, strategy, "equals one that measures something else")
+    written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
+    require(written == strategy, strategy, "its weights are not those that it was given")
+    above = _with_one_more(strategy.tree)
+    try:
+        type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())), above)
+    except InvalidInput:
+        pass
+    else:
+        raise LawBroken(f"{strategy}: from_dict takes another tree")
+    try:
+        described = json.loads(json.dumps(strategy.to_dict()))
+        rebuilt = type(strategy).from_dict(described, strategy.tree)
+    except InvalidInput as error:
+        raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
+    alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
+    require(rebuilt == strategy and alike, strategy, "differs from what to_dict describes")
+
+
+def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
+    """Strategies of which one weight is another."""
+    cls, own, shared = type(strategy), strategy.own, strategy.shared
+    yield cls(strategy.tree, strategy.total + 1, own, shared)
+    for level, children in enumerate(strategy.tree.children):
+        for node in np.flatnonzero(children > 1).tolist():
+            more = int(children[node] == 2)
+            yield cls(
+                strategy.tree,
+                strategy.total,
+                _change(own, level, node, 1 + more),
+                _change(shared, level, node, more),
+            )
+            if children[node] > 2:
+                less = -1 if shared[level][node] else 1
+                yield cls(strategy.tree, strategy.total, own, _change(shared, level, node, less))
+
+
+def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list[Integers]:
+    found = [part.copy() for part in weights]
+    found[level][node] += by
+    return found
+
+
+def _with_one_more(tree: Tree) -> Tree:
+    """Another tree: below a new root."""
+    return Tree.from_parents({"all": "above", **{f"{i}": "all" for i in range(len(tree.sizes))}})
+
+
+def check_tree_cells(strategy: TreeStrategy) -> None:
+    """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A.
+
+    Raises:
+        LawBroken: cells are other measurements, or their estimates others than `joint_law` is of.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_cells(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
+    require(measuring.leaves == matrix.shape[1], strategy, "cells are of another number of leaves")
+    require(measuring.size == len(nodes), strategy, "has another number of cells")
+    cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
+    require(np.array_equal(cells, matrix.T), strategy, "cells are no measurements: not C x")
+    reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
+    right = np.allclose(reads @ matrix, np.vstack(_membership(strategy.tree)), atol=1e-9)
+    require(right, strategy, "cells of exact counts are not estimated as these")
+    noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
+    levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
+    for level, parents in enumerate(strategy.tree.parents):
+        added = np.zeros(strategy.tree.sizes[level], np.int64)
+        np.add.at(added, parents, levels[level + 1])
+        inner = strategy.tree.children[level] > 0
+        agree = np.array_equal(added[inner], levels[level][inner])
+        near = np.abs(levels[level + 1] - exact[level + 1][0] * 2**_BITS).max() <= 2
+        require(agree and bool(near), strategy, "whole estimates of cells are not near, or add up")
+
+
+def check_tree_shift(strategy: TreeStrategy) -> None:
+    """Noise shifted by a column of C gives the estimates of the neighbour to the bit.
+
+    That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
+    one moved from each leaf to the next.
+
+    Raises:
+        LawBroken: a leaf shows through.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_shift(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    nodes, matrix = tree_matrix(strategy)
+    leaves = matrix.shape[1]
+    counts = np.arange(leaves) ** 2 % 97 + 1
+    table = HashedNoise(spread=_SPREAD)
+    base = _estimates(strategy, counts, table)
+    unit = np.eye(leaves, dtype=np.int64)
+    for leaf in range(leaves):
+        for change in (unit[leaf], unit[leaf] - unit[leaf - 1]):
+            shifts = dict(zip(nodes, (-matrix @ change).tolist(), strict=True))
+            moved = _estimates(strategy, counts + change, ShiftedNoise(table, shifts))
+            same = np.array_equal(moved, base)
+            require(same, strategy, f"leaf {leaf} shows through: not a function of C x + z")
+
+
+def check_tree_estimates(strategy: TreeStrategy) -> None:
+    """Without noise estimates are the counts; with noise children add up to their parents.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_estimates(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    tree = strategy.tree
+    below = np.vstack(_membership(tree))
+    counts = np.arange(below.shape[1]) ** 2 % 97
+    silent = _estimates(strategy, counts, HashedNoise(spread=0))
+    require(np.array_equal(silent, below @ counts << _BITS), strategy, "counts do not come back")
+    noisy = _estimates(strategy, counts, HashedNoise(spread=_SPREAD))
+    levels = np.split(noisy, np.cumsum(tree.sizes)[:-1])
+    for level, parents in enumerate(tree.parents):
+        added = np.zeros(tree.sizes[level], np.int64)
+        np.add.at(added, parents, levels[level + 1])
+        inner = tree.children[level] > 0
+        agree = np.array_equal(added[inner], levels[level][inner])
+        require(agree, strategy, f"children of {tree.levels[level]} do not add up")
+
+
+def check_tree_variance(strategy: TreeStrategy) -> None:
+    """The claimed joint law against the noise that the estimates carry: B, with B C = A.
+
+    Raises:
+        LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
+            nodes is not the claimed one.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_variance(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
+    below = np.vstack(_membership(strategy.tree))
+    unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
+    require(unbiased, strategy, "estimates are biased: B C is not the sums of the leaves")
+    joint = reads @ reads.T
+    law = strategy.joint_law(1.0)
+    scale = float(joint.diagonal().max())
+    claimed = np.concatenate(law.variances)
+    right = np.allclose(claimed, joint.diagonal(), rtol=1e-5, atol=1e-7 * scale)
+    require(right, strategy, "claims other variances than its estimates have")
+    sizes = strategy.tree.sizes
+    places = [(level, node) for level, size in enumerate(sizes) for node in range(size)]
+    covariance = np.array([[law.covariance(a, b) for b in places] for a in places])
+    right = np.allclose(covariance, joint, rtol=1e-5, atol=1e-7 * scale)
+    require(right, strategy, "claims other covariances than its estimates have")
+    for weights in (np.ones(len(places)), np.cos(np.arange(3.0, len(places) + 3))):
+        parts = np.split(weights, np.cumsum(sizes)[:-1])
+        expected = float(weights @ joint @ weights)
+        right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
+        require(right, strategy, f"claims another variance of a sum of nodes than {expected:.6g}")
+
+
+def _reads(strategy: TreeStrategy) -> Floats:
+    """B: what one unit of each measurement's noise does to the estimates."""
+    nodes, matrix = tree_matrix(strategy)
+    nothing = np.zeros(matrix.shape[1], np.int64)
+    reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
+        reads[:, row] = _estimates(strategy, nothing, one) * 2.0**-_BITS / _SPREAD
+    return reads
+
+
+def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
+    """C written out from its definition, and the node whose noise each row takes.
+
+    Returns:
+        Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
+        of ``Tree.leaves``.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root"})
+    >>> nodes, matrix = tree_matrix(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    >>> nodes, bool((matrix[1] == matrix[1, 0] * np.array([1, -1])).all())
+    ([(0, 0), (1, 0)], True)
+    """
+    tree, below = strategy.tree, _membership(strategy.tree)
+    nodes: list[Address] = [(0, 0)]
+    rows = [strategy.total * below[0][0]]
+    for level in range(len(tree.parents)):
+        index = 0
+        for node in range(tree.sizes[level]):
+            start, m = int(tree.starts[level][node]), int(tree.children[level][node])
+            p, q = int(strategy.own[level][node]), int(strategy.shared[level][node])
+            for child in range(start, start + (0 if m < 2 else 1 if m == 2 else m)):
+                rows.append(p * below[level + 1][child] - q * below[level][node])
+                nodes.append((level + 1, index))
+                index += 1
+    return nodes, np.array(rows)
+
+
+def _membership(tree: Tree) -> list[Integers]:
+    """For each level, which leaves lie below each node: shape (nodes, leaves)."""
+    places = [(level, int(node)) for level, nodes in enumerate(tree.leaves) for node in nodes]
+    below = [np.zeros((size, len(places)), np.int64) for size in tree.sizes]
+    for column, (level, node) in enumerate(places):
+        below[level][node, column] = 1
+        while level:
+            level, node = level - 1, int(tree.parents[level - 1][node])
+            below[level][node, column] = 1
+    return below
+
+
+def tree_estimates(
+    strategy: TreeStrategy, counts: Integers, noise: NodeNoise, bits: int
+) -> list[Integers]:
+    """Estimates of all nodes by level, from counts in the order of ``Tree.leaves``.
+
+    Args:
+        strategy: what is measured.
+        counts: of the leaves.
+        noise: one draw for the total at level 0, and for every further measurement at the level of
+            the children it compares, in units of the weights' lattice.
+        bits: estimates are multiples of 2^-bits.
+    """
+    measuring = Measuring(strategy)
+    # Of families of three or more all children are measured, of two their difference.
+    of_families = (np.where(m > 2, m, m == 2).sum() for m in strategy.tree.children[:-1])
+    sizes = [1, *map(int, of_families)]
+    drawn = [noise.run(level, range(size)) for level, size in enumerate(sizes)]
+    return measuring.share_to_nodes(measuring.cells(counts[None])[0] + np.concatenate(drawn), bits)
+
+
+def _estimates(strategy: TreeStrategy, counts: Integers, noise: NodeNoise) -> Integers:
+    return np.concatenate(tree_estimates(strategy, counts, noise, _BITS))

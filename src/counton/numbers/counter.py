@@ -1,0 +1,599 @@
+"""The counter: private totals or counts of a stream, one step after the other."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, StreamConflict, WrongKey
+from counton.base.exact import figures
+from counton.base.private import Private, open_private
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.numbers.counter_state import (
+    StreamProgress,
+    Totals,
+    check_totals,
+    read_checkpoint,
+    write_checkpoint,
+)
+from counton.numbers.design import Design, check_shape, design_for
+from counton.numbers.node_law import check_addresses, promise_of
+from counton.numbers.releases import Releases, StepRelease
+from counton.privacy import Contribution, Guarantee
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import Reader, Steps
+
+
+class OneAtATime:
+    """Lets one call at a time into a stream: of one thread, of the process that made it.
+
+    Args:
+        what: is used, in messages.
+        elsewhere: what another process is to do instead, in messages.
+
+    >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
+    >>> with turn.take():
+    ...     with turn.take():
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    counton.base.errors.StreamConflict: stream 'visits' is releasing already, ...
+    """
+
+    def __init__(self, what: str, *, elsewhere: str) -> None:
+        self._what, self._elsewhere = what, elsewhere
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._taken = False
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for the turn, and hold it.
+
+        Raises:
+            StreamConflict: in a fork, or from within a release, as a signal handler is.
+        """
+        if os.getpid() != self._process:
+            raise StreamConflict(
+                f"{self._what} was made by process {self._process} and is used by its fork "
+                f"{os.getpid()}, which would release the same noise over other data: let one "
+                f"process release, or {self._elsewhere}"
+            )
+        # A lock that lets its own thread in again, since a signal handler would wait for ever.
+        with self._lock:
+            if self._taken:
+                raise StreamConflict(
+                    f"{self._what} is releasing already, further up in this thread: release again "
+                    f"when that call has ended, not from a signal handler"
+                )
+            try:
+                self._taken = True
+                yield
+            finally:
+                self._taken = False
+
+
+#: Windows grow from the first to the second size (numbers, all coordinates together).
+_FIRST = 2**6
+_LARGEST = 2**16
+#: Windows of strategies that are not local double up to here (numbers, 128 MB).
+_MOST = 2**24
+#: Cells of a step that are computed together, where it has more.
+_CELLS = 2**20
+#: Numbers that are kept of one stream at most (1 MB), and streams of which some are.
+_NUMBERS, _STREAMS = 2**17, 64
+
+
+class _Ahead(NamedTuple):
+    """Noise of consecutive steps. Secret.
+
+    Attributes:
+        window: the steps.
+        noise: of each, int64; not to be written.
+        next: how many steps were to be computed the next time.
+    """
+
+    window: range
+    noise: NDArray[np.int64]
+    next: int
+
+    def __repr__(self) -> str:
+        return "Ahead(secret)"
+
+
+class NoiseAhead:
+    """Noise of steps to come that counters of one process keep for those after them. Secret.
+
+    A service opens a stream anew for every run, a window each, and a strategy that is solved for
+    all its steps at once would be solved for each of them. What is kept changes no value: the noise
+    of a step is a function of its address. It is of the streams used last, and leaves no process.
+
+    Counters that are made within `keep_noise` begin with what is kept of their noise, and add to
+    it. Threads may share one.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> from counton.numbers.counter import NoiseAhead
+    >>> kept, key = NoiseAhead(), Key.generate()
+    >>> with kept.keep_noise():
+    ...     counter = Counter(Binary(100), PureDP(1), key=key, name="visits")
+    ...     released = counter.release_many([3, 1])
+    >>> len(kept), kept
+    (1, NoiseAhead(streams=1))
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, _Ahead] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"NoiseAhead(streams={len(self)})"
+
+    @contextmanager
+    def keep_noise(self) -> Iterator[None]:
+        """Let counters that are made within, in this thread, keep their noise here."""
+        token = _USED.set(self)
+        try:
+            yield
+        finally:
+            _USED.reset(token)
+
+    def find(self, address: Hashable) -> _Ahead | None:
+        """What is kept at an address."""
+        with self._lock:
+            found = self._kept.get(address)
+            if found is not None:
+                self._kept.move_to_end(address)
+            return found
+
+    def keep(self, address: Hashable, ahead: _Ahead) -> None:
+        """Keep noise in the place of what was kept at an address; of much of it, the first."""
+        window, noise, after = ahead
+        steps = min(len(window), _NUMBERS // max(1, noise[:1].size))
+        if steps < len(window):
+            noise = noise[:steps].copy()  # else all of it would stay in memory
+        noise.flags.writeable = False  # counters of other threads read it
+        with self._lock:
+            self._kept[address] = _Ahead(window[:steps], noise, after)
+            self._kept.move_to_end(address)
+            while len(self._kept) > _STREAMS:
+                self._kept.popitem(last=False)
+
+
+_USED: ContextVar[NoiseAhead | None] = ContextVar("_USED", default=None)
+
+
+class Counter:
+    """A counter releases private running totals at every step, under one guarantee for the stream.
+
+    With a strategy for windows, such as `GrowingCascade`, a release is the step's own count.
+
+    Args:
+        strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; ``ExpiringDP``
+            or ``ExpiringZCDP``, growing with the age of a unit, for the strategy `Expiring`.
+        key: the secret from which the noise is computed; see `counton.Key`. Two counters with
+            one key and the same other arguments have the same noise: over different data, the
+            difference of their releases is the data's. Continue with `resume`; never start a stream
+            twice.
+        name: name of the stream. One key may serve several streams of different names.
+        contribution: what one protected unit can change; default: one count in one cell, present
+            or absent.
+        shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
+        counters: what the noise gives, where it is less than the guarantee: cells then come as they
+            are needed (`widen`), up to ``shape``, and the choice of those that are shown costs the
+            rest.
+        statistic: what the cells count, where that is one of ``counton.statistics``.
+
+    Raises:
+        InvalidInput: an argument is out of range, or the strategy cannot give the guarantee.
+
+    Threads may share a counter: they release one after the other. A forked process may not.
+
+    Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
+    (Andersson and Pagh; Andersson et al.). The guarantee holds against an attacker who chooses all
+    inputs, and the steps and cells in which neighbouring datasets differ, by earlier releases: see
+    docs/proofs.md.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import KAry
+    >>> counter = Counter(KAry.best(1000), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> release = counter.release(3)
+    >>> release.step, round(release.std, 1)
+    (1, 4.2)
+    >>> counter.release_many([0, 1, 5]).steps
+    range(2, 5)
+    """
+
+    def __init__(
+        self,
+        strategy: StreamStrategy,
+        guarantee: Guarantee,
+        *,
+        key: Key,
+        name: str,
+        contribution: Contribution | None = None,
+        shape: tuple[int, ...] = (),
+        counters: Guarantee | None = None,
+        statistic: Mapping[str, Any] | None = None,
+    ) -> None:
+        contribution = Contribution.add_remove() if contribution is None else contribution
+        shape = check_shape(shape)
+        guarantee = promise_of(strategy, guarantee)
+        if counters is not None and (len(shape) != 1 or strategy.delay):
+            raise InvalidInput(
+                f"cells that come as they are needed stand in one row, without a delay; the shape "
+                f"is {shape} and the delay {strategy.delay}: give a shape such as (1000,)"
+            )
+        terms = design_for(
+            strategy, guarantee, contribution, shape, counters=counters, name=name,
+            statistic=statistic,
+        )  # fmt: skip
+        check_addresses(strategy, shape)
+        self._begin(terms, key, StreamProgress.start(terms))
+
+    @classmethod
+    def of(cls, terms: Design, key: Key) -> Counter:
+        """The counter of a new stream whose law is known, such as one that is simulated."""
+        counter = cls.__new__(cls)
+        counter._begin(terms, key, StreamProgress.start(terms))
+        return counter
+
+    def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
+        check_key(key)
+        self.key_fingerprint = key.fingerprint
+        self.terms = terms.under(self.key_fingerprint)
+        width = None if terms.counters is None else len(done.sums)
+        self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
+        self._std_window, self._stds = range(0), np.empty(0)
+        self._done = Private(done)
+        self._turn = OneAtATime(
+            f"the counter of stream {terms.name!r}",
+            elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
+        )
+
+    @property
+    def step(self) -> int:
+        """Number of the last released step; 0 before the first."""
+        return self._progress().step
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one step's input."""
+        return self.terms.shape
+
+    @property
+    def totals_taken(self) -> Private[NDArray[np.int64]]:
+        """Running totals of all that came in, in grid units; none of windows."""
+        done = self._progress()
+        # Where a release is a window's own count none is carried on.
+        return Private(done.totals_taken if done.sums.size else done.sums)
+
+    def _progress(self) -> StreamProgress:
+        """How far the stream has come, with the exact sums that its next release adds to."""
+        return open_private(self._done)
+
+    def release(self, x: Totals) -> StepRelease:
+        """Release one step.
+
+        Args:
+            x: the step's exact total (never the running one), shape ``self.shape``: integers, or
+                data units on the grid of a clipped contribution.
+
+        Raises:
+            InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
+            HorizonExceeded: the strategy serves no more steps.
+            SumOverflow: the running total, or with a strategy for windows ``x``, would leave the
+                exact range.
+            StreamConflict: in a fork of the counter's process, or in a handler within a release.
+        """
+        batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
+        with self._turn.take():
+            values, done = self._compute(
+                check_totals(self.terms, self._progress(), batch, one=True)
+            )
+            value = values[0] if self.terms.shape else values[0].item()
+            release = StepRelease(done.step, value, self._std_at(done.step), self.terms)
+            self._done = Private(done)
+        return release
+
+    def widen(self, cells: int, key: Key) -> None:
+        """Have this many cells from the next step on, where they come as they are needed.
+
+        Their noise is that of counters which have counted nothing since the first step.
+
+        Args:
+            cells: how many; those there are stay the first ones.
+            key: the stream's.
+
+        Raises:
+            InvalidInput: fewer than there are, more than the shape, or cells that are all there.
+
+        >>> from counton import ApproxDP, Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> key, terms = Key.generate(), (Binary(31), ApproxDP(1, "1e-9"))
+        >>> open_to = {"shape": (1000,), "counters": PureDP(1), "name": "pages"}
+        >>> counter, wide = (Counter(*terms, key=key, **open_to) for _ in range(2))
+        >>> counter.widen(1, key)
+        >>> wide.widen(2, key)
+        >>> bool(counter.release([5]).value[0] == wide.release([5, 0]).value[0])
+        True
+        """
+        with self._turn.take():
+            there, most = len(np.atleast_1d(self._progress().sums)), self.terms.cells
+            if self.terms.counters is None or not there <= cells <= most:
+                raise InvalidInput(
+                    f"{cells:,} cells: stream {self.terms.name!r} has {there:,} of at most "
+                    f"{most:,}; give a number between them, where cells come as they are needed"
+                )
+            if cells == there:
+                return
+            field = self.terms.noise_field(check_key(key), cells)
+            self._lookahead = _Lookahead(self.terms.strategy, field)
+            self._std_window, self._stds = range(0), np.empty(0)
+            self._done = Private(self._progress().wider(cells))
+
+    def release_many(self, xs: Totals) -> Releases:
+        """Release consecutive steps: the same values as one by one, much faster.
+
+        Args:
+            xs: exact totals of the steps, shape ``(n, *self.shape)``.
+
+        Raises:
+            InvalidInput, HorizonExceeded, SumOverflow, StreamConflict: as `release`; nothing is
+                released.
+        """
+        with self._turn.take():
+            before = self._progress()
+            first = before.step + 1
+            values, done = self._compute(check_totals(self.terms, before, xs, one=False))
+            self._done = Private(done)
+        return Releases(range(first, done.step + 1), values, self.terms)
+
+    def _std_at(self, step: int) -> float:
+        """One step's standard deviation; those of the steps ahead are computed with it."""
+        window = self._lookahead.window
+        if step not in window:
+            window = range(step, step + 1)
+        if self._std_window != window:
+            self._std_window, self._stds = window, self.std(window)
+        return float(self._stds[step - window.start])
+
+    def std_of(self, releases: Releases) -> NDArray[np.float64]:
+        """`std` at the steps that were just released."""
+        if len(releases) == 1:
+            return np.array([self._std_at(releases.steps[0])])
+        found: NDArray[np.float64] = releases.std()
+        return found
+
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of the noise in data units: at one step, or an array for several.
+
+        Args:
+            steps: one, or a range or list of them; None: all up to the horizon.
+
+        Raises:
+            InvalidInput: not steps, or none where there is no last one.
+            HorizonExceeded: a step beyond the horizon.
+        """
+        return self.terms.std(steps)
+
+    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Standard deviation of what releases say about the steps start + 1 .. stop, exactly.
+
+        That is the difference of two totals, or the sum of the counts of windows. In data units,
+        of one cell; of a sum over m cells it is sqrt(m) times as much.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+
+        Raises:
+            InvalidInput: ends that are no integers, below 0, or the wrong way round.
+            HorizonExceeded: an end beyond the horizon.
+
+        >>> from counton import Counter, Key, ZCDP
+        >>> from counton.strategies import Binary, GrowingCascade
+        >>> ends = [0, 8, 15], [8, 16, 16]
+        >>> for strategy in Binary(31), GrowingCascade(doublings=5):
+        ...     counter = Counter(strategy, ZCDP(0.5), key=Key.generate(), name="visits")
+        ...     counter.window_std(*ends).round(2).tolist()
+        [2.24, 3.16, 5.0]
+        [1.63, 1.63, 1.63]
+        """
+        return self.terms.window_std(starts, stops)
+
+    def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
+        """What to release for checked totals, in data units, and how far the stream then is."""
+        terms = self.terms
+        step, sums, waiting = self._progress()
+        count = len(totals)
+        if terms.strategy.delay:
+            totals, waiting = waiting.then(totals)
+        if count == 1 and self._lookahead.by_cells:
+            released, sums = self._compute_by_cells(totals, sums, step + 1)
+            return released, StreamProgress(step + 1, sums, waiting)
+        values: NDArray[Any] = np.empty(totals.shape, np.int64)
+        released = values
+        start = 0
+        for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
+            part = slice(start, start + len(noise))
+            exact = values[part]
+            if terms.strategy.workload == "totals":
+                np.add.accumulate(totals[part], axis=0, out=exact)
+                exact += sums
+                sums = exact[-1].copy()
+            else:
+                exact[...] = totals[part]
+            if terms.strategy.fraction_bits:
+                exact <<= terms.strategy.fraction_bits
+            exact += noise
+            # Part by part, while it is in the cache, and in the place of what it is made from.
+            shown = terms.to_data(exact)
+            if shown is not exact:
+                released = values.view(shown.dtype)
+                released[part] = shown
+            start = part.stop
+        if not count:
+            released = terms.to_data(values)
+        return released, StreamProgress(step + count, sums, waiting)
+
+    def _compute_by_cells(
+        self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """What to release at one step of many cells, and their sums: the same, some at a time."""
+        terms, carried = self.terms, self.terms.strategy.workload == "totals"
+        values: NDArray[Any] = np.empty(totals.shape, np.int64)
+        after = np.empty_like(sums) if carried else sums
+        released, taken = values, totals.reshape(-1)
+        for cells, noise in self._lookahead.cells_of(step):
+            exact = values.reshape(-1)[cells]
+            exact[...] = taken[cells]
+            if carried:
+                exact += sums.reshape(-1)[cells]
+                after.reshape(-1)[cells] = exact
+            if terms.strategy.fraction_bits:
+                exact <<= terms.strategy.fraction_bits
+            exact += noise
+            shown = terms.to_data(exact)
+            if shown is not exact:
+                released = values.view(shown.dtype)
+                released.reshape(-1)[cells] = shown
+        return released, after
+
+    def checkpoint(self) -> bytes:
+        """Save the state from which `resume` continues.
+
+        It holds exact sums: keep it as secret as the data. It holds the key's fingerprint, and not
+        the key.
+        """
+        return write_checkpoint(self.terms.text, self.key_fingerprint, self._progress())
+
+    @classmethod
+    def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
+        """Continue where `checkpoint` stood: the same values as if never stopped.
+
+        Args:
+            saved: bytes from `checkpoint`.
+            key: the stream's key.
+            strategy: needed only for strategies which are not part of counton.
+
+        Raises:
+            StateError: truncated, altered, out of range, written by another format version, or of
+                another strategy than the one passed.
+            WrongKey: the key is not the one the stream was started with.
+        """
+        state = read_checkpoint(saved)
+        terms = Design.from_dict(state.terms, strategy)
+        counter = cls.__new__(cls)
+        counter._begin(terms, key, state.progress(terms))
+        if counter.key_fingerprint != state.key_fingerprint:
+            raise WrongKey(
+                f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
+                f"{terms.name!r}: load the key that was saved with it"
+            )
+        return counter
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput(
+            "counters are never copied or pickled, since a copy would release the same noise over "
+            "other data: use Counter.checkpoint() and Counter.resume(saved, key=key)"
+        )
+
+    def describe(self) -> str:
+        """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
+        terms = self.terms
+        last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.delay)
+        deviation = float(self.std(range(last, last + 1))[0])
+        windows = terms.strategy.workload == "windows"
+        released = ", which releases each step's own count" if windows else ""
+        return (
+            f"Protected: {terms.contribution}. "
+            f"Guarantee: {terms.guarantee}, {terms.guarantee.scope}. "
+            f"Strategy: {terms.strategy!r}{released}. "
+            f"Noise: standard deviation {figures(deviation)} at step {last:,}."
+        )
+
+    def __repr__(self) -> str:
+        terms = self.terms
+        return (
+            f"Counter(name={terms.name!r}, strategy={terms.strategy!r}, "
+            f"guarantee={terms.guarantee!r}, shape={terms.shape}, step={self.step})"
+        )
+
+
+class _Lookahead:
+    """B z for consecutive steps, remembered for a short way ahead.
+
+    What is remembered never changes a value: the noise of a step is a function of its address.
+    """
+
+    def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
+        self._strategy, self._field = strategy, field
+        self._reader = strategy.reader(field)
+        self._size = math.prod(field.shape)
+        self._ahead = _FIRST
+        self.window = range(0)
+        self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
+        # A field has its subkey from the key, the stream's name and all its terms.
+        self._kept, self._address = _USED.get(), (type(strategy), field.identity, field.shape)
+        if self._kept is not None and (found := self._kept.find(self._address)) is not None:
+            self.window, self._noise, self._ahead = found
+        # The last part of a large batch, held until the next is there: memory freed in between goes
+        # back to the system, and getting it again takes as long as the noise.
+        self._before = self._noise
+
+    @property
+    def by_cells(self) -> bool:
+        """Whether noise of a step is computed some cells at a time: then nothing is held ahead."""
+        alone = type(self._reader) is Reader and self._strategy.local
+        return self._size > (_CELLS if alone else _MOST)
+
+    def cells_of(self, step: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        """Noise of one step, some cells at a time; it is not remembered."""
+        for first in range(0, self._size, _CELLS):
+            cells = min(_CELLS, self._size - first)
+            part = self._field.part(first, cells)
+            noise = self._strategy.noise(part, range(step, step + 1))
+            yield slice(first, first + cells), noise[0]
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
+        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
+            for part in self._reader.parts(steps):
+                self._before = part  # a large batch, not worth keeping
+                yield part
+            return
+        if not steps:
+            return
+        if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
+            stop = steps.start + max(len(steps), self._next_length(steps.start))
+            if self._strategy.longest is not None:
+                stop = min(stop, self._strategy.longest + 1)
+            window = range(steps.start, max(stop, steps.stop))
+            self.window = range(0)  # so that an interruption leaves no window with other noise
+            self._noise = self._reader.noise(window)
+            self.window = window
+            if self._kept is not None:
+                self._kept.keep(self._address, _Ahead(window, self._noise, self._ahead))
+        first = steps.start - self.window.start
+        yield self._noise[first : first + len(steps)]
+
+    def _next_length(self, start: int) -> int:
+        if not self._reader.local:
+            # The cost of a window is that of all before it: as long as memory allows.
+            return min(max(start, _FIRST), max(_MOST // self._size, 1))
+        self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
+        return self._ahead

@@ -1,0 +1,377 @@
+"""How far a stream has come: what it may take in next, what waits, and its checkpoint.
+
+A checkpoint is a JSON text with a checksum, never pickle; of many cells their sums come after it,
+packed. It holds exact sums: as secret as data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import pack, unpack
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
+from counton.numbers.design import Design
+from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
+
+#: What a checkpoint of a counter begins with.
+_FORMAT = "counton-checkpoint-2"
+#: The same of more cells than stand in a text: their sums are behind it, as `pack` writes them.
+_PACKED = "counton-checkpoint-3"
+_MOST_IN_TEXT = 2**20
+
+#: Exact totals: integers, or numbers on the grid of a clipped contribution.
+Totals = Numbers
+
+
+class Waiting:
+    """The totals of the last ``delay`` steps, oldest first. Exact, hence secret.
+
+    A value: letting steps in gives another one. They share memory with room behind the newest
+    total, so that a step costs the same whatever the delay; of several made from one value, only
+    the last is to be used.
+
+    >>> leaving, waiting = Waiting(np.array([1, 2, 3])).then(np.array([4, 5]))
+    >>> leaving.tolist(), waiting.totals.tolist()
+    ([1, 2], [3, 4, 5])
+    """
+
+    def __init__(self, totals: NDArray[np.int64]) -> None:
+        self._room = totals
+        self._start = 0
+        self._delay = len(totals)
+        #: Their sum, shape ``shape``.
+        self.sum: NDArray[np.int64] = (
+            totals.sum(axis=0) if len(totals) else np.zeros(totals.shape[1:], np.int64)
+        )
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """All of them: int64, shape ``(delay, *shape)``; a view, not to be written."""
+        return self._room[self._start : self._start + self._delay]
+
+    def then(self, entering: NDArray[np.int64]) -> tuple[NDArray[np.int64], Waiting]:
+        """As many totals as enter leave, and those which then wait."""
+        count = len(entering)
+        if count >= self._delay:
+            queue = np.concatenate([self.totals, entering])
+            return queue[:count], Waiting(queue[count:].copy())
+        room, start = self._room, self._start
+        if start + self._delay + count > len(room):
+            room, start = np.empty((3 * self._delay, *room.shape[1:]), np.int64), 0
+            room[: self._delay] = self.totals
+        end = start + self._delay
+        room[end : end + count] = entering
+        after = Waiting.__new__(Waiting)
+        after._room, after._start, after._delay = room, start + count, self._delay
+        leaving = room[start : start + count]
+        after.sum = self.sum + entering.sum(axis=0) - leaving.sum(axis=0)
+        return leaving, after
+
+
+class StreamProgress(NamedTuple):
+    """How far a stream has come: exact, hence secret.
+
+    Attributes:
+        step: number of the last released step.
+        sums: running totals counted so far, grid units, shape ``shape``; empty where a release is
+            the step's own count.
+        waiting: totals of the last ``delay`` steps, not counted yet.
+    """
+
+    step: int
+    sums: NDArray[np.int64]
+    waiting: Waiting
+
+    def __repr__(self) -> str:
+        return f"StreamProgress(step={self.step}, secret)"
+
+    @property
+    def totals_taken(self) -> NDArray[np.int64]:
+        """Running totals of all that came in, counted or waiting, shape ``shape``."""
+        return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
+
+    @classmethod
+    def start(cls, terms: Design) -> StreamProgress:
+        """Nothing released yet."""
+        waiting = np.zeros((terms.strategy.delay, *terms.beginning), np.int64)
+        shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
+        return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
+
+    def wider(self, cells: int) -> StreamProgress:
+        """The same with cells of which nothing was counted so far, after those there are."""
+        sums = np.zeros(cells, np.int64)
+        sums[: len(self.sums)] = self.sums
+        return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
+
+
+def check_totals(
+    terms: Design, done: StreamProgress, xs: Totals, *, one: bool
+) -> NDArray[np.int64]:
+    """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
+
+    Raises:
+        InvalidInput: not exact numbers, negative counts, or a wrong shape.
+        HorizonExceeded: the strategy serves no more steps.
+        SumOverflow: a running total would leave the exact range.
+    """
+    totals, smallest, largest = totals_and_extremes(xs, terms.contribution.resolution)
+    shape = terms.shape if terms.counters is None else done.sums.shape
+    if totals.ndim == 0 or totals.shape[1:] != shape:
+        got = totals.shape[1:] if one else totals.shape
+        expected = shape if one else ("n", *shape)
+        raise InvalidInput(
+            f"input has shape {got}; this stream takes {expected}: pass one total for each "
+            f"declared cell"
+        )
+    horizon = terms.strategy.longest
+    if horizon is not None and done.step + len(totals) > horizon:
+        raise HorizonExceeded(
+            f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
+            f"({horizon - done.step:,} are left): start a new stream with a larger horizon"
+        )
+    _refuse_impossible(terms, done, totals, smallest, largest)
+    _refuse_overflow(terms, done, totals, max(-smallest, largest))
+    return totals
+
+
+def _refuse_impossible(
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
+) -> None:
+    """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
+    unit = terms.contribution
+    if smallest < 0 and not unit.signed:
+        remedy = (
+            "a negative count: counts are 0 or more; for signed sums declare "
+            "Contribution.values(lower, upper, resolution)"
+        )
+    elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
+        remedy = f"below 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    elif largest > 0 and unit.upper is not None and unit.upper <= 0:
+        remedy = f"above 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
+    else:
+        return
+    wrong = totals < 0 if smallest < 0 else totals > 0
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    value = unit.from_grid(totals[place]).item()
+    raise InvalidInput(f"input {value} at step {done.step + 1 + place[0]} is {remedy}")
+
+
+def _refuse_overflow(
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
+) -> None:
+    """Raise if any running sum, also in the middle of the batch, leaves the exact range.
+
+    With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
+    """
+    if terms.strategy.workload == "windows":
+        if largest > terms.largest_sum:
+            raise SumOverflow(
+                f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, the largest "
+                f"that is released exactly: coarsen the resolution or count in larger units"
+            )
+        return
+    if _largest(done.totals_taken) + largest * len(totals) <= terms.largest_sum:
+        return
+    # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
+    high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
+    low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
+    running = np.abs(high + low + done.totals_taken)
+    wrong = running > terms.largest_sum * (1 - 1e-9)
+    if wrong.any():
+        place = int(np.argwhere(wrong)[0][0])
+        raise SumOverflow(
+            f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
+            f"{terms.largest_sum:,} grid cells, the largest exact sum: coarsen the "
+            f"resolution or split the stream"
+        )
+
+
+def _largest(numbers: NDArray[np.int64]) -> int:
+    """Largest absolute value."""
+    smallest, largest = extremes(np.asarray(numbers))
+    return max(-smallest, largest)
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint holds. Sums are exact and therefore secret."""
+
+    terms: dict[str, Any]
+    key_fingerprint: str
+    step: int
+    sums: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(step={self.step}, secret)"
+
+    def is_of(self, other: Checkpoint) -> bool:
+        """Whether both hold the same, whatever their formats are."""
+        return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
+
+    def progress(self, terms: Design) -> StreamProgress:
+        """How far the stream was.
+
+        Raises:
+            StateError: steps or sums which a stream of these terms never reaches.
+        """
+        start = StreamProgress.start(terms)
+        horizon = terms.strategy.longest
+        if (
+            type(self.step) is not int
+            or self.step < 0
+            or (horizon is not None and self.step > horizon)
+            or (self.sums.size != start.sums.size and terms.counters is None)
+            or self.waiting.size != start.waiting.totals.size
+            or not _within(self.sums, terms.largest_sum)
+            or not _within(self.waiting, 2 * terms.largest_sum)
+        ):
+            raise StateError(
+                f"checkpoint of stream {terms.name!r} has step {self.step!r} or sums that the "
+                f"stream cannot have: it was altered; restore it from a copy"
+            )
+        waiting = self.waiting.reshape(start.waiting.totals.shape)
+        if terms.counters is not None:
+            return start.wider(self.sums.size)._replace(step=self.step, sums=self.sums)
+        return StreamProgress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
+
+
+def _within(numbers: NDArray[np.int64], most: int) -> bool:
+    return bool(((-most <= numbers) & (numbers <= most)).all())
+
+
+def _encode(numbers: NDArray[np.int64]) -> str:
+    return b64encode(np.ascontiguousarray(numbers, "<i8").tobytes()).decode("ascii")
+
+
+def _decode(text: str) -> NDArray[np.int64]:
+    return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
+
+
+def write_state(form: str, fields: dict[str, Any]) -> bytes:
+    """JSON values as a text with its format and a checksum.
+
+    >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
+    {'step': 3}
+    """
+    return _with_checksum(form, json.dumps(fields, sort_keys=True))
+
+
+def _with_checksum(form: str, body: str) -> bytes:
+    return f"{form} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
+
+
+def _with_digest(form: str, *parts: bytes) -> bytes:
+    """The same of bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return b"".join([f"{form} {digest.hexdigest()}\n".encode(), *parts])
+
+
+def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
+    """Inverse of `write_state`.
+
+    Args:
+        saved: the text.
+        form: the format that is read here.
+        source: what returns such a text, in messages.
+
+    Raises:
+        StateError: not such a text, of another format, truncated, or altered.
+    """
+    try:
+        head, body = saved.decode().rstrip("\n").split("\n", 1)
+        name, digest = head.split(" ")
+    except (UnicodeDecodeError, ValueError, AttributeError):
+        raise StateError(
+            f"these bytes are not a counton checkpoint: pass what {source} returned"
+        ) from None
+    if name != form:
+        raise StateError(
+            f"checkpoint has format {name!r}; this version reads {form!r}, from {source}: resume "
+            f"it there, or with the version of counton that wrote it"
+        )
+    if hashlib.sha256(body.encode()).hexdigest() != digest:
+        raise _alteration()
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise StateError("checkpoint does not hold a state: restore it from a copy")
+    return fields
+
+
+def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
+    """A state, from its terms as JSON with sorted names."""
+    numbers = {"sums": done.sums, "waiting": done.waiting.totals}
+    if max(array.size for array in numbers.values()) > _MOST_IN_TEXT:
+        packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
+        sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
+        said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
+        head = f"{json.dumps(said)}\n{terms}\n".encode()
+        return _with_digest(_PACKED, head, *packed.values())
+    # What `write_state` writes; the terms, which are most of it, are written once for all steps.
+    body = (
+        f'{{"key_fingerprint": {json.dumps(key_fingerprint)}, "step": {int(done.step)}, '
+        f'"sums": "{_encode(done.sums)}", "terms": {terms}, '
+        f'"waiting": "{_encode(done.waiting.totals)}"}}'
+    )
+    return _with_checksum(_FORMAT, body)
+
+
+def read_checkpoint(saved: bytes) -> Checkpoint:
+    """The state that a checkpoint holds.
+
+    Raises:
+        StateError: not a checkpoint, truncated, or altered.
+    """
+    if bytes(saved[: len(_PACKED)]) == _PACKED.encode():
+        return _read_packed(saved)
+    fields = read_state(saved, _FORMAT, "Counter.checkpoint()")
+    try:
+        return Checkpoint(
+            terms=fields["terms"],
+            key_fingerprint=fields["key_fingerprint"],
+            step=fields["step"],
+            sums=_decode(fields["sums"]),
+            waiting=_decode(fields["waiting"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_state(error) from error
+
+
+def _alteration() -> StateError:
+    return StateError(
+        "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+    )
+
+
+def _no_state(error: Exception) -> StateError:
+    return StateError(f"checkpoint does not hold a state ({error!r}): restore it from a copy")
+
+
+def _read_packed(saved: bytes) -> Checkpoint:
+    """The state that a checkpoint of many cells holds."""
+    head, _, rest = saved.partition(b"\n")
+    if head != f"{_PACKED} {hashlib.sha256(rest).hexdigest()}".encode():
+        raise _alteration()
+    try:
+        said, terms, packed = rest.split(b"\n", 2)
+        fields = json.loads(said)
+        (count, size), (waiting, _) = fields["sums"], fields["waiting"]
+        return Checkpoint(
+            terms=json.loads(terms),
+            key_fingerprint=fields["key_fingerprint"],
+            step=fields["step"],
+            sums=unpack(packed[:size], (1, count))[0],
+            waiting=unpack(packed[size:], (1, waiting))[0],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_state(error) from error

@@ -1,0 +1,438 @@
+"""The design of a stream, settled before any row: what its noise is bound to, with its errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.distributions import Law, law_from_dict, law_to_dict
+from counton.base.errors import InvalidInput, RequestMismatch, StateError
+from counton.base.exact import quote, quoted_numbers
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.numbers.intervals import Errors, ErrorsOf, S
+from counton.numbers.node_law import law_for, promise_of
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    Guarantee,
+    guarantee_from_dict,
+    value_grid,
+)
+from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
+
+#: Raised when the same terms would give other noise; older states are then refused.
+FORMAT = 1
+#: That of streams whose noise is wider since it is calibrated to what an attacker has seen when he
+#: chooses the step: `Design.format`.
+_SEEN = 2
+#: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
+LARGEST_SUM = 2**61
+#: Counts of windows stay below this, so that float64 holds what is released of each.
+LARGEST_WINDOW = 2**52
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design(Errors[S]):
+    """All that is settled about a stream of releases besides its data, with its errors; public.
+
+    A plan ranks it, a state keeps it and a description publishes it. Errors are functions of it, in
+    data units, of the numbers that ``errors_of`` says.
+
+    The noise address is built from it, so that another name, strategy, budget, neighbouring
+    relation or shape never meets the same noise. `to_dict` is what a journal keeps: whatever the
+    address depends on stands in it.
+
+    Attributes:
+        name: of the stream; one name, one release of each step.
+        guarantee: what is promised.
+        contribution: the protected unit and the neighbouring relation.
+        shape: of one step's input.
+        law: of the noise.
+        strategy: how the noise is arranged.
+        counters: what the noise alone gives, where cells come as they are needed and which of them
+            are shown costs something more; None: all cells are there from the beginning.
+        statistic: what the cells count, as JSON values, where that is a statistic of
+            ``counton.statistics``.
+        noise_id: whose noise it is: of one key, one address. Streams that are described alike have
+            other noise under other keys. Public; None: nobody knows, as of a plan.
+        errors_of: what its errors are of; no part of the stream.
+        kind: of strategies it is the best of, in a plan; no part of the stream.
+
+    >>> from counton import Counter, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> counter.terms.law
+    DiscreteLaplace(scale=Fraction(5, 1))
+
+    Before there is a stream, as plans have it:
+
+    >>> from counton import plan
+    >>> best = plan(365, PureDP(1)).best
+    >>> best.kind, best.family, round(best.mean_std, 1), round(best.max_std)
+    ('solved', 'laplace', 7.9, 9)
+    """
+
+    name: str = "planned"
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...] = ()
+    law: Law
+    strategy: S
+    counters: Guarantee | None = None
+    statistic: Mapping[str, Any] | None = None
+    noise_id: str | None = None
+    errors_of: ErrorsOf = field(default=ErrorsOf(), repr=False)
+    kind: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    def may_share_noise(self, other: Design) -> bool:
+        """Whether another release may be of the same stream: all of it, or a part of a report."""
+        if self.noise_id is not None and other.noise_id is not None:
+            return self.noise_id == other.noise_id
+        mine = self.name, self.guarantee, self.strategy
+        return mine == (other.name, other.guarantee, other.strategy)
+
+    @property
+    def format(self) -> int:
+        """2 where noise was once calibrated to a step that is chosen beforehand, else 1.
+
+        That is with strategies that are not causal, where the loss of an unknown step is not that
+        of a known one: under (epsilon, delta), and Laplace noise under rho.
+        """
+        promised = self.counters or self.guarantee
+        apart = isinstance(promised, ApproxDP) or (
+            isinstance(promised, ZCDP) and self.law.family == "laplace"
+        )
+        return _SEEN if apart and not self.strategy.causal else FORMAT
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all terms of a stream, and not those of a part of it."""
+        return True
+
+    @property
+    def beginning(self) -> tuple[int, ...]:
+        """Shape of one step before anything was counted: no cells where they come as needed."""
+        return self.shape if self.counters is None else (0,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values, without secrets."""
+        found = {
+            "format": self.format,
+            "kind": "stream",
+            "name": self.name,
+            "strategy": self.strategy.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": self.contribution.to_dict(),
+            "shape": list(self.shape),
+            "law": law_to_dict(self.law),
+        }
+        if self.counters is not None:
+            found["counters"] = self.counters.to_dict()
+        if self.statistic is not None:
+            found["statistic"] = dict(self.statistic)
+        return found
+
+    @classmethod
+    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
+        """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
+
+        Raises:
+            StateError: another format version, a part is missing or invalid, or ``strategy`` is not
+                the one which the state names.
+        """
+        check_format(saved)
+        with understanding("a stream"):
+            if saved["kind"] != "stream":
+                raise RequestMismatch(f"state describes {saved['kind']!r}, not a stream")
+            if strategy is not None and strategy.to_dict() != saved["strategy"]:
+                raise RequestMismatch(
+                    f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
+                    f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
+                )
+            if strategy is None:
+                _refuse_unknown(saved)
+                terms = _rebuilt(json.dumps(saved))
+            else:
+                terms = Design(strategy=strategy, **_of_streams(saved), **_common(saved))
+        if saved["format"] != terms.format:
+            raise StateError(
+                f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
+                f"{terms.guarantee} has format {terms.format}: its noise keeps the guarantee for a "
+                f"step fixed beforehand, and not for one that an attacker chooses from what was "
+                f"released; read it with the version of counton that wrote it, and start a new "
+                f"stream to go on"
+            )
+        return terms
+
+    @cached_property
+    def text(self) -> str:
+        """`to_dict` as JSON, which every checkpoint says again."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    def under(self, fingerprint: str) -> Design:
+        """The same with `noise_id`, of the key with this fingerprint."""
+        text = f"identity of noise\n{fingerprint}\n{self._address}"
+        return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
+
+    def stream_cell(self, cell: int) -> int:
+        """Which cell of the stream one of these is: another one in a part of a report."""
+        return cell
+
+    def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
+        """The noise that belongs to these terms under ``key``.
+
+        Args:
+            key: the secret.
+            cells: of the first so many, where they come as needed; None: of all.
+        """
+        shape = self.shape if cells is None else (cells,)
+        subkey = check_key(key).derive(b"counter", self._address.encode())
+        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
+
+    @property
+    def _address(self) -> str:
+        """What the key of the noise is bound to: everything that identifies the release.
+
+        What the protected unit is called changes no noise.
+        """
+        # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
+        strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
+        named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
+        if self.counters is not None:
+            named |= {"counters": self.counters.to_dict()}
+        if self.statistic is not None:
+            named |= {"statistic": dict(self.statistic)}
+        contribution = self.contribution.to_dict()
+        contribution.pop("unit", None)
+        address = {
+            "format": self.format,
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": contribution,
+            "law": law_to_dict(self.law),
+            **named,
+        }
+        return json.dumps(address, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def of_a_cell(self) -> Self:
+        """The same, with the errors of a cell."""
+        return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
+
+    @cached_property
+    def largest_sum(self) -> int:
+        """Running sums, in grid units, are exact up to here."""
+        return largest_sum(self.strategy)
+
+    @property
+    def law_unit(self) -> Fraction:
+        """What one is, of the integers of which the law is: data units, or those of a cell."""
+        return self.resolution / Fraction(2) ** int(self.strategy.lattice_bits)
+
+    def public(self) -> dict[str, Any]:
+        """As `to_dict`, with the law in data units: for readers. `from_dict` takes it too."""
+        found = {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
+        return found if self.noise_id is None else found | {"noise_id": self.noise_id}
+
+    @cached_property
+    def released_unit(self) -> Fraction:
+        """One unit of the released integers, in data units."""
+        return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
+
+    def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
+        """Of the interval of one cell in the steps start + 1 .. stop, in data units.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        asked = start, stop, level
+        if asked not in self._cell_halfwidths:
+            found = self.window_halfwidths(start, stop, level)
+            self._cell_halfwidths[asked] = float(found.reshape(-1)[0])
+        return self._cell_halfwidths[asked]
+
+    @cached_property
+    def _cell_halfwidths(self) -> dict[tuple[int, int, float], float]:
+        return {}
+
+    def of_exact(self, cells: NDArray[np.int64]) -> Any:
+        """Exact cells, in grid units, in data units."""
+        return self.contribution.from_grid(cells)
+
+    def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
+        """Released integers in data units: the same integers for counts, else float64.
+
+        A function of the released integers alone, so floating point gives nothing away.
+        """
+        if self.contribution.resolution is None and self.released_unit == 1:
+            return released
+        return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
+
+
+def design_for(
+    strategy: S,  # type: ignore[misc]  # which is of the design that is returned
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    *,
+    counters: Guarantee | None = None,
+    **stated: Any,
+) -> Design[S]:
+    """A design with the law of least variance that keeps a guarantee.
+
+    Args:
+        strategy, guarantee, contribution, shape, counters: see `Design`.
+        stated: what else is.
+
+    Raises:
+        InvalidInput: the strategy cannot give the guarantee.
+
+    >>> from counton import PureDP
+    >>> from counton.strategies import Binary
+    >>> design_for(Binary(31), PureDP(1), Contribution.add_remove()).law
+    DiscreteLaplace(scale=Fraction(5, 1))
+    """
+    promised = promise_of(strategy, guarantee)
+    return Design(
+        strategy=strategy,
+        guarantee=promised,
+        contribution=contribution,
+        shape=shape,
+        law=law_for(strategy, counters or promised, contribution, shape).law,
+        counters=counters,
+        **stated,
+    )
+
+
+def _refuse_unknown(saved: Mapping[str, Any]) -> None:
+    """Ask for a strategy that is somebody's own."""
+    told = saved["strategy"]
+    kind = str(told.get("strategy"))
+    if stream_strategy_named(kind) is not None:
+        return
+    arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
+    raise RequestMismatch(
+        f"stream {saved['name']!r} was made with the strategy {kind}, which is none of counton's "
+        f"own: pass it again, as in Stream.open(state, {saved['name']!r}, "
+        f"strategy={f'{kind}({arguments})'[:300]})"
+    )
+
+
+@lru_cache(maxsize=16)
+def _rebuilt(terms: str) -> Design:
+    # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
+    saved = json.loads(terms)
+    strategy = strategy_from_dict(saved["strategy"])
+    return Design(strategy=strategy, **_of_streams(saved), **_common(saved))
+
+
+def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:
+    counters, statistic = saved.get("counters"), saved.get("statistic")
+    noise_id = saved.get("noise_id")
+    if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
+        raise InvalidInput("noise_id is no digest in 32 hexadecimal digits: give it as it was")
+    return {
+        "counters": None if counters is None else guarantee_from_dict(counters),
+        "statistic": None if statistic is None else dict(statistic),
+        "noise_id": None if noise_id is None else str(noise_id),
+    }
+
+
+def _common(saved: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": saved["name"],
+        "guarantee": guarantee_from_dict(saved["guarantee"]),
+        "contribution": Contribution.from_dict(saved["contribution"]),
+        "shape": check_shape(tuple(saved["shape"])),
+        "law": law_from_dict(saved["law"]),
+    }
+
+
+def check_format(saved: Any) -> None:
+    """Refuse terms of another format version.
+
+    Raises:
+        StateError: naming the version.
+    """
+    if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
+        written = saved.get("format") if isinstance(saved, dict) else None
+        raise StateError(
+            f"state has format {written!r}; this version reads format {FORMAT} and {_SEEN}: "
+            f"open it with the version of counton that wrote it"
+        )
+
+
+@contextmanager
+def understanding(what: str) -> Iterator[None]:
+    """Turn what goes wrong while saved terms are read into one clear error."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateError(
+            f"state does not describe {what} ({error!r}): restore it from a copy"
+        ) from error
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a release.
+
+    Raises:
+        InvalidInput: not a text, empty, or with half of a character (a lone surrogate).
+
+    >>> check_name("visits")
+    """
+    if type(name) is not str or not name:
+        raise InvalidInput(f"name is {quote(name)}; it must be a non-empty text such as 'visits'")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"name is {name!r}, which holds half of a character at position {error.start}: leave "
+            f"it out"
+        ) from None
+
+
+def largest_sum(strategy: StreamStrategy) -> int:
+    """Running sums, or counts of windows, in grid units, are exact up to here under a strategy.
+
+    >>> from counton.strategies import Binary
+    >>> largest_sum(Binary(31)) == LARGEST_SUM
+    True
+    """
+    most = LARGEST_SUM if strategy.workload == "totals" else LARGEST_WINDOW
+    return most >> strategy.fraction_bits
+
+
+def check_shape(shape: Any) -> tuple[int, ...]:
+    """``shape`` as a tuple of ints, if it is one a stream can have.
+
+    Raises:
+        InvalidInput: not a tuple or list of positive integers, or 2^32 cells or more.
+
+    >>> check_shape([16, 24])
+    (16, 24)
+    """
+    whole = isinstance(shape, (tuple, list)) and all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n > 0 for n in shape
+    )
+    if not whole or math.prod(shape) >= 2**32:
+        raise InvalidInput(
+            f"shape is {quoted_numbers(shape)}; it must be a tuple of positive integers with fewer "
+            f"than 2^32 cells, such as () or (16,)"
+        )
+    return tuple(int(n) for n in shape)

@@ -1,0 +1,1042 @@
+"""How far a release may lie from the truth: half-widths of two-sided intervals.
+
+A release of a tree is the truth plus a sum of independent draws of discrete laws, so its interval
+is computed from the law of that sum, not from a normal approximation: the smallest integer c with
+P(|N| <= c) >= level. Each interval speaks of one released number, not of all at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar
+
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, quote
+from counton.base.expiry import Expiry
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.strategies import Metric, StreamStrategy
+from counton.strategies.joint_errors import released_variance
+from counton.strategies.strategy import Endless, ReleaseForm, Steps, check_metric, window_rows
+
+if TYPE_CHECKING:
+    from counton.privacy.loss_by_age import Analysis
+
+#: The strategy of a design; any that serves a stream, unless more is known.
+S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
+
+#: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
+SMALLEST_TAIL = 1e-9
+#: Below this variance, in lattice cells, an atom of a node's law is more than a rounding.
+_NARROW = 400
+#: A sum with real weights lies within this many standard deviations and largest weights of 0.
+_PERIOD = 32
+#: Frequencies of jitter, in units of its own: the eighth power of a sine has fallen to 1e-11.
+_SMOOTHED = 64
+_SERIES_ERROR = 1e-10
+#: Laplace noise so wide that its sums are those of the continuous law.
+_WIDE = DiscreteLaplace(Fraction(2**24))
+
+
+def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
+    """Smallest c with P(|N| <= c) >= level, N the sum of ``terms`` independent draws of ``law``.
+
+    Exact up to float64 (about 1e-12 in probability). Only for Gaussian sums with a standard
+    deviation beyond 4096 it rests on an integral, which is above the sum from one standard
+    deviation on; below it its error bound, 1 / (12 variance), is added to the level. So the
+    interval is never too short.
+
+    Args:
+        law: law of one node's noise.
+        terms: number of nodes a release reads, with weights +1 or -1.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+
+    Raises:
+        InvalidInput: a level or number of terms out of range.
+
+    >>> from fractions import Fraction
+    >>> interval_halfwidth(DiscreteLaplace(Fraction(3)), 1), interval_halfwidth(
+    ...     DiscreteLaplace(Fraction(3)), 10)
+    (9, 26)
+    """
+    given: Any = law
+    if not isinstance(given, DiscreteLaplace | DiscreteGaussian):
+        raise InvalidInput(f"law is {given!r}; give one such as DiscreteLaplace(5)")
+    counts = ((law, check_integer("terms", terms, 0)),)
+    return _of_sum(counts, check_level(level))
+
+
+@lru_cache(maxsize=4096)
+def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
+    """Smallest c with P(|N| <= c) >= level, N the sum of this many draws of each law."""
+    return _within(dict(counts), level, 0, None)
+
+
+def _within(counts: Mapping[Law, int], level: float, low: int, high: int | None) -> int:
+    """As `_of_sum`, from what is known: no c below ``low`` is enough, and ``high`` is."""
+    if high == low:
+        return low
+    tail = sum_tail(counts)
+    return _first(lambda c: tail(c) <= 1 - level, low, high)
+
+
+def _of_numbers(
+    law: Law, numbers: NDArray[np.int64], level: float, more: tuple[tuple[Law, int], ...] = ()
+) -> NDArray[np.float64]:
+    """`_of_sum` of this many draws of ``law``, and of ``more`` laws, for each of the numbers.
+
+    A symmetric law with one peak lies no closer around 0 once a draw is added to it. So half-widths
+    grow with the number of draws: where those of the fewest and of the most of a stretch agree, all
+    between are the same.
+    """
+    several, where = np.unique(numbers, return_inverse=True)
+    found = np.empty(len(several))
+
+    def width(place: int, low: int, high: int | None) -> int:
+        counts = Counter(dict(more))
+        counts[law] += int(several[place])
+        return _within(counts, level, low, high)
+
+    if not len(several):
+        return found
+    found[0] = lowest = width(0, 0, None)
+    found[-1] = width(len(several) - 1, lowest, None)
+    open_stretches = [(0, len(several) - 1)]
+    while open_stretches:
+        first, last = open_stretches.pop()
+        low, high = int(found[first]), int(found[last])
+        if low == high:
+            found[first:last] = low
+        elif last - first > 1:
+            middle = (first + last) // 2
+            found[middle] = width(middle, low, high)
+            open_stretches += [(first, middle), (middle, last)]
+    return found[where.reshape(-1)]
+
+
+def halfwidths(
+    strategy: StreamStrategy,
+    law: Law,
+    steps: range | NDArray[np.int64],
+    level: float = 0.95,
+    *,
+    cells: int = 1,
+) -> NDArray[np.float64]:
+    """Half-widths of the intervals of the releases at ``steps``: float64, shape ``(len(steps),)``.
+
+    As `window_halfwidths`: the releases of totals speak of the steps from the first on, those of
+    windows of a single step.
+
+    Raises:
+        InvalidInput: a level out of range or steps the strategy does not serve.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> halfwidths(Binary(7), DiscreteLaplace(Fraction(3)), range(1, 8)).tolist()
+    [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
+    """
+    stops = strategy.check_steps(steps)
+    starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
+    return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+
+
+def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any = None) -> Any:
+    """Standard deviation of what is released at ``steps``, in data units.
+
+    Args:
+        strategy, law: how the noise is correlated, and the law of one node.
+        resolution: one unit of the exact sums, in data units.
+        steps: one step, whose error is a float; or several, as a range or a list, whose errors are
+            an array of as many; None: all up to the
+            horizon.
+
+    Raises:
+        InvalidInput: not steps, or none where there is no last one.
+        HorizonExceeded: a step beyond the horizon.
+
+    >>> from counton.base.distributions import DiscreteLaplace
+    >>> from counton.strategies import Binary
+    >>> std_at(Binary(7), DiscreteLaplace(5), Fraction(1), 3)
+    9.98...
+    """
+    one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+    if steps is None:
+        if strategy.horizon is None:
+            raise InvalidInput(
+                "steps is None, and the stream has no last one: say which, as in std(range(1, 101))"
+            )
+        steps = range(1, strategy.horizon + 1)
+    if isinstance(steps, str):
+        raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
+    variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))
+    deviation = np.sqrt(variance) * float(resolution)
+    return float(deviation[0]) if one else deviation
+
+
+def joint_halfwidths(
+    before: Sequence[tuple[StreamStrategy, Law, int]],
+    strategy: StreamStrategy,
+    law: Law,
+    steps: range | NDArray[np.int64],
+    level: float = 0.95,
+) -> NDArray[np.float64]:
+    """Half-widths of releases to which one release each of other streams is added.
+
+    In units of the exact sums, which all streams share. Exact where all weights are +1 or -1. Else
+    the largest of the root of the sum of squares of the half-widths, which covers tails that grow
+    no heavier when they are added up, and of `smooth_halfwidth`; or, where noise is so narrow that
+    this is wider, the sum of half-widths that hold together by the union bound.
+
+    Args:
+        before: strategy, law and step of each release of totals that is added.
+        strategy, law, steps, level: as of `halfwidths`.
+
+    Raises:
+        InvalidInput: a level out of range or steps a strategy does not serve.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> joint_halfwidths([(Binary(7), law, 3)], Binary(7), law, range(1, 4)).tolist()
+    [15.0, 15.0, 17.0]
+    """
+    level, stops = check_level(level), strategy.check_steps(steps)
+    zeros = np.zeros_like(stops)
+    sums = [
+        _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
+    ]
+    if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
+        variances = strategy.window_variance(zeros, stops)
+        if strategy.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
+            fixed: Counter[Law] = Counter()
+            for part in sums:
+                fixed.update(dict(part or ()))
+            numbers = np.rint(variances).astype(np.int64)
+            return _of_numbers(law, numbers, level, tuple(fixed.items()))
+        _, some, where = np.unique(variances, return_index=True, return_inverse=True)
+        own = [_laws_in_sum(strategy, law, 0, int(stops[place]), 1) for place in some]
+        if None not in own:
+            found = np.empty(len(some))
+            for number, alone in enumerate(own):
+                counts: Counter[Law] = Counter()
+                for part in (*sums, alone):
+                    counts.update(dict(part or ()))
+                found[number] = _of_sum(tuple(counts.items()), level)
+            return found[where.reshape(-1)]
+    square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
+    variance = strategy.window_noise_variance(law, zeros, stops)
+    laws = {law}
+    for each, of, step in before:
+        square = square + float(window_halfwidths(each, of, 0, step, level)) ** 2
+        variance = variance + float(each.window_noise_variance(of, 0, step))
+        laws.add(of)
+    smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
+    found = np.maximum(np.sqrt(square), np.max(smooth, axis=0))
+    single = 1 - (1 - level) / (len(before) + 1)
+    if single <= 1 - SMALLEST_TAIL:
+        together = window_halfwidths(strategy, law, zeros, stops, single)
+        for each, of, step in before:
+            together = together + float(window_halfwidths(each, of, 0, step, single))
+        found = np.minimum(found, together)
+    return np.asarray(np.ceil(found))
+
+
+def window_halfwidths(
+    strategy: StreamStrategy,
+    law: Law,
+    starts: Steps,
+    stops: Steps,
+    level: float = 0.95,
+    *,
+    cells: int = 1,
+) -> NDArray[np.float64]:
+    """Half-widths of the intervals of what is released about the steps start + 1 .. stop.
+
+    That is a difference of totals or a sum of windows, added up over this many ``cells``, whose
+    noise is independent. In units of the exact sums (multiply by the resolution of a clipped
+    contribution).
+
+    Trees get the exact half-width for the nodes they read, also where laws differ by level. Where
+    different Laplace laws add up to a standard deviation beyond 8192, and few of them, they are too
+    wide by up to 1/4096 of it for each node.
+
+    Strategies with fractional weights get the larger of two quantiles: of a normal law of the exact
+    variance, and of as many equal nodes as have that variance at full weight, which have heavier
+    tails, since there are no fewer in truth and none weighs more. To it come half a lattice cell of
+    a node at full weight (a whole one where nodes are narrow) and the most by which releases are
+    rounded.
+
+    Args:
+        strategy, law: as of the counter.
+        starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+        cells: how many cells are added up.
+
+    Raises:
+        InvalidInput: a level or number of cells out of range, or wrong ends of windows.
+        HorizonExceeded: an end beyond the horizon.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> law = DiscreteLaplace(Fraction(3))
+    >>> window_halfwidths(Binary(7), law, 3, [3, 4, 7]).tolist()
+    [0.0, 15.0, 19.0]
+    >>> window_halfwidths(Binary(7), law, 3, 7, cells=100).tolist()
+    185.0
+    """
+    level = check_level(level)
+    cells = check_integer("cells", cells, 1)
+    first, last = strategy.check_ends(starts, stops)
+    shape, first, last = first.shape, first.ravel(), last.ravel()
+    if strategy.fraction_bits == 0:
+        exact = _of_trees(strategy, law, first, last, level, cells)
+        if exact is not None:
+            return exact.reshape(shape)
+    variance = strategy.window_variance(first, last) * cells
+    std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
+    rounding = strategy.window_rounding(first, last) * cells
+    full = strategy.largest_reads(last)
+    if law.variance and type(strategy).node_law is not StreamStrategy.node_law:
+        variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
+    half = _of_variances(strategy, law, variance, std, rounding, level, full)
+    alone = (first == 0) & (last == 1)
+    if alone.any() and strategy.lattice_bits == 0:
+        counts = _laws_in_sum(strategy, law, 0, 1, cells)
+        if counts is not None:  # the first release reads one node, and its law is known exactly
+            half[alone] = _of_sum(counts, level)
+    half[last == first] = 0.0
+    return half.reshape(shape)
+
+
+def _of_variances(
+    strategy: StreamStrategy,
+    law: Law,
+    variance: NDArray[np.float64],
+    std: NDArray[np.float64],
+    rounding: NDArray[np.float64],
+    level: float,
+    full: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Half-widths where weights are fractions: see `window_halfwidths`.
+
+    Args:
+        variance: in units of a node's; ``std`` in those of the exact sums.
+        full: largest weight with which a node is read, `StreamStrategy.largest_reads`.
+    """
+    # Lattice cells of the node that is read at full weight, often by the first release.
+    lattice = full * 2.0**-strategy.lattice_bits
+    # As many equal nodes as have this variance; a float just below an integer is that integer.
+    nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
+    heavy = {n: _of_sum(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()}
+    scaled = np.array([heavy[n] for n in nodes.tolist()]) * np.sqrt(variance) * lattice / full
+    half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
+    # Nodes are whole lattice cells: sums of few of them jump where a normal law is smooth.
+    coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
+    cell = 2.0**-strategy.fraction_bits
+    return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
+
+
+def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) -> float:
+    """Half-width at the step with the largest variance, whichever that is; of totals.
+
+    With ``level = 1 - (1 - p) / T`` all T releases are that near to the truth with probability p
+    (union bound).
+
+    Args:
+        strategy, law: as of the counter, with a horizon.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+
+    Raises:
+        InvalidInput: a level out of range.
+
+    >>> from fractions import Fraction
+    >>> from counton.strategies import Binary
+    >>> widest_halfwidth(Binary(7), DiscreteLaplace(Fraction(3)))
+    15.0
+    """
+    level = check_level(level)
+    variance = strategy.overall_variance("max")
+    whole = strategy.fraction_bits == strategy.lattice_bits == 0
+    if whole and type(strategy).node_law is StreamStrategy.node_law:
+        return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
+    std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
+    ends = np.array([1, strategy.horizon or 1])
+    rounding = strategy.window_rounding(np.zeros_like(ends), ends).max(keepdims=True)
+    full = np.array([strategy.largest_read])
+    return float(
+        _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level, full)[
+            0
+        ]
+    )
+
+
+def largest_expiring_error(
+    guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
+) -> float:
+    """All noise up to ``steps`` stays below this with at least the given probability.
+
+    Chernoff's bound for the sum of the noises at each step, and a union bound over steps.
+
+    Args:
+        guarantee: bound to its strategy.
+        steps: how many there are.
+        probability: of all together.
+
+    Raises:
+        InvalidInput: a probability outside (0, 1), or a guarantee without a strategy.
+
+    >>> from counton.strategies import Expiring
+    >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
+    >>> round(largest_expiring_error(promised, steps=1000, probability=2 / 3), 1)
+    24.1
+    """
+    if not 0 < probability < 1:
+        raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+    if guarantee.expiry is None:
+        raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
+    if isinstance(guarantee, ExpiringZCDP):
+        unit = largest_noise(guarantee.expiry, steps, probability, gaussian=True)
+        return unit / math.sqrt(guarantee.rho)
+    unit = largest_noise(guarantee.expiry, steps, probability, gaussian=False)
+    return unit / float(guarantee.epsilon)
+
+
+def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
+    """What all noise up to ``steps`` stays below, for an epsilon or a rho of 1."""
+    height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
+    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
+
+
+@lru_cache(maxsize=2**14)
+def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
+    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
+    expiry = Expiry(growth)
+    scales = np.array([float(expiry.factor(level)) for level in range(height)])
+    if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
+        return math.sqrt(log_count * float(scales.sum()))
+    # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
+    s = np.geomspace(1e-2, 1 - 1e-9, 1000)[:, None] / scales.max()
+    log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
+    return float(np.min((log_count + log_moment) / s[:, 0]))
+
+
+def _of_trees(
+    strategy: StreamStrategy,
+    law: Law,
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    level: float,
+    cells: int,
+) -> NDArray[np.float64] | None:
+    """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
+    one_law = type(strategy).node_law is StreamStrategy.node_law
+    if one_law and strategy.unit_rows:
+        numbers = np.rint(strategy.window_variance(first, last)).astype(np.int64)
+        return _of_numbers(law, numbers * cells, level)
+    if one_law or not first.any():
+        # Nodes of one law: the variance is their number. Else releases, apart from differences,
+        # read nodes of the lowest levels, and the variance says of how many.
+        variances = strategy.window_variance(first, last)
+        _, some, where = np.unique(variances, return_index=True, return_inverse=True)
+    else:
+        ends = np.stack([first, last])
+        _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+    found = np.empty(len(some))
+    for i, place in enumerate(some.tolist()):
+        counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
+        if counts is None:
+            return None
+        found[i] = _of_sum(counts, level)
+    return found[where.reshape(-1)]
+
+
+def check_level(level: float) -> float:
+    """``level`` as a float, if it is a probability that intervals are computed for.
+
+    Raises:
+        InvalidInput: not above 0 or above 1 - 1e-9.
+    """
+    try:
+        number = float(level)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number <= 1 - SMALLEST_TAIL:
+        raise InvalidInput(
+            f"level is {quote(level)}; it must be above 0 and at most 1 - 1e-9: try 0.95"
+        )
+    return number
+
+
+def _laws_in_sum(
+    strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
+) -> tuple[tuple[Law, int], ...] | None:
+    """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""
+    weights: dict[tuple[int, int], int | Fraction] = {}
+    for sign, step in window_rows(strategy, start, stop):
+        for row_level, index, weight in strategy.row(step):
+            weights[row_level, index] = weights.get((row_level, index), 0) + sign * weight
+    read = {node: weight for node, weight in weights.items() if weight}
+    if any(abs(weight) != 1 for weight in read.values()):
+        return None
+    counts = Counter(strategy.node_law(law, node[0]) for node in read)
+    return tuple((each, count * cells) for each, count in counts.items())
+
+
+def weighted_halfwidth(
+    law: Law, weights: tuple[tuple[float, int], ...], level: float = 0.95
+) -> float:
+    """Half-width c with P(|N| <= c) >= level, N a sum of draws of ``law``, each times its weight.
+
+    Exact where all weights agree. Else at most 1/4 of the largest weight or 1/128 of the standard
+    deviation too wide, whichever is more, and never too short.
+
+    Args:
+        law: of one draw.
+        weights: magnitudes above 0, and how many draws have each.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+
+    Raises:
+        InvalidInput: a level out of range.
+
+    >>> from fractions import Fraction
+    >>> law = DiscreteLaplace(Fraction(1, 3))
+    >>> weighted_halfwidth(law, ((0.5, 4),)), weighted_halfwidth(law, ((0.75, 1), (0.25, 3)))
+    (0.5, 0.84521484375)
+    """
+    return _of_weighted(law, weights, check_level(level))
+
+
+@lru_cache(maxsize=4096)
+def _of_weighted(law: Law, weights: tuple[tuple[float, int], ...], level: float) -> float:
+    """See `weighted_halfwidth`.
+
+    The sum N has no lattice, so the law computed is that of N + V with V, at most half of
+    ``jitter``, a sum of eight uniform variables: its density is smooth, and its transform, with a
+    power of a sine, falls so quickly that few frequencies give it to 1e-11. |N + V| <= c implies
+    |N| <= c + jitter / 2.
+    """
+    if not weights or law.variance == 0:
+        return 0.0
+    largest = max(weight for weight, _ in weights)
+    if len(weights) == 1:
+        return largest * _of_sum(((law, weights[0][1]),), level)
+    std = math.sqrt(law.variance * sum(count * weight**2 for weight, count in weights))
+    jitter = max(largest / 4, std / 128)
+    bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
+    period = 2**bits * jitter / (2 * _SMOOTHED)
+    angles: NDArray[np.float64] = np.arange(2 ** (bits - 1) + 1) * (2 * math.pi / period)
+    product = np.sinc(angles * (jitter / 16 / math.pi)) ** 8
+    for weight, count in weights:
+        product *= _characteristic(law, angles * weight) ** count
+    # P(|N + V| <= c) by integrating the series of its density term by term.
+    product[1:] /= angles[1:]
+    sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
+    at = np.arange(len(sines)) * (jitter / (2 * _SMOOTHED))
+    inside = 2 * at / period + 2 * 2**bits / period * sines
+    reached = inside >= level + _SERIES_ERROR
+    if not reached.any():  # beyond what float64 tells apart: as one draw with all of the variance
+        return std / law.std * (_of_sum(((law, 1),), level) + 1)
+    return float(at[int(np.argmax(reached))] + jitter / 2)
+
+
+def _characteristic(law: Law, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Characteristic function of one draw, at any angles."""
+    near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
+    if isinstance(law, DiscreteGaussian) and law.sigma_squared < SMOOTH:
+        x = range(1, math.ceil(9 * math.sqrt(law.sigma_squared)) + 2)
+        mass = [math.exp(-(k**2) / (2 * float(law.sigma_squared))) for k in x]
+        found = np.ones(len(near))
+        for k, each in zip(x, mass, strict=True):
+            found += 2 * each * np.cos(k * near)
+        return found / (1 + 2 * math.fsum(mass))
+    if isinstance(law, DiscreteGaussian):
+        return np.asarray(np.exp(-(near**2) * (float(law.sigma_squared) / 2)))
+    rate = 1 / float(law.scale)
+    square = math.expm1(-rate) ** 2
+    return np.asarray(square / (square + 4 * math.exp(-rate) * np.sin(near / 2) ** 2))
+
+
+def smooth_halfwidth(std: Any, law: Law, level: float = 0.95, *, draws: int = 1) -> Any:
+    """Half-widths for estimates of which no more is known than their standard deviations.
+
+    The largest of the quantiles of a normal law and, with Laplace noise, of the law of each term,
+    and of sums of a few, which exceed both around a level of 0.907. To it comes half of the largest
+    weight that a single draw can have, ``std / law.std``: draws are whole numbers, so sums of few
+    of them jump where those laws are smooth. Where noise is narrow, a whole one comes to the
+    quantile of one term as well.
+
+    Args:
+        std: standard deviations.
+        law: of one draw.
+        level: wanted probability, above 0 and at most 1 - 1e-9.
+        draws: how many draws of one weight each term of an estimate adds up, at least.
+
+    Raises:
+        InvalidInput: a level out of range.
+
+    >>> from fractions import Fraction
+    >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
+    1.96
+    """
+    level = check_level(level)
+    if law.variance == 0:
+        return np.zeros_like(np.asarray(std, dtype=np.float64))
+    factor = NormalDist().inv_cdf((1 + level) / 2)
+    if law.family == "laplace":
+        # Sums of very many are as good as normal.
+        few = [n * draws for n in (1, 2, 3, 4, 6) if n * draws <= _MIXED]
+        sums = (_of_sum(((_WIDE, n),), level) / math.sqrt(n) / _WIDE.std for n in few if n > 1)
+        factor = max(factor, -math.log(1 - level) / math.sqrt(2) if draws == 1 else 0.0, *sums)
+    coarse = 0.5
+    if is_narrow(law):
+        one = _of_sum(((law, draws),), level) / math.sqrt(draws) / law.std
+        factor, coarse = max(factor, one), 1.0
+    return (factor + coarse / law.std) * np.asarray(std)
+
+
+def is_narrow(law: Law) -> bool:
+    """Whether draws are so few integers that an atom of their sum is more than a rounding."""
+    return law.variance < _NARROW
+
+
+def _first(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
+    """Smallest c >= ``low`` from which on ``holds``; it does at ``high``, if that is given."""
+    if holds(low):
+        return low
+    if high is None:
+        step = max(low // 16, 1)
+        while not holds(low + step):
+            low, step = low + step, 2 * step
+        high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+#: From this variance on a sum of discrete Gaussians is one, to 2 e^(-4 pi^2) < 2e-17 a term.
+SMOOTH = Fraction(4)
+
+#: From this standard deviation on a discrete Gaussian is integrated instead of summed.
+_INTEGRATED = 4096.0
+
+#: Laplace sums of up to this many terms are mixtures.
+_MIXED = 256
+
+#: Sums are inverted from up to this many frequencies.
+_FREQUENCIES = 2**16
+
+#: Sums of unequal laws up to this standard deviation are exact, wider ones on a coarser grid.
+_TRANSFORMED = 8192.0
+
+
+def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
+    """P(|N| > c) of a sum of this many independent draws of each law.
+
+    Exact up to float64 (about 1e-12), but for two cases which are above it by little: Gaussian
+    sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.
+    """
+    counts = {law: count for law, count in counts.items() if count and law.variance > 0}
+    if not counts:
+        return lambda c: 0.0
+    std = math.sqrt(sum(count * law.variance for law, count in counts.items()))
+    parameters = {x.sigma_squared: n for x, n in counts.items() if isinstance(x, DiscreteGaussian)}
+    if len(parameters) == len(counts):
+        if min(parameters) >= SMOOTH:
+            return _gaussian_tail(float(sum(n * s for s, n in parameters.items())))
+        if std <= _INTEGRATED:
+            return _transformed_tail(counts, std)
+        # A narrow law lies more closely around 0 than one of variance 4.
+        total = sum(n * max(s, SMOOTH) for s, n in parameters.items())
+        return _inverted_tail(counts, std) or _gaussian_tail(float(total))
+    scales = {law.scale: n for law, n in counts.items() if isinstance(law, DiscreteLaplace)}
+    if len(scales) < len(counts):
+        raise InvalidInput("a sum of Laplace and Gaussian noise has no interval here: use one kind")
+    if len(scales) == 1 and (many := max(scales.values())) <= _MIXED:
+        return laplace_tail(DiscreteLaplace(next(iter(scales))), many)
+    if std <= _TRANSFORMED and len(scales) > 1:
+        return _transformed_tail(counts, std)
+    return _inverted_tail(counts, std) or _coarse_tail(scales, std)
+
+
+def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
+    """P(|N| > c) of a sum of n discrete Laplace variables, as a mixture with positive weights.
+
+    Nothing is subtracted, so that small tails are as exact as large ones.
+
+    With q = exp(-1/scale), a discrete Laplace variable is the difference of two geometric ones. In
+    generating functions a = (1-q)/(1-qz) and b = (1-q)/(1-q/z) satisfy (partial fractions)
+    a b = a / (1+q) + z^-1 b q / (1+q). Applied to a^n b^n until one of them is used up:
+
+        P(N > c) = sum_{i=1..n} C(2n-i-1, n-1) q^(n-i) / (1+q)^(2n-i) P(G_i > c + n - i),
+
+    G_i a sum of i geometric variables. It is above c + n - i where fewer than i of the first c + n
+    trials end one, each with probability 1 - q: a sum of i binomial probabilities.
+    """
+    rate = 1 / float(law.scale)
+    left = np.arange(terms)  # n - i
+    # Logarithms of q / (1+q) and 1 / (1+q), finite also where q is not: little noise has small q.
+    log_rest = -math.log1p(math.exp(-rate))
+    log_share = log_rest - rate
+    log_weights = (
+        np.array([math.lgamma(terms + m) - math.lgamma(m + 1) for m in range(terms)])
+        - math.lgamma(terms)
+        + left * log_share
+        + terms * log_rest
+    )
+    weights = np.exp(log_weights)
+
+    ends = -math.expm1(-rate)
+    numbers = np.arange(1.0, terms)
+
+    def tail(c: int) -> float:
+        trials = float(c + terms)
+        # Logarithms of the binomial probabilities of 0, 1, ... ends, over q to the power of trials.
+        steps = np.log(ends * (trials + 1 - numbers) / numbers) + rate
+        ended = np.concatenate([[0.0], np.cumsum(steps)]) - rate * trials
+        fewer = np.cumsum(np.exp(ended))  # than 1, 2, ... ends
+        return float(2 * np.dot(weights, fewer[::-1]))
+
+    return tail
+
+
+def _transformed_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], float]:
+    """P(|N| > c) by multiplying transforms over a support of 64 standard deviations and more."""
+    length = 1 << math.ceil(64 * std + 64).bit_length()
+    angles = np.linspace(0, math.pi, length // 2 + 1)
+    product = np.ones(len(angles))
+    for law, count in counts.items():
+        product *= _transform(law, angles, length) ** count
+    sums = np.fft.irfft(product, length)[: length // 2]
+    inner = np.cumsum(sums) * 2 - sums[0]
+
+    def tail(c: int) -> float:
+        return 1 - float(inner[c]) if c < len(inner) else 0.0
+
+    return tail
+
+
+def _inverted_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], float] | None:
+    """P(|N| > c) from the few frequencies which a sum of many terms has; None if there are more.
+
+    Over a period of L integers, L so long that nothing lies beyond half of it,
+    P(|N| <= c) = sum over k of phi(2 pi k / L) sin((2c+1) pi k / L) / sin(pi k / L) / L.
+    """
+    length = math.ceil(64 * std + 64) | 1  # odd: all frequencies but 0 come in pairs
+    most = min(_FREQUENCIES, length // 2) + 1
+    # The transform falls from 1: how far it is above what a sum of float64 numbers notices.
+    reached = 1
+    while (
+        reached < most and _log_transform(counts, np.array([2 * math.pi * reached / length])) > -50
+    ):
+        reached *= 2
+    if reached >= most and most < length // 2 + 1:
+        return None
+    halves: NDArray[np.float64] = np.arange(1.0, min(reached, most)) * (math.pi / length)
+    shares = 2 * np.exp(_log_transform(counts, 2 * halves)) / np.sin(halves)
+
+    def tail(c: int) -> float:
+        if 2 * c >= length:
+            return 0.0
+        inner = (2 * c + 1 + float(np.dot(shares, np.sin((2 * c + 1) * halves)))) / length
+        return max(1 - inner, 0.0)
+
+    return tail
+
+
+def _log_transform(counts: Mapping[Law, int], angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the characteristic function of a sum at angles in (0, pi]."""
+    total = np.zeros(len(angles))
+    for law, count in counts.items():
+        if isinstance(law, DiscreteLaplace):
+            rate = 1 / float(law.scale)
+            weight = 4 * math.exp(-rate) / math.expm1(-rate) ** 2
+            total -= count * np.log1p(weight * np.sin(angles / 2) ** 2)
+        elif law.sigma_squared >= SMOOTH:
+            total -= count * angles**2 * (float(law.sigma_squared) / 2)
+        else:
+            x = np.arange(1, 80)
+            mass = 2 * np.exp(-(x**2) / (2 * float(law.sigma_squared)))
+            falls = 2 * np.sin(np.outer(angles, x) / 2) ** 2 @ mass / (1 + mass.sum())
+            total += count * np.log1p(-falls)
+    return total
+
+
+def _transform(law: Law, angles: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Characteristic function of a law, cut to ``length`` integers, at the given angles."""
+    if isinstance(law, DiscreteLaplace):
+        rate = 1 / float(law.scale)
+        square = math.expm1(-rate) ** 2
+        laplace: NDArray[np.float64] = square / (
+            square + 4 * math.exp(-rate) * np.sin(angles / 2) ** 2
+        )
+        return laplace
+    x = np.minimum(np.arange(length), length - np.arange(length)).astype(np.float64)
+    mass = np.exp(-(x**2) / (2 * float(law.sigma_squared)))
+    gaussian: NDArray[np.float64] = np.fft.rfft(mass / mass.sum()).real
+    return gaussian
+
+
+def _coarse_tail(scales: Mapping[Fraction, int], std: float) -> Callable[[int], float]:
+    """Upper bound of P(|N| > c) for wide Laplace laws: n terms, on a grid of g integers.
+
+    A discrete Laplace variable is the difference of two geometric ones. Rounded down to the grid
+    they are geometric again, with g times less scale, and lose less than g each: the difference
+    moves by at most g - 1.
+    """
+    grid = 1 << math.ceil(math.log2(std / _TRANSFORMED))
+    coarse = sum_tail({DiscreteLaplace(scale / grid): n for scale, n in scales.items()})
+    moved = sum(scales.values()) * (grid - 1)
+    # |N| > c needs grid |N'| > c - moved.
+    return lambda c: coarse((c - moved) // grid) if c >= moved else 1.0
+
+
+def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
+    """Upper bound of P(|N| > c) for one discrete Gaussian; exact up to a std of 4096.
+
+    A sum of n discrete Gaussians of parameter s is one of parameter n s up to factors
+    1 +- 2 exp(-pi^2 s) (Poisson summation). Beyond, the sum is the integral by the midpoint rule.
+    """
+    sigma = math.sqrt(sigma_squared)
+    if sigma <= _INTEGRATED:
+        x = np.arange(math.ceil(9 * sigma))
+        mass = np.exp(-(x**2) / (2 * sigma_squared))
+        mass[1:] *= 2
+        inner = np.cumsum(mass) / mass.sum()
+        return lambda c: 1 - float(inner[c]) if c < len(inner) else 0.0
+
+    def tail(c: int) -> float:
+        beyond = math.erfc((c + 0.5) / (sigma * math.sqrt(2)))
+        # From sigma on the density is convex: each term is below the integral around it.
+        return beyond if c + 0.5 >= sigma else beyond + 1 / (12 * sigma_squared)
+
+    return tail
+
+
+# --------------------------------------------------------------------------- errors of a design
+
+
+class ErrorsOf(NamedTuple):
+    """The numbers that the errors of a design are of; by default a cell as it is released.
+
+    Attributes:
+        release: which numbers, as of `counton.plan`; None: those that the strategy releases.
+        steps: where there is no last step, how many first ones.
+        mean, largest: how many times the error of a cell what is read is off by: of the root of the
+            mean variance, and of the largest.
+        what: what is read, in a sentence; "": a cell.
+        per_step: items that a step is expected to have, which a delay leaves out.
+    """
+
+    release: ReleaseForm | None = None
+    steps: int | None = None
+    mean: float = 1.0
+    largest: float = 1.0
+    what: str = ""
+    per_step: float = 0.0
+
+
+class Errors(Generic[S]):
+    """The errors of a design: functions of all that it says, in data units.
+
+    They are of the numbers that ``errors_of`` says.
+    """
+
+    strategy: S
+    law: Law
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...]
+    errors_of: ErrorsOf
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells one step's input has."""
+        return math.prod(self.shape)
+
+    @property
+    def resolution(self) -> Fraction:
+        """One unit of the exact sums, in data units; 1 for counts."""
+        resolution = self.contribution.resolution
+        return Fraction(1) if resolution is None else resolution
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.law.family
+
+    @property
+    def buffer_size(self) -> int:
+        """Numbers that a running stream keeps beside its sums, all cells together."""
+        return self.strategy.buffer_size * self.cells
+
+    @property
+    def steps(self) -> int:
+        """Over how many steps its errors are means and maxima.
+
+        Raises:
+            InvalidInput: there is no last one, and ``errors_of`` says none.
+        """
+        found = self.errors_of.steps or self.strategy.horizon
+        if found is None:
+            raise InvalidInput(f"{self.strategy!r} has no last step: say how many are in mind")
+        return found
+
+    @property
+    def release(self) -> ReleaseForm:
+        """Which numbers ``mean_std`` and ``max_std`` are of."""
+        return self.errors_of.release or self.strategy.workload
+
+    @cached_property
+    def mean_std(self) -> float:
+        """Root of the mean variance of all numbers that are released, exactly.
+
+        Raises:
+            InvalidInput: there is no last step, and ``errors_of`` says none.
+        """
+        return float(self.in_data_units(math.sqrt(self._variance("mean"))))
+
+    @cached_property
+    def max_std(self) -> float:
+        """Root of the largest variance, of what ``errors_of`` says is off the most."""
+        of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
+        return of_a_cell * self.errors_of.largest
+
+    def _variance(self, metric: Metric) -> float:
+        """The variance of a cell, in squared units of the exact sums."""
+        strategy: StreamStrategy = self.strategy
+        steps = self.errors_of.steps
+        if steps is not None and isinstance(strategy, Endless):
+            if metric == "mean":
+                return strategy.mean_variance(steps, self.law)
+            return strategy.largest_variance(steps, self.law)
+        node = self.law.variance / 4.0**strategy.lattice_bits
+        # Of a difference both totals are rounded; the largest variances are of totals.
+        both = metric == "mean" and self.release == "both"
+        times = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
+        released = released_variance(strategy, metric, self.release)
+        return released * node + times * strategy.rounding_variance
+
+    def by(self, metric: Metric) -> float:
+        """``mean_std`` or ``max_std``.
+
+        Raises:
+            InvalidInput: an unknown metric.
+        """
+        check_metric(metric)
+        return self.mean_std if metric == "mean" else self.max_std
+
+    def row(self) -> dict[str, Any]:
+        """A row of a plan: strategy, noise, errors, and how many numbers it keeps."""
+        return {
+            "strategy": repr(self.strategy),
+            "noise": self.family,
+            "mean_std": self.mean_std,
+            "max_std": self.max_std,
+            "held": self.buffer_size,
+        }
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error, from noise and from items that are held back."""
+        return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.delay)
+
+    def largest_error(self, probability: float = 2 / 3) -> float:
+        """All errors of totals, at all steps and cells, are within this together.
+
+        With the stated probability. A union bound over the half-width of the widest release, or
+        Chernoff's where protection fades, with the items that are held back. Infinite where none is
+        known: for more numbers than tails are known for (10^9 times 1 - probability), and where
+        totals are not released or no step is the last.
+
+        Raises:
+            InvalidInput: a probability outside (0, 1).
+        """
+        if not 0 < probability < 1:
+            raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+        steps = self.errors_of.steps or self.strategy.horizon
+        if steps is None or self.release == "windows":
+            return math.inf
+        if isinstance(self.guarantee, ExpiringDP | ExpiringZCDP):
+            held_back = self.errors_of.per_step * self.strategy.delay
+            return largest_expiring_error(self.guarantee, steps, probability) + held_back
+        missed = (1 - probability) / (steps * self.cells)
+        if missed < SMALLEST_TAIL or self.strategy.horizon is None:
+            return math.inf
+        return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
+
+    def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
+        """Privacy loss of an item by age, where protection fades: epsilon, or rho.
+
+        The exact one is what the guarantee promises, ``guarantee.at_age``.
+
+        Raises:
+            InvalidInput: protection does not fade, or no ages.
+        """
+        promised = self.guarantee
+        if isinstance(promised, ExpiringDP | ExpiringZCDP):
+            return promised.loss(ages, analysis)
+        raise InvalidInput(
+            f"{promised} is the same at every age; ask a plan with expire for losses by age"
+        )
+
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of what is released at ``steps``: see `std_at`.
+
+        >>> from counton import PureDP, plan
+        >>> best = plan(365, PureDP(1)).best
+        >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
+        True
+        """
+        return self.in_data_units(std_at(self.strategy, self.law, Fraction(1), steps))
+
+    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
+        variance = self.strategy.window_noise_variance(self.law, starts, stops)
+        deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
+        return deviation
+
+    def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
+        """As `counton.numbers.halfwidths`, in data units."""
+        found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
+        return np.asarray(self.in_data_units(found))
+
+    def halfwidth(self, step: int, level: float = 0.95) -> float:
+        """Half-width of the interval at a step.
+
+        Args:
+            step: which, from 1.
+            level: probability with which the interval holds.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            HorizonExceeded: a step beyond the horizon.
+
+        >>> from counton import PureDP, plan
+        >>> plan(365, PureDP(1)).best.halfwidth(365)
+        18.64...
+        """
+        return float(self.halfwidths(range(step, step + 1), level)[0])
+
+    def window_halfwidths(
+        self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
+    ) -> NDArray[np.float64]:
+        """As `counton.numbers.window_halfwidths`, in data units."""
+        found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
+        return np.asarray(self.in_data_units(found))
+
+    def in_data_units(self, errors: Any) -> Any:
+        """Errors of a cell that are in units of the exact sums, as strategies and laws give them.
+
+        Nothing else multiplies an error by the resolution, or by what ``errors_of`` says.
+        """
+        return errors * float(self.resolution) * self.errors_of.mean

@@ -1,0 +1,164 @@
+"""The paragraphs that a publication needs: whom a release protects, how, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from counton.base.distributions import DiscreteLaplace
+from counton.base.exact import figures, text
+from counton.base.literature import REFERENCES
+from counton.numbers.design import Design
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
+from counton.privacy.guarantees import difference
+
+
+def methods(
+    terms: Design,
+    *,
+    released: str | None = None,
+    unit: str | None = None,
+    mechanism: str | None = None,
+    errors: Sequence[str] = (),
+    unprotected: Sequence[str] = (),
+    sources: Sequence[str] = (),
+    constants: Sequence[tuple[str, str]] = (),
+) -> str:
+    """What was released, unit, guarantee, error, mechanism, what is assumed; and a table behind it.
+
+    A paragraph of whole sentences for each, for a publication. The table has the strategy, its
+    constants, sources and software. All of it is public: it follows from the terms and from what
+    was released.
+
+    Args:
+        terms: of the release.
+        released: what was released, a sentence; None: what the terms say.
+        unit: what one protected unit is called; its own word unless stated.
+        mechanism: what was measured, a sentence; None: as the terms say.
+        errors: sentences about the error.
+        unprotected: what else was not protected, parts of one sentence.
+        sources: of what was measured, by names of `counton.base.literature`, besides those of a
+            stream's strategy and of the noise.
+        constants: further rows of the table: a name and what it is.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import KAry
+    >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
+    >>> said = methods(counter.terms, errors=["The standard deviation is 27."])
+    >>> print(said.split("\\n\\n")[1])
+    The protected unit is one unit, counted in one cell of one step by at most 1; two data sets are
+    neighbours if they differ in one that is added or removed.
+    """
+    paragraphs = [
+        [released or _what_is_released(terms)],
+        [_unit_in_words(terms, unit)],
+        [_guarantee_in_words(terms, unit), _attacker(terms)],
+        [*errors, *_clipping_in_words(terms)],
+        [mechanism or _mechanism(terms), _noise(terms)],
+        [_limits_in_words(terms, unit, unprotected)],
+    ]
+    named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
+    named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
+    table = [
+        *([] if is_once(terms) else [("strategy", repr(terms.strategy))]),
+        *constants,
+        *(("source", REFERENCES[name]) for name in dict.fromkeys(named)),
+        ("software", f"counton {version('counton')}"),
+    ]
+    wide = max(len(name) for name, _ in table)
+    rows = ["Constants and sources", *(f"{name:<{wide}}  {said}" for name, said in table)]
+    return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
+
+
+def is_once(terms: Design) -> bool:
+    """Whether there is one step, so that nothing was released before it, and nothing after."""
+    return terms.strategy.horizon == 1
+
+
+def _what_is_released(terms: Design) -> str:
+    windows = terms.strategy.workload == "windows"
+    what = "the number of each step by itself" if windows else "the running total"
+    last = terms.strategy.horizon
+    until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
+    cells = f" of {terms.cells:,} cells" if terms.cells > 1 else ""
+    return f"{terms.name!r} is {what}{cells}, released after every step {until}."
+
+
+def _unit_in_words(terms: Design, unit: str | None) -> str:
+    contribution = terms.contribution
+    return (
+        f"The protected unit is one {unit or contribution.unit}, {contribution.change_in_words()}; "
+        f"two data sets are neighbours if they differ in one that is {contribution.neighbours}."
+    )
+
+
+def _guarantee_in_words(terms: Design, unit: str | None) -> str:
+    guarantee, contribution = terms.guarantee, terms.contribution
+    meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
+    scope = "" if is_once(terms) else f", {guarantee.scope}"
+    return f"The guarantee is {guarantee}{scope}: {meaning}."
+
+
+def _attacker(terms: Design) -> str:
+    guarantee = terms.guarantee
+    chooses = (
+        "and every other row, and who chooses rows, and the step and cells that distinguish "
+        "neighbours, after seeing earlier releases"
+    )
+    if is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        chooses = "and every other row"
+    orders = ""
+    if isinstance(guarantee, ZCDP):
+        orders = "" if terms.strategy.causal else " (at whole orders of the divergences)"
+    return (
+        f"It holds against an attacker who knows all releases, the program and its parameters"
+        f" {chooses}{orders}. The attacker does not know the key: the noise is computed by a keyed "
+        f"pseudo-random function (AES-256), so it is as safe as that function."
+    )
+
+
+def _mechanism(terms: Design) -> str:
+    return (
+        f"Noise is correlated over time by a factorisation of running sums, the strategy "
+        f"{type(terms.strategy).__name__}."
+    )
+
+
+def _noise(terms: Design) -> str:
+    law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
+    unit = float(terms.law_unit)
+    if isinstance(law, DiscreteLaplace):
+        how = f"discrete Laplace noise of scale {_number(float(law.scale) * unit)}"
+    else:
+        how = f"discrete Gaussian noise of variance {_number(float(law.sigma_squared) * unit**2)}"
+    return f"Each measurement has {how}{of}, drawn exactly."
+
+
+def _number(value: float) -> str:
+    return figures(value)
+
+
+def _clipping_in_words(terms: Design) -> list[str]:
+    of = terms.contribution
+    if of.lower is None or of.upper is None or of.resolution is None:
+        return []
+    return [
+        f"Values were clipped to [{text(of.lower)}, {text(of.upper)}] and rounded to multiples of "
+        f"{text(of.resolution)}, an error that no interval includes."
+    ]
+
+
+def _limits_in_words(terms: Design, unit: str | None, more: Sequence[str]) -> str:
+    called = unit or terms.contribution.unit
+    parts = [
+        "the parameters named here and all that was declared, which must not be chosen by the data",
+        *more,
+        f"somebody who stands for several units: more can be learned than {_about(terms, called)}",
+        "what other releases about the same people say",
+        "anything at all from whoever holds the key, the state or the rows",
+    ]
+    return f"Not protected are: {'; '.join(parts)}."
+
+
+def _about(terms: Design, unit: str) -> str:
+    return difference(unit, terms.contribution.relation)

@@ -1,0 +1,170 @@
+"""Where strategy, guarantee and contribution meet: the law of one node's noise."""
+
+from __future__ import annotations
+
+import math
+
+from counton.base.distributions import Family
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote
+from counton.noise.blocks import ROWS_LIMIT
+from counton.privacy import (
+    Calibration,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    Shift,
+    calibrate,
+)
+from counton.privacy.expiration import calibrate_expiring
+from counton.strategies import StreamStrategy
+from counton.strategies.participation import shift_by
+
+#: Nodes of a level are no more than these for horizons below the first; releases read none that is
+#: further from the last step's own than the second.
+_FEW_NODES, _BESIDE = 2**28, 2**20
+
+
+def shift_of(
+    strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
+) -> Shift:
+    """How far one protected unit moves all node values together, in lattice integers.
+
+    Raises:
+        InvalidInput: not a strategy, or a contribution that does not fit the shape.
+
+    >>> from counton.strategies import Binary
+    >>> shift_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
+    Shift(l1=10, l2_squared=10, entries=((1, 10),))
+    >>> shift_of(Binary(16), Contribution.add_remove(steps=3))
+    Shift(l1=13, l2_squared=33, entries=None)
+    """
+    _check_strategy(strategy)
+    if contribution.pattern is not None:
+        return shift_by(strategy, contribution.pattern)
+    if contribution.most_a_step is not None:
+        found = shift_of(strategy, contribution.anywhere, shape)
+        if strategy.horizon is None:
+            return found  # of several steps it states nothing
+        several = strategy.shift(steps=contribution.steps)
+        spread = contribution.shift(several, cells=math.prod(shape))
+        return Shift(
+            min(found.l1, spread.l1), min(found.l2_squared, spread.l2_squared), spread.entries
+        )
+    one = strategy.shift(
+        steps=contribution.steps, separation=contribution.separation, every=contribution.every
+    )
+    return contribution.shift(one, cells=math.prod(shape))
+
+
+def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
+    """The guarantee as ``strategy`` gives it: an expiring one with the strategy's growth and delay.
+
+    Raises:
+        InvalidInput: an expiring guarantee and a strategy that does not expire.
+    """
+    _check_strategy(strategy)
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
+    if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
+        return guarantee.bound_to(strategy)
+    return guarantee
+
+
+def law_for(
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    family: Family | None = None,
+) -> Calibration:
+    """The law of least variance with which ``strategy`` keeps ``guarantee``.
+
+    For an attacker who chooses all inputs, and the steps in which a unit counts, from what was
+    released before: so it depends on whether the strategy is causal.
+
+    Raises:
+        InvalidInput: the strategy cannot give this guarantee, or not with this noise family, or the
+            noise is too wide for its sums.
+
+    >>> from counton.privacy import PureDP
+    >>> from counton.strategies import KAry
+    >>> strategy = KAry(horizon=1000, arity=13, subtraction=True)
+    >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
+    DiscreteLaplace(scale=Fraction(6, 1))
+    """
+    found = calibration_of(strategy, guarantee, contribution, shape, family)
+    strategy.check_law(found.law)
+    return found
+
+
+def calibration_of(
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    family: Family | None = None,
+) -> Calibration:
+    """The same, whether or not ``strategy`` can add up such noise: see `law_for`."""
+    guarantee = promise_of(strategy, guarantee)
+    check_contribution(contribution)
+    if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
+        if not contribution.in_one_step:
+            raise InvalidInput(
+                f"{guarantee} bounds the loss of each event by its age, and {contribution} has "
+                f"several: their losses add up (square roots of losses under zCDP), so no one "
+                f"curve holds for the unit: protect single events with steps=1, or use a strategy "
+                f"with a horizon"
+            )
+        # The loss by age counts shifts of one unit; here is how many units one step can change by.
+        one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
+        return calibrate_expiring(guarantee, one, family)
+    moved = shift_of(strategy, contribution, shape)
+    causal, once = strategy.causal, contribution.in_one_step
+    return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
+
+
+def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
+    """Refuse a stream of several cells whose last nodes have no address for their noise.
+
+    Raises:
+        InvalidInput: naming the number of nodes.
+
+    >>> from counton.strategies import Binary
+    >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
+    (None, None)
+    """
+    if not shape or strategy.horizon is None or strategy.horizon < _FEW_NODES:
+        return
+    steps = range(strategy.horizon - 3, strategy.horizon + 1)
+    last = max(node.index for step in steps for node in strategy.column(step))
+    if last >= ROWS_LIMIT - _BESIDE:
+        raise InvalidInput(
+            f"{strategy!r} would have {last + 1:,} nodes for each of {math.prod(shape):,} cells, "
+            f"and noise of several cells has addresses for {ROWS_LIMIT:,} nodes: plan fewer steps"
+        )
+
+
+def check_contribution(contribution: Contribution) -> None:
+    """Refuse what says nothing about the protected unit.
+
+    Raises:
+        InvalidInput: not a Contribution.
+    """
+    if not isinstance(contribution, Contribution):
+        raise InvalidInput(
+            f"contribution is {quote(contribution)}; give what one protected unit can change, "
+            f"such as Contribution.add_remove()"
+        )
+
+
+def _check_strategy(strategy: StreamStrategy) -> None:
+    if not isinstance(strategy, StreamStrategy):
+        raise InvalidInput(
+            f"strategy is {quote(strategy)}; pass an instance such as KAry.best(8760), or "
+            f"counton.plan(...).best.strategy"
+        )

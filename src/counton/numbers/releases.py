@@ -1,0 +1,536 @@
+"""What streams give out: released steps, and what they say about windows of steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import read_only
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, quantity, quote
+from counton.numbers.design import Design
+from counton.privacy import Contribution, Guarantee
+
+
+class _Terms:
+    """What every release says besides its numbers: how it protects whom."""
+
+    __slots__ = ()
+    _terms: Design
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, for all releases of the stream together."""
+        return self._terms.guarantee
+
+    @property
+    def contribution(self) -> Contribution:
+        """The protected unit and the neighbouring relation."""
+        return self._terms.contribution
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The rows of `table` as arrays; needs no optional package."""
+        raise NotImplementedError
+
+    def table(self, level: float = 0.95) -> Any:
+        """One row for each step and cell as a polars data frame.
+
+        Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
+        upper. Each interval from lower to upper holds the true value with probability ``level`` at
+        least; it speaks of one number, not of all at once.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            MissingExtra: polars is not installed; `table_columns` needs none.
+        """
+        from counton.base.columns import data_frame
+
+        return data_frame(self.table_columns(level))
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words."""
+        terms = self._terms
+        return (
+            f"{terms.name}\nprotected: {terms.contribution}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
+        )
+
+    def methods(self) -> str:
+        """The paragraph that a publication needs: unit, guarantee, mechanism, sources.
+
+        >>> from counton import Counter, Key, PureDP
+        >>> from counton.strategies import Binary
+        >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+        >>> "pure differential privacy with epsilon = 1" in counter.release(3).methods()
+        True
+        """
+        from counton.numbers.methods import methods
+
+        return methods(self._terms, errors=[self._error()])
+
+    def _error(self) -> str:
+        stds = np.unique(self.table_columns()["std"])
+        return noise_in_words(stds)
+
+    def _repr_html_(self) -> str:
+        from counton.base.columns import html
+
+        return html(self.describe(), self.table_columns())
+
+
+def noise_in_words(stds: NDArray[np.float64]) -> str:
+    """A sentence about standard deviations.
+
+    >>> noise_in_words(np.array([7.25, 9.5]))
+    'The noise of what was released has standard deviations from 7.2 to 9.5.'
+    """
+    low, high = (quantity(end, end) for end in map(float, (stds.min(), stds.max())))
+    if low == high:
+        return f"The noise of what was released has the standard deviation {low}."
+    return f"The noise of what was released has standard deviations from {low} to {high}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRelease(_Terms):
+    """One released step.
+
+    Attributes:
+        step: number of the step, from 1.
+        value: private running total, in data units: a number, or an array of the stream's shape.
+            Integers for tree strategies on counts, else float64. Where the strategy serves windows,
+            the step's own private count instead.
+        std: standard deviation of its noise, in data units, the same for every cell.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> release = counter.release(3)
+    >>> release
+    StepRelease(step=1, value=..., std=7.05...)
+    >>> low, high = release.interval(level=0.95)
+    >>> high - release.value, release.guarantee
+    (15, PureDP(epsilon=1))
+    """
+
+    step: int
+    value: Any
+    std: float
+    # What was promised, never the counter: published numbers must not lead to exact sums.
+    _terms: Design = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", read_only(self.value))
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Ends of the interval that holds the true value with probability ``level`` at least.
+
+        Numbers, or arrays of the stream's shape: one interval for each cell.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        low, high = self._alone().interval(level)
+        return (low[0], high[0]) if low.ndim > 1 else (low[0].item(), high[0].item())
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        return self._alone().table_columns(level)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """After which step, and up to which, it counts, but for the strategy's delay."""
+        windows = self._terms.strategy.workload == "windows"
+        return self.step - 1 if windows else 0, self.step
+
+    def since(self, earlier: StepRelease) -> ReleaseDifference:
+        """What was counted after an earlier release of the same stream, up to this one.
+
+        Raises:
+            InvalidInput: a release of another stream, a later one, or a difference; or a stream
+                whose releases are no running totals.
+        """
+        terms = self._terms
+        if (
+            type(self) is not StepRelease
+            or type(earlier) is not StepRelease
+            or earlier._terms != terms
+            or earlier.step > self.step
+            or terms.strategy.workload != "totals"
+        ):
+            raise InvalidInput(
+                f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
+                f"reading of the same stream of running totals"
+            )
+        std = float(terms.window_std(earlier.step, self.step))
+        return ReleaseDifference(self.step, self.value - earlier.value, std, terms, self, earlier)
+
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+        """Some of its cells.
+
+        Args:
+            of: what these are of all values.
+            terms: of the part.
+        """
+        value = np.asarray(of(np.asarray(self.value)))
+        std = self.std if terms is self._terms else float(terms.in_data_units(self.std))
+        return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
+
+    def _alone(self) -> Releases:
+        return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseDifference(StepRelease):
+    """What was counted after a step: a release less an earlier one.
+
+    Attributes:
+        now, earlier: the two releases.
+    """
+
+    now: StepRelease
+    earlier: StepRelease
+
+    @property
+    def start(self) -> int:
+        """The earlier step."""
+        return self.earlier.step
+
+    @property
+    @override
+    def ends(self) -> tuple[int, int]:
+        return self.start, self.step
+
+    @override
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+        return self.now.part(of, terms).since(self.earlier.part(of, terms))
+
+    @override
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        half = self._terms.cell_halfwidth(*self.ends, level)
+        if half == int(half) and not self._terms.strategy.fraction_bits:
+            half = int(half)
+        return self.value - half, self.value + half
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """A column start says after which step."""
+        columns = StepRelease.table_columns(self, level)
+        low, high = (np.ravel(end) for end in self.interval(level))
+        start = np.full(len(low), self.start)
+        return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
+            "lower": low,
+            "upper": high,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Releases(_Terms):
+    """Consecutive released steps.
+
+    Attributes:
+        steps: their numbers.
+        values: private running totals (or counts of windows) in data units, shape
+            ``(len(steps), *shape)``.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
+    >>> releases = counter.release_many([3, 0, 5])
+    >>> len(releases), releases.values.dtype, releases.std().round(2).tolist()
+    (3, dtype('int64'), [7.06, 7.06, 9.98])
+    >>> releases.table().columns
+    ['step', 'estimate', 'std', 'lower', 'upper']
+    """
+
+    steps: range
+    values: NDArray[Any]
+    _terms: Design = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
+
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of the noise in data units, as `Counter.std` says it.
+
+        Args:
+            steps: one of these, or several; None: all of them, in an array.
+
+        Raises:
+            InvalidInput: a step that is none of these.
+        """
+        if steps is None:
+            return np.asarray(self._terms.std(self.steps), np.float64)
+        outside = [step for step in np.ravel(np.asarray(steps)).tolist() if step not in self.steps]
+        if outside:
+            first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
+            raise InvalidInput(
+                f"step {quote(outside[0])} is none of those released here, {first:,} to "
+                f"{last:,}: name some of these, or ask the counter"
+            )
+        return self._terms.std(steps)
+
+    @property
+    def unit(self) -> Fraction:
+        """All values are multiples of this, in data units."""
+        return self._terms.released_unit
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ends of the intervals that hold the true values with probability ``level`` at least each.
+
+        Shapes as ``values``; integers where values are.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        half = self._terms.halfwidths(self.steps, level)
+        half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
+        return _around(self.values, half)
+
+    def window(
+        self,
+        start: int,
+        stop: int,
+        cells: Any = None,
+        level: float = 0.95,
+        weights: Any = None,
+    ) -> Window:
+        """What happened in the steps start + 1 .. stop: value, standard deviation and interval.
+
+        A difference of two totals, or the sum of windows. With a delay the totals count up to that
+        many steps earlier.
+
+        Args:
+            start: the step before the first; 0 is the beginning.
+            stop: the last step.
+            cells: which cells are added up, as an index of one step's array: a list of cells, a
+                slice, a mask, ``...`` for all. None leaves every cell alone.
+            level: probability with which the interval holds the true value, at least.
+            weights: by what each of the ``cells`` is multiplied, in their order: ``[1, -1]`` for
+                the difference of two; None: all count once.
+
+        Raises:
+            InvalidInput: steps that are not among these, cells that are none or listed twice,
+                weights that do not fit them, or a level outside (0, 1 - 1e-9].
+
+        >>> from counton import Counter, Key, ZCDP
+        >>> from counton.strategies import Binary
+        >>> counter = Counter(Binary(31), ZCDP(2), key=Key.generate(), name="visits", shape=(3,))
+        >>> releases = counter.release_many([[3, 0, 5]] * 8)
+        >>> window = releases.window(4, 8, cells=[0, 2])
+        >>> window.std, window.upper - window.value
+        (2.23..., 4)
+        >>> apart = releases.window(4, 8, cells=[0, 2], weights=[1, -1])
+        >>> abs(apart.std - window.std) < 1e-9, apart.upper - apart.value
+        (True, 4)
+        """
+        return window_of(self._terms, self._read, start, stop, cells, level, weights)
+
+    def _read(self, first: int, stop: int) -> NDArray[Any]:
+        if not (self.steps.start <= first and stop <= self.steps.stop):
+            raise InvalidInput(
+                f"steps {first} to {stop - 1} are not all among the releases of steps "
+                f"{self.steps.start} to {self.steps.stop - 1}: ask for steps among them"
+            )
+        return self.values[first - self.steps.start : stop - self.steps.start]
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
+        low, high = self.interval(level)
+        cells = max(math.prod(self._terms.shape), 1)
+        return {
+            "step": np.repeat(np.asarray(self.steps), cells),
+            **_cells(self._terms.shape, len(self.steps)),
+            "estimate": self.values.ravel(),
+            "std": np.repeat(self.std(), cells),
+            "lower": low.ravel(),
+            "upper": high.ravel(),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window(_Terms):
+    """What happened in the steps start + 1 .. stop.
+
+    Attributes:
+        start, stop: the step before the first (0: the beginning), and the last.
+        value: private count or sum, in data units: a number, or an array of the stream's shape.
+        std: standard deviation of its noise, in data units.
+        lower, upper: ends of the interval, as ``value``.
+        level: probability with which the interval holds the true value, at least.
+
+    >>> from counton import Counter, Key, ZCDP
+    >>> from counton.strategies import GrowingCascade
+    >>> counter = Counter(GrowingCascade(5), ZCDP(2), key=Key.generate(), name="visits")
+    >>> counter.release_many([3, 0, 5, 4]).window(1, 3)
+    Window(start=1, stop=3, value=..., std=1.08..., lower=..., upper=..., level=0.95)
+    """
+
+    start: int
+    stop: int
+    value: Any
+    std: float
+    lower: Any
+    upper: Any
+    level: float
+    _terms: Design = field(repr=False)
+
+    def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
+        """One row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
+
+        Raises:
+            InvalidInput: another level than that of the window.
+        """
+        if level not in (None, self.level):
+            raise InvalidInput(
+                f"level is {level}, but this window was asked for at {self.level}: ask for the "
+                f"window again with level={level}"
+            )
+        value = np.asarray(self.value)
+        return {
+            "start": np.full(value.size, self.start),
+            "stop": np.full(value.size, self.stop),
+            **_cells(value.shape),
+            "estimate": value.ravel(),
+            "std": np.full(value.size, self.std),
+            "lower": np.asarray(self.lower).ravel(),
+            "upper": np.asarray(self.upper).ravel(),
+        }
+
+    def table(self, level: float | None = None) -> Any:
+        """See `table_columns`; as a polars data frame.
+
+        Raises:
+            InvalidInput: another level than that of the window.
+            MissingExtra: polars is not installed.
+        """
+        from counton.base.columns import data_frame
+
+        return data_frame(self.table_columns(level))
+
+    def _repr_html_(self) -> str:
+        from counton.base.columns import html
+
+        return html(self.describe(), self.table_columns())
+
+
+def window_of(
+    terms: Design,
+    read: Callable[[int, int], NDArray[Any]],
+    start: int,
+    stop: int,
+    cells: Any,
+    level: float,
+    weights: Any = None,
+) -> Window:
+    """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1.
+
+    Raises:
+        InvalidInput: see `Releases.window`.
+    """
+    start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
+    terms.strategy.check_ends(start, stop)
+    if terms.strategy.workload == "windows":
+        value = read(start + 1, stop + 1).sum(axis=0)
+    else:
+        value = np.zeros((), np.int64) if stop == 0 else read(stop, stop + 1)[0]
+        if start > 0:
+            value = value - read(start, start + 1)[0]
+    value = np.broadcast_to(value, terms.shape)
+    added = 1
+    if weights is not None:
+        return _weighted_window(terms, np.asarray(value), start, stop, cells, level, weights)
+    if cells is not None:
+        chosen = _cell_numbers(terms, cells)
+        added = len(chosen)
+        exact = value.ravel()[chosen]
+        value = np.asarray(exact.astype(object).sum() if exact.dtype.kind == "i" else exact.sum())
+    std = float(terms.window_std(start, stop)) * math.sqrt(added)
+    half = terms.window_halfwidths(start, stop, level, cells=added)
+    low, high = _around(value, half)
+    numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
+    return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
+
+
+def _weighted_window(
+    terms: Design,
+    value: NDArray[Any],
+    start: int,
+    stop: int,
+    cells: Any,
+    level: float,
+    weights: Any,
+) -> Window:
+    """A window's sum over cells, each with a weight."""
+    from counton.numbers.contrasts import weighted_sum
+    from counton.numbers.formulas import Term
+
+    chosen = _cell_numbers(terms, ... if cells is None else cells)
+    given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]
+    if len(given) != len(chosen) or not all(map(math.isfinite, given)) or not any(given):
+        raise InvalidInput(
+            f"weights are {weights!r}, for {len(chosen)} cell{'s' * (len(chosen) != 1)}: give one "
+            f"finite number for each, and one at least that is not 0"
+        )
+    numbers = value.ravel()
+    parts = [
+        Term(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
+    ]
+    of = {int(cell): float(numbers[cell]) for cell in chosen}
+    found = weighted_sum(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)
+    signs = all(weight in (1.0, -1.0) for weight in given)
+    if not signs:
+        return Window(
+            start, stop, found.value, found.std, found.lower, found.upper, float(level), terms
+        )
+    half = terms.window_halfwidths(start, stop, level, cells=len(chosen))
+    exact = sum(
+        (-1 if weight < 0 else 1) * numbers[cell].item()
+        for weight, cell in zip(given, chosen, strict=True)
+    )
+    low, high = _around(np.asarray(exact), half)
+    return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
+
+
+def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
+    """Numbers of the cells that an index picks; none twice, since their noise is added up."""
+    try:
+        places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"cells are {cells!r}, which is no index of an array of shape {terms.shape} ({error}): "
+            f"give a list of cells, a slice, a mask, or ... for all"
+        ) from None
+    chosen = np.asarray(places, dtype=np.int64).ravel()
+    if not len(chosen) or len(np.unique(chosen)) < len(chosen):
+        raise InvalidInput(
+            f"cells are {cells!r}, which picks {'a cell twice' if len(chosen) else 'none'}: give "
+            f"each cell once"
+        )
+    return chosen
+
+
+def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ends of intervals; integers around integers, where half-widths are whole."""
+    if values.dtype.kind in "iO" and np.all(half == np.rint(half)):
+        whole = half.astype(np.int64)
+        return np.asarray(values - whole), np.asarray(values + whole)
+    exact = values.astype(np.float64)
+    return np.asarray(exact - half), np.asarray(exact + half)
+
+
+def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
+    """Indices of cells by the names of their columns, all cells this many times."""
+    places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
+    if len(places) == 1:
+        return {"cell": places[0]}
+    return {f"cell_{axis}": place for axis, place in enumerate(places)}

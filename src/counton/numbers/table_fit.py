@@ -1,0 +1,308 @@
+"""Released tables made to fit: known totals kept, whole numbers, none below 0. Post-processing.
+
+What is known about a table besides the release, such as public totals, is taken into account by
+least squares with the exact covariance of the noise; deviations and intervals are what remains.
+Whole and non-negative numbers are chosen after that, by `whole_numbers`: they add up as before, and
+the non-negative ones are biased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.numbers.fit_request import notes_on
+from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
+from counton.strategies.trees import HierarchyLaw, Tree
+
+#: Most numbers of known totals times nodes, where the known ones are not all of a level.
+_MOST_COVARIANCES = 2**26
+#: Half-widths of intervals, from standard deviations and a level.
+Halves = Callable[[Floats, float], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedHierarchy:
+    """A hierarchy made to fit. Made by `counton.statistics.hierarchy.HierarchyReading.adjust`.
+
+    Attributes:
+        tree: the public tree.
+        estimates: for each level, every node's number; children add up to their parents.
+        std: for each level, the deviation of the least squares estimates, before they were made
+            whole or non-negative; 0 where a total is known.
+        integers, nonnegative: what was asked.
+
+    >>> from counton import Hierarchy, Key, ZCDP
+    >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
+    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="states", batched=True)
+    >>> reading = counter.release_batch([(("CA",), 300), (("DC",), 4)])
+    >>> fitted = reading.adjust(known={(): 304}, integers=True, nonnegative=True)
+    >>> fitted.estimates[0].tolist(), int(fitted.estimates[1].sum()), fitted.std[0].tolist()
+    ([304], 304, [0.0])
+    """
+
+    tree: Tree
+    estimates: tuple[NDArray[Any], ...]
+    std: tuple[Floats, ...]
+    integers: bool
+    nonnegative: bool
+    _centres: tuple[Floats, ...]
+    _halves: Halves
+
+    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The table of one level of the tree as arrays: see `HierarchyReading.level_columns`.
+
+        Intervals are those of the least squares estimates, cut to what is possible: whole numbers
+        if ``integers``, none below 0 if ``nonnegative``. They hold as often as they say.
+
+        Raises:
+            InvalidInput: there is no such level, or a probability outside (0, 1).
+        """
+        depth = self.tree.level(nodes)
+        order = self.tree.order[depth]
+        low, high = self._interval(depth, level)
+        return {
+            **self.tree.path_columns(depth),
+            "estimate": self.estimates[depth][order],
+            "std": self.std[depth][order],
+            "lower": low[order],
+            "upper": high[order],
+        }
+
+    def _interval(self, depth: int, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+        std, centre = self.std[depth], self._centres[depth]
+        half = np.where(std > 0, self._halves(std, level), 0.0)
+        low, high = centre - half, centre + half
+        return cut_to_possible(low, high, integers=self.integers, nonnegative=self.nonnegative)
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """All levels, the total first."""
+        tree = self.tree
+        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
+
+    def notes(self) -> list[str]:
+        """What a reader has to know besides the numbers, in sentences."""
+        return notes_on(integers=self.integers, nonnegative=self.nonnegative)
+
+
+def cut_to_possible(
+    low: NDArray[Any], high: NDArray[Any], *, integers: bool, nonnegative: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ends of intervals within what is possible: whole numbers, none below 0.
+
+    >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), integers=True, nonnegative=True)
+    >>> [end.tolist() for end in ends]
+    [[0], [2]]
+    """
+    if nonnegative:
+        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+    if integers:
+        whole = np.ceil(low - 2.0**-20), np.floor(high + 2.0**-20)
+        return whole[0].astype(np.int64), np.maximum(*whole).astype(np.int64)
+    return low, high
+
+
+def all_levels(tree: Tree, parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """Tables of all levels below each other, with a column "level" in front."""
+    sizes = tree.sizes
+    found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), sizes)}
+    for column in tree.levels[1:]:
+        labels = np.full(sum(sizes), None, dtype=object)
+        for part, stop in zip(parts, np.cumsum(sizes), strict=True):
+            if column in part:
+                labels[stop - len(part[column]) : stop] = part[column]
+        found[column] = labels
+    for column in ("estimate", "std", "lower", "upper"):
+        found[column] = np.concatenate([part[column] for part in parts])
+    return found
+
+
+def adjusted_hierarchy(
+    law: HierarchyLaw,
+    released: Sequence[Floats],
+    grain: float,
+    halves: Halves,
+    *,
+    known: Mapping[Any, int] | None = None,
+    integers: bool = False,
+    nonnegative: bool = False,
+) -> AdjustedHierarchy:
+    """See `HierarchyReading.adjust`.
+
+    Args:
+        law: of the noise of all nodes.
+        released: every node's number, by level.
+        grain: the unit of these numbers.
+        halves: half-widths of their intervals.
+        known, integers, nonnegative: as there.
+    """
+    tree = law.tree
+    stated, bounds = check_known(tree, known or {}, nonnegative=nonnegative)
+    centres, variances = _condition(law, list(released), stated, known or {})
+    unit = 1.0 if integers else grain
+    if integers or nonnegative or known:
+        scaled = Bounds(bounds.fixed, [low / unit for low in bounds.lowest])
+        whole = whole_numbers([part / unit for part in centres], tree.parents, scaled)
+        estimates: list[NDArray[Any]] = [
+            part if integers else np.asarray(part * unit) for part in whole
+        ]
+    else:
+        estimates = list(released)
+    return AdjustedHierarchy(
+        tree,
+        tuple(estimates),
+        tuple(np.sqrt(np.maximum(part, 0.0)) for part in variances),
+        integers,
+        nonnegative,
+        tuple(centres),
+        halves,
+    )
+
+
+def check_known(
+    tree: Tree, known: Mapping[Any, int], *, nonnegative: bool
+) -> tuple[list[Floats], Bounds]:
+    """What is known of every node, by level, and the bounds that follow; before any release too.
+
+    Raises:
+        InvalidInput: as `HierarchyReading.adjust`.
+    """
+    stated = _known_totals(tree, known)
+    for part in stated:
+        if nonnegative and (part < 0).any():
+            raise InvalidInput(
+                f"a known total is {part[part < 0][0]:,.0f}, which is below 0: correct it, or do "
+                f"not ask for non-negative numbers"
+            )
+    bounds, wrong = bounds_of(tree.parents, stated, nonnegative=nonnegative)
+    if wrong is not None:
+        level, place, why = wrong
+        name = " / ".join(map(str, tree.path(level, place))) or "everything"
+        raise InvalidInput(
+            f"the known total of {name} is {stated[level][place]:,.0f}, but {why}: known totals "
+            f"must add up; correct them"
+        )
+    return stated, bounds
+
+
+def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
+    """What is known of every node, by level; NaN where nothing is."""
+    stated = [np.full(size, np.nan) for size in tree.sizes]
+    for path, total in known.items():
+        level, place = tree.find(path)
+        if isinstance(total, bool) or not isinstance(total, (int, np.integer)):
+            raise InvalidInput(
+                f"the known total of {path!r} is {total!r}; it must be a whole number: round it, "
+                f"or leave it out"
+            )
+        if abs(int(total)) >= 2**53:
+            raise InvalidInput(
+                f"the known total of {path!r} is {total}; it must be below 2^53: count in larger "
+                f"units"
+            )
+        stated[level][place] = int(total)
+    return stated
+
+
+def _condition(
+    law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], known: Mapping[Any, int]
+) -> tuple[list[Floats], list[Floats]]:
+    """Least squares estimates given what is known, and their variances, by level."""
+    tree, variances = law.tree, [part.copy() for part in law.variances]
+    if not known:
+        return estimates, variances
+    whole = [level for level in range(len(stated)) if _is_cut(tree, stated, level)]
+    if whole and all(np.isnan(part).all() for part in stated[whole[-1] + 1 :]):
+        return _below_cut(law, estimates, stated, whole[-1])
+    places = [(level, int(p)) for level in range(len(stated)) for p in _places(stated[level])]
+    if len(places) * sum(tree.sizes) > _MOST_COVARIANCES:
+        raise InvalidInput(
+            f"{len(places):,} known totals among {sum(tree.sizes):,} nodes are too many to be kept "
+            f"one by one; state all of a level, or at most "
+            f"{_MOST_COVARIANCES // sum(tree.sizes):,} of them"
+        )
+    ends = np.cumsum([0, *tree.sizes])
+    with_known = np.array([np.concatenate(covariances(law, place)) for place in places])
+    index = [ends[level] + place for level, place in places]
+    among = with_known[:, index]
+    flat = np.concatenate(estimates)
+    off = np.array([stated[level][place] for level, place in places]) - flat[index]
+    # Known totals may follow from each other, so the matrix may be singular.
+    gain = np.linalg.lstsq(among, with_known, rcond=1e-12)[0]
+    moved = flat + gain.T @ off
+    left = np.concatenate(variances) - np.einsum("kn,kn->n", with_known, gain)
+    left[left < 1e-9 * np.concatenate(variances)] = 0.0
+    cuts = ends[1:-1]
+    return list(np.split(moved, cuts)), list(np.split(left, cuts))
+
+
+def _places(part: Floats) -> Integers:
+    return np.flatnonzero(~np.isnan(part))
+
+
+def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
+    """Whether all of a level is known, and all leaves above it, so that nothing else matters."""
+    if np.isnan(stated[level]).any():
+        return False
+    return not any(np.isnan(stated[above][tree.leaves[above]]).any() for above in range(level))
+
+
+def _below_cut(
+    law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
+) -> tuple[list[Floats], list[Floats]]:
+    """As `_condition`, where a whole level is known: sums above it, shares below."""
+    tree = law.tree
+    centres: list[Floats] = [np.zeros(0)] * len(estimates)
+    variances: list[Floats] = [np.zeros(size) for size in tree.sizes]
+    centres[cut] = stated[cut]
+    for level in range(cut - 1, -1, -1):
+        added = np.bincount(
+            tree.parents[level], weights=centres[level + 1], minlength=tree.sizes[level]
+        )
+        centres[level] = np.where(tree.children[level] > 0, added, stated[level])
+    for level in range(cut, len(estimates) - 1):
+        m = np.maximum(tree.children[level], 1).astype(np.float64)
+        parents = tree.parents[level]
+        off = (centres[level] - estimates[level]) / m
+        centres[level + 1] = estimates[level + 1] + off[parents]
+        child = variances[level] / m**2 + law.spread[level] * (1 - 1 / m)
+        variances[level + 1] = child[parents]
+    return centres, variances
+
+
+def covariances(law: HierarchyLaw, place: tuple[int, int]) -> list[Floats]:
+    """Covariance of one node's noise with that of every node, by level. Time: the nodes' number.
+
+    >>> tree = Tree.from_leaves({"half": [0, 0, 1], "leaf": [0, 1, 2]}, ["half", "leaf"])
+    >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.array([1.5, 0.0])))
+    >>> [part.tolist() for part in covariances(law, (2, 0))]
+    [[0.25], [0.5, -0.25], [1.0, -0.5, -0.25]]
+    """
+    tree, (depth, node) = law.tree, place
+    path = [node]
+    for level in range(depth - 1, -1, -1):
+        path.insert(0, int(tree.parents[level][path[0]]))
+    shares = [1.0]
+    for level in range(depth - 1, -1, -1):
+        shares.insert(0, shares[0] / int(tree.children[level][path[level]]))
+    found = [np.array([shares[0] * law.root])]
+    for level, parents in enumerate(tree.parents):
+        m = np.maximum(tree.children[level], 1).astype(np.float64)
+        below = (found[-1] / m)[parents]
+        if level < depth:
+            above = path[level]
+            start = int(tree.starts[level][above])
+            size = int(tree.children[level][above])
+            shared = float(law.variances[level][above]) / size**2
+            shared -= float(law.spread[level][above]) / size
+            below[start : start + size] = shares[level + 1] * shared
+            own = path[level + 1]
+            below[own] = shares[level + 1] * float(law.variances[level + 1][own])
+        found.append(below)
+    return found

@@ -1,0 +1,104 @@
+"""What tables share, once or over time: how far a unit moves what is measured, and which noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from counton.base.distributions import Family
+from counton.base.errors import InvalidInput
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
+from counton.strategies import Norm
+from counton.strategies.strategy import TableStrategy
+
+T = TypeVar("T")
+
+#: Measurements stay below this; the rest of int64 is room for noise.
+LARGEST_MEASUREMENT = 2**61
+#: Which norm of the columns each kind of noise is calibrated to.
+NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
+
+
+def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift:
+    """Worst change of all measurements of a table between neighbours.
+
+    Several cells or units per cell multiply the norms, by the triangle inequality. A replaced unit
+    leaves its cells and enters others, so it moves; it may also only leave or enter.
+
+    Raises:
+        InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
+
+    >>> from counton.strategies.lines import Nodes
+    >>> shift_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
+    Shift(l1=6, l2_squared=20, entries=None)
+    """
+    if contribution.resolution is not None:
+        raise InvalidInput(
+            "the contribution has clipped values; hierarchies and ranges hold counts: use "
+            "Contribution.add_remove or Contribution.replace"
+        )
+    if not contribution.acts_once:
+        raise InvalidInput(
+            f"the contribution is {contribution}; a table has no steps: state all of a "
+            f"unit's cells in cells, or release a stream"
+        )
+    times = contribution.cells * contribution.per_cell
+    one = strategy.shift()
+    if contribution.relation == "add_remove":
+        entries = None
+        if one.entries is not None and contribution.cells == 1:
+            entries = tuple((times * magnitude, count) for magnitude, count in one.entries)
+        return Shift(times * one.l1, times**2 * one.l2_squared, entries)
+    moved = strategy.shift("move")
+    return Shift(times * max(one.l1, moved.l1), times**2 * max(one.l2_squared, moved.l2_squared))
+
+
+def fraction_bits(std: float) -> int:
+    """Bits behind the point of released numbers: steps below 2^-15 of the least ``std``.
+
+    Public, since ``std`` is; larger noise leaves more room for larger counts.
+
+    >>> fraction_bits(0.3), fraction_bits(50.0), fraction_bits(1e9)
+    (16, 11, 0)
+    """
+    if std < 1:  # 0 too: the variance of noise that is next to never there is below any float
+        return 16
+    return min(max(16 - math.floor(math.log2(std)), 0), 16)
+
+
+def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
+    """Kinds of noise worth trying for a guarantee.
+
+    Up to rho = 2, Laplace noise of scale l1 / sqrt(2 rho) has at least twice the variance of
+    Gaussian noise with any strategy, since l1 is never below l2.
+
+    >>> noise_kinds(ZCDP(0.5))
+    ('gaussian',)
+    """
+    if isinstance(guarantee, PureDP):
+        return ("laplace",)
+    if isinstance(guarantee, ZCDP) and guarantee.rho <= 2:
+        return ("gaussian",)
+    return ("laplace", "gaussian")
+
+
+def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
+    """What the attempts give, least cost first; those that are refused are left out.
+
+    Raises:
+        InvalidInput: all are refused; the reason is that of the last.
+
+    >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
+    [2, 3]
+    """
+    found: list[T] = []
+    reason = InvalidInput("nothing was tried: give at least one attempt")
+    for attempt in attempts:
+        try:
+            found.append(attempt())
+        except InvalidInput as error:
+            reason = error
+    if not found:
+        raise reason
+    return sorted(found, key=cost)

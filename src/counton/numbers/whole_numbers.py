@@ -1,0 +1,185 @@
+"""Numbers that add up and are whole, not negative, or some of them known: after the release.
+
+Everything here is a function of what was released and of what is public, so it costs no privacy. It
+is not free of bias: a count that may not be negative is too large on average where little is
+counted, and what is added there is taken away from its siblings.
+
+Top-down: the total first, then every node's children, given the node. Noises of siblings are
+exchangeable, so that the least squares estimate of the children given their sum is the Euclidean
+projection: the numbers nearest to the estimates that have this sum, none of them below its bound.
+They are then rounded so that the sum stays: down, and up again where most was cut off (largest
+remainders, of equal ones the first). The bound of a node is what is known below it, and 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import SumOverflow
+
+#: Float sums are exact up to here.
+_LARGEST = 2.0**53
+#: Estimates are taken to be multiples of this, which is finer than any that are released.
+_GRAIN = 2.0**-20
+
+
+class Bounds(NamedTuple):
+    """What is settled before anything is estimated, by level.
+
+    Attributes:
+        fixed: whether a node is known, or the sum of children that are.
+        lowest: the value of a fixed node; of others the least that they may be.
+    """
+
+    fixed: list[NDArray[np.bool_]]
+    lowest: list[Floats]
+
+
+def bounds_of(
+    parents: Sequence[Integers], known: Sequence[Floats], *, nonnegative: bool
+) -> tuple[Bounds, tuple[int, int, str] | None]:
+    """Bounds from what is known, upwards; and the first node (level, place, why) that contradicts.
+
+    Args:
+        parents: for each level below the first, every node's parent one level up; ascending.
+        known: for each level, what is known of every node, NaN where nothing is.
+        nonnegative: no number may be below 0.
+
+    >>> bounds, wrong = bounds_of([np.array([0, 0])], [np.array([9.0]), np.array([4.0, np.nan])],
+    ...                           nonnegative=True)
+    >>> [level.tolist() for level in bounds.fixed], bounds.lowest[1].tolist(), wrong
+    ([[True], [True, False]], [4.0, 0.0], None)
+    """
+    least = 0.0 if nonnegative else -np.inf
+    fixed: list[NDArray[np.bool_]] = []
+    lowest: list[Floats] = []
+    for level in range(len(known) - 1, -1, -1):
+        stated = ~np.isnan(known[level])
+        size = len(stated)
+        low = np.full(size, least)
+        whole = np.zeros(size, dtype=bool)
+        if level < len(parents):
+            above = parents[level]
+            children = np.bincount(above, minlength=size)
+            settled = np.bincount(above, weights=fixed[0], minlength=size).astype(np.int64)
+            whole = (children > 0) & (settled == children)
+            with np.errstate(invalid="ignore"):
+                added = np.bincount(above, weights=lowest[0], minlength=size)
+            low = np.where(children > 0, added, low)
+            for wrong, why in (
+                (stated & whole & (known[level] != low), "the sum of its parts, all known, is"),
+                (stated & (known[level] < low), "the least that its parts add up to is"),
+            ):
+                if wrong.any():
+                    place = int(np.argmax(wrong))
+                    return Bounds([], []), (level, place, f"{why} {low[place]:,.0f}")
+        fixed.insert(0, stated | whole)
+        lowest.insert(0, np.where(stated, known[level], low))
+    return Bounds(fixed, lowest), None
+
+
+def whole_numbers(
+    estimates: Sequence[Floats], parents: Sequence[Integers], bounds: Bounds
+) -> list[Integers]:
+    """Integers near the estimates whose children add up to their parents, within bounds.
+
+    Args:
+        estimates: for each level, every node's estimate; the first level has one node.
+        parents: as in `bounds_of`.
+        bounds: of `bounds_of`.
+
+    Raises:
+        SumOverflow: estimates beyond 2^53.
+
+    >>> parents = [np.array([0, 0, 0])]
+    >>> nothing = [np.full(1, np.nan), np.full(3, np.nan)]
+    >>> bounds, _ = bounds_of(parents, nothing, nonnegative=True)
+    >>> estimates = [np.array([9.6]), np.array([-2.2, 4.9, 6.9])]
+    >>> [level.tolist() for level in whole_numbers(estimates, parents, bounds)]
+    [[10], [0, 4, 6]]
+    """
+    if max(float(np.abs(level).max(initial=0)) for level in estimates) >= _LARGEST:
+        raise SumOverflow(
+            "estimates reach beyond 2^53, where they are not exact: count in larger units"
+        )
+    total = np.where(
+        bounds.fixed[0], bounds.lowest[0], np.maximum(np.rint(estimates[0]), bounds.lowest[0])
+    )
+    found = [total.astype(np.int64)]
+    for level, above in enumerate(parents):
+        found.append(
+            _children(
+                found[-1],
+                above,
+                np.rint(estimates[level + 1] / _GRAIN) * _GRAIN,
+                bounds.fixed[level + 1],
+                bounds.lowest[level + 1],
+            )
+        )
+    return found
+
+
+def _children(
+    totals: Integers,
+    parents: Integers,
+    estimates: Floats,
+    fixed: NDArray[np.bool_],
+    lowest: Floats,
+) -> Integers:
+    """Of one level: nearest to the estimates, with the parents' sums."""
+    size = len(totals)
+    values = np.where(fixed, lowest, 0.0).astype(np.int64)
+    left = totals - np.bincount(parents, weights=values, minlength=size).astype(np.int64)
+    free = np.flatnonzero(~fixed)
+    if not len(free):
+        return values
+    family, wanted, low = parents[free], estimates[free], lowest[free]
+    number = np.bincount(family, minlength=size)
+    extra = left - np.bincount(family, weights=wanted, minlength=size)
+    nearest = wanted + (extra / np.maximum(number, 1))[family]
+    below = np.zeros(size, dtype=bool)
+    below[family[nearest < low]] = True
+    order = np.argsort(family, kind="stable")  # parents ascend already; families stay together
+    starts = np.searchsorted(family[order], np.arange(size + 1))
+    for parent in np.flatnonzero(below).tolist():
+        members = order[starts[parent] : starts[parent + 1]]
+        spare = left[parent] - low[members].sum()
+        nearest[members] = low[members] + _onto_simplex(wanted[members] - low[members], spare)
+    values[free] = _round_family(nearest, family, left, low)
+    return values
+
+
+def _onto_simplex(wanted: Floats, total: float) -> Floats:
+    """The nearest point with this sum and no negative part.
+
+    Source: Held, Wolfe and Crowder, "Validation of subgradient optimization" (1974).
+    """
+    falling = np.sort(wanted)[::-1]
+    cut = (np.cumsum(falling) - total) / np.arange(1, len(wanted) + 1)
+    last = int(np.flatnonzero(falling > cut)[-1]) if (falling > cut).any() else 0
+    nearest: Floats = np.maximum(wanted - cut[last], 0.0)
+    return nearest
+
+
+def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
+    """Integers beside the numbers, with the families' sums: largest remainders are rounded up."""
+    floor = np.floor(nearest + 2.0**-24)  # what misses a whole number by rounding is one
+    part = nearest - floor
+    values = floor.astype(np.int64)
+    missing = left - np.bincount(family, weights=floor, minlength=len(left)).astype(np.int64)
+    order = np.lexsort((-part, family))
+    begin = np.searchsorted(family[order], np.arange(len(left)))
+    rank = np.arange(len(family)) - begin[family[order]]
+    values[order] += rank < missing[family[order]]
+    # By rounding a sum may be one above; what is lowered then is the smallest part above its bound.
+    for parent in np.flatnonzero(missing < 0).tolist():
+        members = np.flatnonzero(family == parent)
+        able = members[np.argsort(part[members], kind="stable")]
+        able = able[values[able] > low[able]]
+        values[able[: -int(missing[parent])]] -= 1
+    return values

@@ -1,0 +1,25 @@
+"""Plans: which strategy, noise and guarantee answer a question with the least error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.base.lazy import attach
+
+if TYPE_CHECKING:
+    from counton.planning.distance_to_possible import factors_of_terms as factors_of_terms
+    from counton.planning.distance_to_possible import far_from_possible as far_from_possible
+    from counton.planning.expiration_plans import FadingPlan as FadingPlan
+    from counton.planning.largest_error import LargestError as LargestError
+    from counton.planning.largest_error import expected_largest_error as expected_largest_error
+    from counton.planning.plan_verb import plan as plan
+    from counton.planning.planner import Plan as Plan
+    from counton.planning.planner import StreamPlan as StreamPlan
+    from counton.planning.ranges_plan import CellsDesign as CellsDesign
+    from counton.planning.restarts import RestartedCounter as RestartedCounter
+    from counton.planning.splits import Cost as Cost
+    from counton.planning.splits import Split as Split
+    from counton.planning.splits import last_halfwidth as last_halfwidth
+    from counton.planning.splits import split as split
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,297 @@
+"""Which growth, delay and epsilon keep the losses an operator states, with the least error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, exact, figures, float_below, quote
+from counton.base.expiry import LARGEST_DELAY, Expiry, checked_age
+from counton.numbers.design import Design
+from counton.planning.expiration_search import (
+    CONCENTRATED,
+    PURE,
+    Limit,
+    Space,
+    TypicalError,
+    WorstError,
+    least_error,
+    least_loss,
+)
+from counton.planning.lower_bounds import least_largest_error
+from counton.planning.planner import Plan
+from counton.planning.restarts import RestartedCounter
+from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
+from counton.strategies import Expiring
+
+#: Fewer steps than this say little about an endless stream.
+_SHORTEST_AVERAGE = 1000
+#: Growths whose best choices are shown beside the best of all, this far apart.
+_BETWEEN = Fraction(1, 2)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class FadingPlan(Plan[Design[Expiring]]):
+    """The best growth, delay and epsilon or rho, and the best for some other growths.
+
+    Attributes:
+        targets: the losses by age that all choices keep; the others have growths 0, 1/2, 1, ...
+
+    >>> from counton import plan
+    >>> found = plan(expire={24: 1, 8760: 3})
+    >>> [float(choice.strategy.growth) for choice in found.choices]
+    [1.08, 1.0, 1.5, 0.5, 0.0, 2.0]
+    >>> print(found)
+    least typical error over 8,760 steps first
+    losses:    at most 1 up to age 24, 3 up to age 8760
+    protected: one unit added or removed, counted in one cell of one step by at most 1
+       strategy ...
+    1  Expiring(growth='1.08', delay=0, levels=None)  ...
+    >>> best = found.best
+    >>> best.strategy.growth, best.strategy.delay, float(best.guarantee.epsilon)
+    (Fraction(27, 25), 0, 0.18506)
+    >>> best.loss([1, 24, 8760, 87600]).round(3)
+    array([0.37 , 1.   , 2.993, 3.689])
+    """
+
+    targets: Mapping[int, float]
+
+    @property
+    def unit(self) -> str:
+        """The unit of losses: "epsilon" or "rho"."""
+        return "rho" if self.best.family == "gaussian" else "epsilon"
+
+    @property
+    def steps(self) -> int:
+        """Releases over which errors are taken."""
+        return self.best.steps
+
+    @cached_property
+    def baseline(self) -> RestartedCounter:
+        """The restarted counter with the least error that keeps the same targets."""
+        gaussian = self.best.family == "gaussian"
+        return RestartedCounter.best(self.targets, self.steps, gaussian=gaussian)
+
+    @property
+    def baseline_rmse(self) -> float:
+        """Root of the mean squared error of ``baseline``."""
+        return math.sqrt(self.baseline.mean_variance(self.steps))
+
+    @property
+    def least_largest_error(self) -> float | None:
+        """What no mechanism with the same targets can stay below; 0 if no such bound is known.
+
+        It holds for streams of 0 and 1. None where it says nothing about the plan: under
+        zero-concentrated privacy, and for ``per_step`` below 1, which excludes most such streams.
+        """
+        if self.unit == "rho" or self.best.errors_of.per_step < 1:
+            return None
+        return least_largest_error(self.targets, self.steps)
+
+    @override
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a choice: rank, strategy, noise, epsilon or rho, errors, and loss at each age.
+
+        Errors are in items. The last column is the loss at ten times the largest age, of which
+        nothing was asked.
+        """
+        ages = [*self.targets, 10 * max(self.targets) or 10]
+        return [
+            {
+                "rank": rank,
+                "strategy": repr(choice.strategy),
+                "noise": choice.family,
+                self.unit: float(getattr(choice.guarantee, self.unit)),
+                "rmse": choice.rmse,
+                "largest_error": choice.largest_error(),
+                **{
+                    f"loss_at_{age}": float(loss)
+                    for age, loss in zip(ages, choice.loss(ages), strict=True)
+                },
+            }
+            for rank, choice in enumerate(self.choices, 1)
+        ]
+
+
+def plan_expiration(
+    targets: Mapping[int, Number] | None = None,
+    *,
+    rmse: Number | None = None,
+    age: int | None = None,
+    largest_error: Number | None = None,
+    steps: int | None = None,
+    per_step: Number = 1,
+    delays: Iterable[int] | None = None,
+    largest_growth: Number = 2,
+    concentrated: bool = False,
+) -> FadingPlan:
+    """`counton.plan` of a stream whose protection fades."""
+    wanted_rmse = None if rmse is None else _positive("rmse", rmse)
+    wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
+    if targets is not None and age is not None:
+        raise InvalidInput(
+            f"age is {quote(age)} and expire is given too: with expire the error is made "
+            f"smallest; leave age out, or add it to expire with a largest loss"
+        )
+    losses = {} if targets is None else _check_targets(targets)
+    if targets is None and (age is None or (rmse is None and largest_error is None)):
+        raise InvalidInput(
+            "nothing to plan for: give expire, such as {24: 1, 8760: 3} (largest loss by "
+            "age in steps), or an error (rmse or largest_error) and the age for a small loss"
+        )
+    oldest = checked_age(age) if targets is None else max(losses)
+    steps = max(oldest, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)
+    space = Space(
+        form=CONCENTRATED if concentrated else PURE,
+        per_step=_positive("per_step", per_step),
+        largest_growth=Expiry(exact(largest_growth, "largest_growth")).growth,
+        delays=None if delays is None else _checked_delays(delays),
+        steps=steps,
+    )
+    limits = [
+        *([] if wanted_rmse is None else [Limit(TypicalError(steps), wanted_rmse)]),
+        *([] if wanted_largest is None else [Limit(WorstError(steps), wanted_largest)]),
+    ]
+    if targets is None:
+        best = least_loss(space, oldest, limits)
+        plan = _plan(
+            f"least loss at age {oldest:,}",
+            best,
+            _beside(space, best, lambda narrow: least_loss(narrow, oldest, limits)),
+            lambda choice: float(choice.loss([oldest])[0]),
+            {oldest: _loss_at(best, oldest)},
+        )
+    else:
+        if wanted_largest is not None and not concentrated and space.per_step >= 1:
+            _refuse_impossible(losses, wanted_largest, steps)
+        aims = limits or [Limit(TypicalError(steps), 1.0)]
+        typical = wanted_largest is None or wanted_rmse is not None
+        best = least_error(space, losses, aims)
+        plan = _plan(
+            "least typical error" if typical else "least largest error",
+            best,
+            _beside(space, best, lambda narrow: least_error(narrow, losses, aims)),
+            lambda choice: choice.rmse if typical else choice.largest_error(),
+            losses,
+        )
+        _refuse_unreached(plan, wanted_rmse, wanted_largest)
+    return plan
+
+
+def _loss_at(design: Design, age: int) -> float:
+    """The promised loss of an item of an age, rounded up."""
+    assert isinstance(design.guarantee, ExpiringDP | ExpiringZCDP)
+    promised = design.guarantee.at_age(age)
+    if promised is None:
+        return 0.0
+    return float(promised.rho if isinstance(promised, ZCDP) else promised.epsilon)
+
+
+def _beside(
+    space: Space, best: Design[Expiring], search: Callable[[Space], Design[Expiring]]
+) -> list[Design[Expiring]]:
+    """The best of some growths other than the best one, where there is one."""
+    others = []
+    for count in range(space.largest_growth // _BETWEEN + 1):
+        growth = count * _BETWEEN
+        if growth != best.strategy.growth:
+            try:
+                others.append(search(replace(space, growth=growth)))
+            except InvalidInput:  # no delay of those asked for leaves room for its noise
+                continue
+    return others
+
+
+def _plan(
+    aim: str,
+    best: Design[Expiring],
+    others: Sequence[Design[Expiring]],
+    cost: Callable[[Design], float],
+    targets: dict[int, float],
+) -> FadingPlan:
+    unit = "rho" if best.family == "gaussian" else "epsilon"
+    limits = ", ".join(f"{loss:g} up to age {age}" for age, loss in targets.items())
+    return FadingPlan(
+        choices=(best, *sorted(others, key=cost)),
+        words=(
+            f"{aim} over {best.steps:,} steps first",
+            f"losses:    at most {limits}",
+            f"protected: {best.contribution}",
+        ),
+        shown=("strategy", unit, "rmse", "largest_error"),
+        targets=targets,
+    )
+
+
+def _refuse_impossible(targets: Mapping[int, float], largest_error: float, steps: int) -> None:
+    least = least_largest_error(targets, steps)
+    if largest_error <= least:
+        raise InvalidInput(
+            f"no mechanism at all can keep {steps:,} errors below {least:g} with these targets "
+            f"(Andersson et al., Theorem 5.1): allow larger losses or a larger error than that"
+        )
+
+
+def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float | None) -> None:
+    least = "the least" if rmse is None or largest_error is None else "the nearest to both wanted"
+    best = plan.best
+    if rmse is not None and best.rmse > rmse:
+        raise InvalidInput(
+            f"an error of {figures(rmse)} cannot be reached with these targets: {least} is "
+            f"{figures(best.rmse)}, with {best.strategy!r}: allow larger losses"
+        )
+    if largest_error is not None and best.largest_error() > largest_error:
+        bound = plan.least_largest_error
+        none = f"; no mechanism at all can stay below {bound:g}" if bound else ""
+        raise InvalidInput(
+            f"all {plan.steps:,} errors below {figures(largest_error)} cannot be promised with "
+            f"these targets: {least} is {figures(best.largest_error())}, with "
+            f"{best.strategy!r}{none}: allow larger losses"
+        )
+
+
+def _positive(name: str, value: Number) -> float:
+    """A float that is not above the number that is meant."""
+    number = exact(value, name)
+    if number <= 0:
+        raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
+    near = float(number)
+    return near if Fraction(str(near)) <= number else float_below(number)
+
+
+def _check_targets(targets: object) -> dict[int, float]:
+    """Targets in order of age."""
+    if not isinstance(targets, Mapping) or not targets:
+        raise InvalidInput(
+            f"expire is {quote(targets)}; give a largest loss for at least one age in steps, such "
+            f"as {{24: 1, 8760: 3}}"
+        )
+    ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}
+    return dict(sorted(ages.items()))
+
+
+def _checked_delays(delays: object) -> Sequence[int]:
+    """Delays in order; a range may be long, and is not counted out."""
+    if not isinstance(delays, Iterable) or isinstance(delays, str):
+        listed: Sequence[object] = ()
+    else:
+        listed = delays if isinstance(delays, range) else [*delays]
+    whole = isinstance(listed, range) or all(isinstance(one, int | np.integer) for one in listed)
+    if not listed or not whole:
+        raise InvalidInput(
+            f"delays are {quote(delays)}; give one or more in steps to choose from, such as "
+            f"[0, 24] or range(25)"
+        )
+    if isinstance(listed, range):
+        listed = listed if listed.step > 0 else listed[::-1]
+        check_integer("a delay", listed[0], 0, LARGEST_DELAY)
+        return listed
+    return sorted(check_integer("a delay", delay, 0, LARGEST_DELAY) for delay in listed)

@@ -1,0 +1,371 @@
+"""The search for growth, delay and epsilon, or rho, of an expiring stream.
+
+What is searched are the forms of noise (Laplace with an epsilon, Gaussian with a rho) over growths
+and delays; what is made smallest is a measure of error, or the loss at one age.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from counton.base.errors import InvalidInput
+from counton.base.expiry import LARGEST_DELAY, Expiry
+from counton.numbers.design import Design, design_for
+from counton.numbers.intervals import ErrorsOf, largest_noise
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_above
+from counton.strategies import Expiring
+
+#: With which plans promise their largest error, as Theorem 5.1 does.
+PROBABILITY = 2 / 3
+#: Distance of the growths that are tried at first, and then around the best of them.
+_COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
+
+
+# ------------------------------------------------------------------------------ forms of noise
+
+
+class Form(Protocol):
+    """What differs between epsilon with Laplace noise and rho with Gaussian noise.
+
+    The parameter is the epsilon or rho of the guarantee.
+    """
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
+        ...
+
+    def noise(self, unit: float, parameter: float) -> float:
+        """How large an error is which has size ``unit`` if the parameter is 1."""
+        ...
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        """The parameter at which that error has size ``noise``."""
+        ...
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
+        ...
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        """About the loss after ``age`` + 1 releases."""
+        ...
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        """Loss at an age, rounded up."""
+        ...
+
+    def guarantee(self, parameter: Fraction) -> ExpiringDP | ExpiringZCDP:
+        """The guarantee with this parameter."""
+        ...
+
+
+class _Pure:
+    """Epsilon and Laplace noise of scale 1 / epsilon."""
+
+    gaussian = False
+
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / parameter
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return unit / noise
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        return loss / _first_loss(growth, age, "exact")
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        return parameter * _first_loss(growth, age, "exact")
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        return parameter * loss_above(expiry, age, "exact")
+
+    def guarantee(self, parameter: Fraction) -> ExpiringDP:
+        return ExpiringDP(parameter)
+
+
+class _ConcentratedLoss:
+    """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
+
+    gaussian = True
+
+    def noise(self, unit: float, parameter: float) -> float:
+        return unit / math.sqrt(parameter)
+
+    def parameter_for(self, unit: float, noise: float) -> float:
+        return (unit / noise) ** 2
+
+    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        rho = loss / _first_loss(growth, age, "concentrated")
+        wide = is_wide(Expiry(growth), rho, age)
+        return rho if wide else loss / _first_loss(growth, age, "exact")
+
+    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        wide = is_wide(Expiry(growth), parameter, age)
+        return parameter * _first_loss(growth, age, "concentrated" if wide else "exact")
+
+    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
+        return concentrated_loss(expiry, parameter, age)
+
+    def guarantee(self, parameter: Fraction) -> ExpiringZCDP:
+        return ExpiringZCDP(parameter)
+
+
+PURE: Form = _Pure()
+CONCENTRATED: Form = _ConcentratedLoss()
+
+
+@cache
+def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
+    """Loss of the first item of a stream, the worst: quick, and checked over all items later."""
+    return float(expiration_loss(Expiring(growth), [age], analysis, position=1)[0])
+
+
+# -------------------------------------------------------------------------- measures of error
+
+
+class Measure(Protocol):
+    """What an error is: how large noise is, and how it adds up with ``held`` items held back."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Size of the noise whose parameter, epsilon or rho, is 1."""
+        ...
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise and items held back together."""
+        ...
+
+    def room(self, error: float, held: float) -> float:
+        """The noise that makes this error; 0 if the items alone exceed it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalError:
+    """Root of the mean squared error over ``steps`` releases, of continuous noise."""
+
+    steps: int
+    name = "a typical error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """Root of the mean variance."""
+        mean = _mean_variance(growth, delay, self.steps, gaussian)
+        return math.sqrt(mean / 2 if gaussian else 2 * mean)
+
+    def error(self, noise: float, held: float) -> float:
+        """Noise has mean 0, so squares add up."""
+        return math.hypot(noise, held)
+
+    def room(self, error: float, held: float) -> float:
+        """The rest of the square."""
+        return math.sqrt(max(error**2 - held**2, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class WorstError:
+    """What all errors of ``steps`` releases stay below with probability 2/3."""
+
+    steps: int
+    name = "a largest error"
+
+    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
+        """A bound on all of it."""
+        return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
+
+    def error(self, noise: float, held: float) -> float:
+        """Both at their largest."""
+        return noise + held
+
+    def room(self, error: float, held: float) -> float:
+        """The rest."""
+        return max(error - held, 0.0)
+
+
+@cache
+def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> float:
+    return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
+
+
+# --------------------------------------------------------------------------------- the search
+
+
+class Limit(NamedTuple):
+    """An error that is wanted."""
+
+    measure: Measure
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Where to search.
+
+    Attributes:
+        form: the noise.
+        per_step: items that a delay of one step holds back.
+        largest_growth: growths from 0 to this are tried.
+        delays: delays to choose from, in order; None for all that can pay off.
+        steps: delays are shorter than this.
+        growth: the only one to try; None for all.
+    """
+
+    form: Form
+    per_step: float
+    largest_growth: Fraction
+    delays: Sequence[int] | None
+    steps: int
+    growth: Fraction | None = None
+
+    def design(self, expiry: Expiry, parameter: Fraction) -> Design[Expiring]:
+        """The stream with a growth, a delay and an epsilon or rho."""
+        return design_for(
+            Expiring(expiry.growth, expiry.delay),
+            self.form.guarantee(parameter),
+            Contribution.add_remove(),
+            errors_of=ErrorsOf(steps=self.steps, per_step=self.per_step),
+            kind="expiring",
+        )
+
+    def growths(self) -> list[Fraction]:
+        """The first ones to try."""
+        if self.growth is not None:
+            return [self.growth]
+        count = self.largest_growth // _COARSE
+        return [*(n * _COARSE for n in range(count + 1)), self.largest_growth]
+
+    def delays_up_to(self, most: float, targets: Iterable[int]) -> list[int]:
+        """Delays to try, in order: those asked for, or a selection up to ``most`` items held back.
+
+        The loss at an age drops where the releases that saw the item become fewer than a power of
+        two.
+
+        Raises:
+            InvalidInput: all delays asked for are longer than the largest age.
+        """
+        last = max(targets)
+        if self.delays is not None:
+            allowed = [*takewhile(lambda delay: delay <= last, self.delays)]
+            if not allowed:
+                raise InvalidInput(
+                    f"delays are {self.delays}; at least one must lie between 0 and the largest "
+                    f"age, {last:,}"
+                )
+            return allowed
+        longest = int(min(most / self.per_step, last, self.steps - 1, LARGEST_DELAY))
+        spread = np.unique(np.geomspace(1, longest + 1, 24).astype(int) - 1).tolist()
+        edges = [age + 2 - 2**k for age in targets for k in range(1, 64)]
+        return sorted({0, *spread, *(delay for delay in edges if 0 <= delay <= longest)})
+
+    def search(self, score: Callable[[Fraction, int], float], delays: Sequence[int]) -> Expiry:
+        """Growth and delay of the least score: on a grid, then in smaller steps around its best."""
+        best = min((score(g, delay), g, delay) for delay in delays for g in self.growths())
+        tried = list(delays)
+        for step in _FINER:
+            near = [best[1] + n * step for n in range(-4, 5)] if self.growth is None else [best[1]]
+            place = bisect_left(tried, best[2])
+            low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+            between = range(low, high + 1, max((high - low) // 8, 1))
+            tried = sorted({low, best[2], high, *(between if self.delays is None else ())})
+            best = min(
+                (score(growth, delay), growth, delay)
+                for delay in tried
+                for growth in near
+                if 0 <= growth <= self.largest_growth
+            )
+        return Expiry(best[1], best[2])
+
+
+def least_error(
+    space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
+) -> Design[Expiring]:
+    """The choice that keeps the targets and whose errors are the least parts of the limits.
+
+    A delay beyond the largest age would leave nothing to protect.
+    """
+    form = space.form
+
+    def score(growth: Fraction, delay: int) -> float:
+        parameter = min(
+            form.quick_parameter(growth, age - delay, loss)
+            for age, loss in targets.items()
+            if age >= delay
+        )
+        held, parts = space.per_step * delay, []
+        for measure, wanted in limits:
+            noise = form.noise(measure.noise(growth, delay, form.gaussian), parameter)
+            parts.append(measure.error(noise, held) / wanted)
+        return max(parts)
+
+    at_once = min(score(growth, 0) for growth in space.growths())
+    most = at_once * min(wanted for _, wanted in limits)
+    expiry = space.search(score, space.delays_up_to(most, targets))
+    return space.design(expiry, _largest_parameter(form, expiry, targets))
+
+
+def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
+    """The largest parameter of five digits that keeps the targets."""
+    limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
+
+    def within_target(parameter: Fraction) -> bool:
+        return all(form.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
+
+    least = min(loss / loss_above(expiry, age, "exact") for age, loss in limits.items())
+    low = _five_digits(least, math.floor)  # always kept, and for epsilon the most that is
+    high = min(limits.values())  # an item loses the parameter at once
+    if form is PURE or not low < high:
+        return low
+    while (middle := _five_digits((low + high) / 2, math.floor)) > low:
+        low, high = (middle, high) if within_target(middle) else (low, middle)
+    return low
+
+
+def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
+    """The choice of least loss at one age whose errors stay within limits.
+
+    Raises:
+        InvalidInput: the delays alone make a larger error.
+    """
+    form = space.form
+
+    def parameter(growth: Fraction, delay: int) -> float:
+        needed = 0.0
+        for measure, wanted in limits:
+            room = measure.room(wanted, space.per_step * delay)
+            unit = measure.noise(growth, delay, form.gaussian)
+            needed = max(needed, form.parameter_for(unit, room) if room else math.inf)
+        return needed
+
+    def loss(growth: Fraction, delay: int) -> float:
+        needed = parameter(growth, delay)
+        return needed if needed == math.inf else form.quick_loss(growth, age - delay, needed)
+
+    expiry = space.search(loss, space.delays_up_to(min(e for _, e in limits), [age]))
+    needed = parameter(expiry.growth, expiry.delay)
+    if needed == math.inf:
+        measure, wanted = min(limits, key=lambda limit: limit.error)
+        raise InvalidInput(
+            f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
+            f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
+        )
+    return space.design(expiry, _five_digits(Fraction(needed), math.ceil))
+
+
+def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
+    """Five significant digits, down (math.floor) or up (math.ceil)."""
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
+    return towards(value / unit) * unit

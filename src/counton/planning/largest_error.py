@@ -1,0 +1,134 @@
+"""How large the largest of many errors is: by simulation, since no formula is known.
+
+"Ranges", Definition 3.12: err_{W,inf} is the expectation of the largest error of all queries of a
+workload W. Every run draws the mechanism's own exact noise. Over all intervals of a line the
+largest error of one draw is the largest running sum of the noise less the least, so that no query
+has to be left out: the paper samples 5,000 of them, which comes out too small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, figures
+from counton.noise import Key, NoiseField
+from counton.noise.key import check_key
+from counton.numbers.intervals import check_level
+from counton.numbers.table_noise import fraction_bits
+from counton.planning.ranges_plan import CellsDesign
+from counton.strategies.lines import Workload
+from counton.strategies.lines import workload as named_workload
+
+
+class LargestError(NamedTuple):
+    """An expectation, known as well as this many runs tell.
+
+    Attributes:
+        mean: over the runs, in units of the counts.
+        lower: the expectation lies between ``lower`` and ``upper`` ...
+        upper: see ``lower``.
+        level: ... with this confidence (Student's interval).
+        runs: how many independent draws of all noise there were.
+
+    >>> print(LargestError(12.5, 12.0, 13.0, 0.95, 200))
+    12.5, between 12 and 13 with 95% confidence (200 runs)
+    """
+
+    mean: float
+    lower: float
+    upper: float
+    level: float
+    runs: int
+
+    def __str__(self) -> str:
+        return (
+            f"{figures(self.mean)}, between {figures(self.lower)} and {figures(self.upper)} with "
+            f"{100 * self.level:.4g}% confidence ({self.runs:,} runs)"
+        )
+
+
+def expected_largest_error(
+    choice: CellsDesign,
+    workload: str | Workload | ArrayLike = "ranges",
+    *,
+    runs: int = 200,
+    level: float = 0.95,
+    key: Key | None = None,
+) -> LargestError:
+    """Expected largest error of all answers to a workload: err_{W,inf}, Definition 3.12.
+
+    It depends on no data, so planning with it costs no privacy.
+
+    Args:
+        choice: strategy and noise, of `counton.plan(cells=...)`, for a line.
+        workload: "ranges", "prefixes", "nodes", or a matrix with one row a query.
+        runs: independent draws, at least 2.
+        level: confidence of the interval.
+        key: for the same draws again; a fresh one unless given.
+
+    Raises:
+        InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
+            of random subsets, of which the largest error depends on how many are asked.
+
+    >>> from counton import ApproxDP
+    >>> from counton import plan
+    >>> cascade = plan(cells=1024, guarantee=ApproxDP(0.1, 1e-9), line="cascade").best
+    >>> found = expected_largest_error(cascade, "nodes", runs=50)
+    >>> found.lower < found.mean < found.upper
+    True
+    """
+    every = [*largest_errors(choice, workload, runs=runs, key=key)]
+    return summed_up(every, check_level(level))
+
+
+def summed_up(every: ArrayLike, level: float) -> LargestError:
+    """Mean of one number a run, with Student's interval.
+
+    >>> summed_up([1.0, 2.0, 3.0], 0.95)
+    LargestError(mean=2.0, lower=-0.48..., upper=4.48..., level=0.95, runs=3)
+    """
+    from scipy.special import stdtrit
+
+    values = np.asarray(every, dtype=np.float64)
+    mean, runs = float(values.mean()), len(values)
+    half = float(stdtrit(runs - 1, (1 + level) / 2) * values.std(ddof=1)) / math.sqrt(runs)
+    return LargestError(mean, mean - half, mean + half, level, runs)
+
+
+def largest_errors(
+    choice: CellsDesign,
+    workload: str | Workload | ArrayLike = "ranges",
+    *,
+    runs: int,
+    key: Key | None = None,
+) -> Iterator[float]:
+    """The largest error in each of this many runs; arguments as in `expected_largest_error`."""
+    runs = check_integer("runs", runs, 2, 2**32)
+    axes = choice.strategy.axes
+    if len(axes) != 1:
+        raise InvalidInput(
+            f"the choice is for a grid of {len(axes)} axes; largest errors are known for one line: "
+            f"plan each axis by itself"
+        )
+    (strategy,) = axes
+    asked = named_workload(workload, strategy.cells)
+    key = Key.generate() if key is None else check_key(key)
+    first = np.zeros(1, np.int64)
+    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
+    bits = fraction_bits(cell)
+
+    said = repr(strategy).encode()
+
+    def simulate_errors() -> Iterator[float]:
+        for run in range(runs):
+            subkey = key.derive(b"largest error", said, run.to_bytes(4, "big"))
+            field = NoiseField(subkey, choice.law)
+            yield strategy.largest_error(asked, field, bits)
+
+    return simulate_errors()

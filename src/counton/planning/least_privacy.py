@@ -1,0 +1,284 @@
+"""The least epsilon, or rho, with which something is as accurate as it is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import Number, exact, figures, quote, text
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+
+#: What is made small: the loss of pure or approximate privacy, or of zero-concentrated privacy.
+Loss = Literal["epsilon", "rho"]
+#: Losses are looked for among numbers of this many digits.
+DIGITS = 4
+#: Exponents of ten between which a loss is looked for. Beyond the upper one nothing is protected.
+_LOWEST, _HIGHEST = -9, 3
+
+
+#: What a bound is said of: a number, "2%" of a public size, or bounds by name.
+Within = Number | str | Mapping[str, Number | str]
+
+
+class ReachedHalfwidths(NamedTuple):
+    """Half-widths that were asked for, and those that are planned.
+
+    Attributes:
+        step: at which they are.
+        level: probability with which each interval holds.
+        wanted: by name; "" where there is one kind of number.
+        planned: the same, of the plan.
+    """
+
+    step: int
+    level: float
+    wanted: Mapping[str, float]
+    planned: Mapping[str, float]
+
+    @property
+    def factor(self) -> float:
+        """How many times as wide as it may be the widest is: at most 1 where all bounds hold."""
+        return max(self.planned[name] / bound for name, bound in self.wanted.items())
+
+    def __str__(self) -> str:
+        said = (
+            f"{name} {figures(self.planned[name])} (at most {figures(bound)})".strip()
+            for name, bound in self.wanted.items()
+        )
+        return (
+            f"half-width of a {100 * self.level:g}% interval at step {self.step:,}: "
+            + ", ".join(said)
+        )
+
+
+def bounds_of(within: Within, size: int | None = None) -> dict[str, float]:
+    """Bounds on half-widths by name; "" of one that has none.
+
+    Args:
+        within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
+        size: of what a percentage is, where that is public.
+
+    Raises:
+        InvalidInput: no bound that is above 0, or a percentage of no size.
+
+    >>> bounds_of("2%", size=50000), bounds_of("count=20, mean=0.5")
+    ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
+    """
+    if isinstance(within, Mapping):
+        named: dict[str, Number | str] = {str(name): one for name, one in within.items()}
+    elif isinstance(within, str) and "=" in within:
+        pairs = [pair.partition("=") for pair in within.split(",")]
+        named = {name.strip(): one.strip() for name, _, one in pairs}
+    else:
+        named = {"": within}
+    found = {}
+    for name, one in named.items():
+        part = isinstance(one, str) and one.strip().endswith("%")
+        if part and (size is None or name not in ("", "count")):
+            remedy = (
+                "state the size, which must be public" if size is None else "give it as a number"
+            )
+            raise InvalidInput(
+                f"{field('within', one)} is a part of how many there are, and "
+                f"{'nobody says how many' if size is None else f'{name} is none'}: {remedy}"
+            )
+        number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
+        if number <= 0:
+            raise InvalidInput(
+                f"{field('within', one)} is how far off a number may be; it must be above 0"
+            )
+        found[name] = float(number * (size or 1) / 100 if part else number)
+    if not found:
+        raise InvalidInput("within names nothing; give how far off a number may be, such as 20")
+    return found
+
+
+def compare_halfwidths(
+    halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
+) -> ReachedHalfwidths:
+    """Planned half-widths beside the bounds on them.
+
+    A bound without a name is on all of them, or on the number of rows where that is among them.
+
+    Raises:
+        InvalidInput: a name that is not among them.
+    """
+    wanted: dict[str, float] = {}
+    for name, bound in bounds.items():
+        if name in halfwidths:
+            names = [name]
+        elif name == "":
+            names = ["count"] if halfwidths.get("count") else [*halfwidths]
+        else:
+            known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
+            raise InvalidInput(
+                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, of which no half-"
+                f"width is planned: there is {known}; what depends on how many rows there are "
+                f"needs {field('size')}, which must be public"
+            )
+        wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
+    return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
+
+
+def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
+    """The guarantee of a loss.
+
+    Raises:
+        InvalidInput: a delta beside rho.
+
+    >>> of_loss(Fraction(1, 2), "epsilon", "1e-6")
+    ApproxDP(epsilon=0.5, delta=1e-6)
+    """
+    if least == "rho":
+        if delta is not None:
+            raise InvalidInput(
+                f"{field('delta', delta)} goes with the least epsilon, and the least rho is wanted;"
+                f" leave one of them out"
+            )
+        return ZCDP(loss)
+    return PureDP(loss) if delta is None else ApproxDP(loss, delta)
+
+
+def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
+    """Epsilon or rho of a guarantee.
+
+    Raises:
+        InvalidInput: it has neither.
+
+    >>> loss_of(ZCDP(0.5))
+    ('rho', Fraction(1, 2))
+    """
+    if isinstance(guarantee, ZCDP):
+        return "rho", guarantee.rho
+    if isinstance(guarantee, PureDP | ApproxDP):
+        return "epsilon", guarantee.epsilon
+    raise InvalidInput(
+        f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+        f"ZCDP(rho)"
+    )
+
+
+def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
+    """A guarantee of the same kind, and the same delta, with another loss."""
+    least, _ = loss_of(guarantee)
+    return of_loss(loss, least, guarantee.delta if isinstance(guarantee, ApproxDP) else None)
+
+
+def next_loss(loss: Fraction) -> Fraction:
+    """The least number of four digits that is not below a loss.
+
+    >>> next_loss(Fraction(1, 3))
+    Fraction(1667, 5000)
+    """
+    return _loss_at(_place_of(loss))
+
+
+def least_guarantee(
+    error: Callable[[Guarantee], float],
+    within: float,
+    least: Loss = "epsilon",
+    delta: Number | None = None,
+    near: Fraction = Fraction(1),
+) -> Guarantee:
+    """The guarantee of least loss, a number of four digits, with which an error is small enough.
+
+    The error has to fall where the loss grows. A planner that changes its strategy lets it rise by
+    a little here and there: the error of what is found is within the bound in any case.
+
+    Args:
+        error: of a guarantee; what it refuses is too small a loss.
+        within: how large the error may be.
+        least: "epsilon" or "rho".
+        delta: with epsilon, of approximate privacy.
+        near: a loss that may be close to it, where the search begins.
+
+    Raises:
+        InvalidInput: not even a loss of 1,000 does.
+
+    >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
+    PureDP(epsilon=1.5)
+    """
+    if not 0 < within < math.inf:
+        raise InvalidInput(f"{field('within', within)} is how far off a number may be; above 0")
+    errors: dict[int, float] = {}
+
+    def error_at(place: int) -> float:
+        if place not in errors:
+            try:
+                errors[place] = error(of_loss(_loss_at(place), least, delta))
+            except InvalidInput:
+                if place >= highest:
+                    raise
+                errors[place] = math.inf
+        return errors[place]
+
+    lowest, highest = _place_of(_ten_to(_LOWEST)), _place_of(_ten_to(_HIGHEST))
+    start = min(max(_place_of(near), lowest), highest)
+    if 0 < error_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
+        log = (2 if least == "rho" else 1) * math.log10(error_at(start) / within)
+        log += math.log10(_loss_at(start))
+        guess = _place_of(Fraction(10 ** min(max(log, _LOWEST), _HIGHEST)))
+        start = min(max(guess, lowest), highest)
+    if error_at(start) <= within:
+        high, stride = start, 1
+        while high > lowest and error_at(max(high - stride, lowest)) <= within:
+            high, stride = max(high - stride, lowest), min(4 * stride, 9 * _ONE_DECADE)
+        low = max(high - stride, lowest)
+    else:
+        low, stride = start, 1
+        while low < highest and error_at(min(low + stride, highest)) > within:
+            low, stride = min(low + stride, highest), min(4 * stride, 9 * _ONE_DECADE)
+        high = min(low + stride, highest)
+    if error_at(high) > within:
+        raise InvalidInput(
+            f"{field('within')} cannot be reached: with {least} = {text(_loss_at(highest))}, which "
+            f"protects nothing, a number is off by {figures(error_at(highest) / within)} times as "
+            f"much; ask for less accuracy"
+        )
+    while high - low > 1:
+        middle = _between(low, high, error_at, within)
+        low, high = (low, middle) if error_at(middle) <= within else (middle, high)
+    return of_loss(_loss_at(high), least, delta)
+
+
+#: The first of the numbers of this many digits with one power of ten, and how many there are.
+_FIRST: int = 10 ** (DIGITS - 1)
+_ONE_DECADE = 9 * _FIRST
+
+
+def _loss_at(place: int) -> Fraction:
+    """The number at a place among all numbers of this many digits, in their order.
+
+    >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
+    (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))
+    """
+    power, digits = divmod(place, _ONE_DECADE)
+    return (_FIRST + digits) * _ten_to(power - DIGITS + 1)
+
+
+def _ten_to(power: int) -> Fraction:
+    return Fraction(f"1e{power}")
+
+
+def _place_of(loss: Fraction) -> int:
+    """The first place of a number that is not below a loss: inverse of `_loss_at`."""
+    power = math.floor(math.log10(loss) + 1e-12)
+    digits = math.ceil(loss / _ten_to(power - DIGITS + 1)) - _FIRST
+    return power * _ONE_DECADE + digits
+
+
+def _between(low: int, high: int, error_at: Callable[[int], float], within: float) -> int:
+    """A place between two, near where a straight line of logarithms crosses the bound."""
+    first, last = error_at(low), error_at(high)
+    middle = (low + high) // 2
+    if high - low <= 8 or not (0 < last < first < math.inf):
+        return middle
+    part = math.log(first / within) / math.log(first / last)
+    ends = [math.log(_loss_at(low)), math.log(_loss_at(high))]
+    guess = _place_of(Fraction(math.exp(ends[0] + (ends[1] - ends[0]) * part)))
+    # A guess at an end leaves the other end where it is: so never nearer than a 16th.
+    room = max((high - low) // 16, 1)
+    return min(max(guess, low + room), high - room)

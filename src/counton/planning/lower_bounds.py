@@ -1,0 +1,767 @@
+"""What no factorisation can beat: lower bounds on the variance of releases.
+
+For every A = B C whose columns of C have norm at most 1, in units of the variance of one node:
+
+- *mean of totals, Gaussian noise*: ||B||_F^2 / T >= (||A||_* / T)^2, since ||B||_F ||C||_F is at
+  least the sum of the singular values of A and ||C||_F^2 <= T. They are
+  1 / (2 sin((2j - 1) pi / (4T + 2))), j = 1..T. On short horizons `gaussian_bound` is tighter.
+- *largest of totals, Gaussian noise*: the square of |A|_cb, the least product of B's largest row
+  norm and C's largest column norm, which Mathias ("The Hadamard operator norm of a circulant and
+  applications", 1993, Corollary 3.5; "Constant matters", section 1) gives to within 1/2.
+- *each step's own count*: 1, whatever the noise, since tr (C^T C)^-1 >= sum 1 / ||C e_t||_2^2.
+- *totals and counts*: with W the matrix of both ||B||_F^2 >= ||W||_*^2 / T, and the singular
+  values of W are sqrt(s^2 + 1) for those of A.
+- *Laplace noise*: columns of 1-norm at most 1 have 2-norm at most 1, so all of these hold. They say
+  little: the best strategies known need several times as much, and no better bound is known to us.
+
+For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
+say nothing of a given size. Here stands what their arguments prove with numbers.
+`StreamPlan.factors` says in two numbers how far a plan is from them, `StreamPlan.bounds` has all of
+them, and names vacuous what says nothing there.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.base.distributions import Family, Shift
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, exact, figures, float_above
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
+from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from counton.base.arrays import Floats
+    from counton.numbers.design import Design
+    from counton.planning.planner import StreamPlan
+
+#: Sums of more terms are replaced by their limit, to within 1e-12.
+_MOST_TERMS = 2**20
+#: Below every rounding of what is summed here.
+_SAFE = 1 - 1e-9
+#: Probability with which a mechanism is to keep all its errors below a bound, unless a theorem has
+#: another, and that of "Count on Your Elders", Theorem 1.4.
+_PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
+#: Steps from which on Theorem 1.4's printed constants say something: 10 T^(-1/20) <= 1/12.
+_ELDERS_STEPS = 120**20
+#: Sizes of blocks tried for it.
+_BLOCKS = 200
+#: From here on float64 has no bound above 0.
+_LARGEST_LOSS = 700.0
+#: So large an epsilon hides nothing that is worth a bound, beside any delta.
+_LARGEST_CLOSE = 30.0
+#: Moves are taken together up to this loss and this delta; no delta is taken for less than that.
+_SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
+#: Where laws on the integers may have their mean, up to symmetry.
+_CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
+#: Fraction bits of a lattice on which noise is as good as continuous.
+_FINE = 12
+#: By which part a bound on standard deviations stays below what the finest lattice needs.
+_COARSER = 1e-5
+#: Up to here the tighter bound, which has to be searched for, takes under a second.
+LARGEST_SEARCHED = 256
+
+
+def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm = "totals") -> float:
+    """No factorisation with columns of norm 1 has less variance, in units of a node's variance.
+
+    Proven for columns of 2-norm 1 (Gaussian noise), so also for those of 1-norm 1 (Laplace noise).
+
+    Args:
+        horizon: number of steps T.
+        metric: of the mean over all released numbers, or the largest of them.
+        release: totals, each step's own count, or both.
+
+    Raises:
+        InvalidInput: a horizon below 1 or above 2^62, or an unknown metric or release.
+
+    >>> round(least_variance(1024) ** 0.5, 3), round(least_variance(1024, "max") ** 0.5, 3)
+    (2.91, 2.91)
+    """
+    horizon = check_integer("horizon", horizon, 1, 2**62)
+    check_metric(metric)
+    check_release_form(release)
+    if release == "windows":
+        return 1.0
+    mean = (nuclear_norm(horizon) / horizon) ** 2
+    if metric == "max":
+        return max(factorisation_bounds(horizon)[0] ** 2, mean) * _SAFE
+    if release == "both":
+        if horizon <= _MOST_TERMS:
+            singular = np.hypot(_singular_values(horizon), 1.0)
+            return float((singular.sum() / horizon) ** 2 / 2) * _SAFE
+        return (mean + 1) / 2 * _SAFE
+    if horizon <= LARGEST_SEARCHED:
+        from counton.strategies.lines.optimal import gaussian_bound
+        from counton.strategies.lines.workloads import Prefixes
+
+        mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
+    return mean * _SAFE
+
+
+def _singular_values(horizon: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Of the T x T matrix of prefix sums, largest first."""
+    j = np.arange(1, horizon + 1)
+    return np.asarray(0.5 / np.sin((2 * j - 1) * (math.pi / (4 * horizon + 2))))
+
+
+def nuclear_norm(horizon: int) -> float:
+    """Sum of the singular values of the T x T matrix of prefix sums.
+
+    >>> round(nuclear_norm(2), 6)  # of [[1, 0], [1, 1]]: the square root of 5
+    2.236068
+    """
+    # As many cosecants as on one side of the middle of Mathias' sum over 2T + 1, where stands 1.
+    odd = 2 * check_integer("horizon", horizon, 1, 2**62) + 1
+    return (odd * mathias_sum(odd) - 1) / 4
+
+
+def mathias_sum(horizon: int) -> float:
+    """gamma_hat(T) = (1/T) sum_{j=1..T} |csc((2j - 1) pi / (2T))|.
+
+    Beyond 2^20 terms by the trapezoidal rule's limit, good to 1e-12.
+
+    >>> round(mathias_sum(2), 6)
+    1.414214
+    """
+    horizon = check_integer("horizon", horizon, 1, 2**63)
+    half, middle = divmod(horizon, 2)  # symmetric; the middle term of an odd number is 1
+    if half <= _MOST_TERMS:
+        j = np.arange(1, half + 1)
+        below = float(np.sum(1 / np.sin((2 * j - 1) * (math.pi / (2 * horizon)))))
+        return (2 * below + middle) / horizon
+    # The sum of 1/x over x = (2j - 1) pi / 2T, and the integral of csc x - 1/x up to the middle.
+    end = half * math.pi / horizon
+    odd = (math.log(half) + np.euler_gamma + 2 * math.log(2)) / 2  # of 1 / (2j - 1)
+    smooth = math.log(math.tan(end / 2)) - math.log(end / 2)
+    below = 2 * horizon / math.pi * odd + horizon / math.pi * smooth
+    return float(2 * below + middle) / horizon
+
+
+def factorisation_bounds(horizon: int) -> tuple[float, float]:
+    """Lower and upper bound of |A|_cb, the least possible product of row and column norm.
+
+    (1/2 + 1/(2T)) gamma_hat <= |A|_cb <= gamma_hat / 2 + 1/2 (Mathias 1993, Corollary 3.5). The
+    square-root factorisation's product is Psi*(T), within 0.5851 of the lower bound.
+
+    >>> from counton.strategies.streams.square_root import square_root_sensitivity
+    >>> lower, upper = factorisation_bounds(1024)
+    >>> lower < square_root_sensitivity(1024) < lower + 0.5851
+    True
+    """
+    gamma = mathias_sum(horizon)
+    return (0.5 + 0.5 / horizon) * gamma, gamma / 2 + 0.5
+
+
+# ------------------------------------------------------------- noise of any law, any mechanism
+
+
+def least_noise_variance(guarantee: Guarantee) -> float:
+    """No mechanism hides a move by 1 with less variance: c in the bounds on any mechanism.
+
+    The constant of "Constant matters", Theorem 3, which states it up to one. Let noise w of any law
+    be as close to w + y as the guarantee says, y being what a unit moves the releases by. For any u
+    let s = u'y and V = Var(u'w). Then V >= c s^2, with c what is returned. So with S the covariance
+    of w, y' S^-1 y <= 1 / c for every such y: S^(1/2) and S^(-1/2) A factorise the matrix A of
+    totals, and the mean (or largest) variance of w is at least c times that of a factorisation with
+    columns of norm 1, `least_variance`. Why V >= c s^2:
+
+    - *pure*: within the coset w + Z y, w = w_0 + k y has a law p(k) whose neighbours differ by
+      factors e^epsilon at most, and V >= s^2 E Var(p). With r = e^-epsilon, P(k > j) >= r P(k >= j)
+      for every j, and P(k < j) >= r P(k <= j). Hence E (k - a)^2, for the mean a moved into
+      [-1/2, 1/2], is least for the discrete Laplace law: c = 1 / (2 sinh^2(epsilon / 2)).
+    - *approximate*: V / s^2 >= E Var(p) and delta >= E (H_+ + H_-) / 2 over the cosets, with H_+-
+      the sum over k of max(0, p(k) - e^epsilon p(k -+ 1)). So V / s^2 + l delta is at least the
+      least Var(p) + l (H_+ + H_-) / 2 of any law on the integers, for every l: a linear programme,
+      each dual solution of which is a proof. Where epsilon is small, several moves are taken
+      together: m of them cost (m epsilon, delta (e^(m epsilon) - 1) / (e^epsilon - 1)).
+    - *rho*: s^2 <= V chi^2 (Hammersley, Chapman and Robbins), and chi^2 + 1 = exp(D_2) is at most
+      exp(2 rho).
+
+    **Any mechanism**, also if its errors depend on the data: let their squares have means of at
+    most V_t on all streams of counts >= 0. Give it a random stream v, even on {0, .., n}^T. Its
+    errors then have a law with second moments at most V_t. Where one count is one more, v + e has
+    the law of v up to total variation 1 / (n + 1); so this law, moved by y, is as close to itself
+    as the guarantee says, but for a term of 1 / n. As n grows there is a limit law, since second
+    moments are bounded, and it is noise as above. So the largest of V_t, and the largest mean over
+    steps on any stream, are bounded as those of noise are. (Of a unit that is moved from one cell
+    to another take the difference of the two cells.)
+
+    Args:
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
+
+    Raises:
+        InvalidInput: another guarantee.
+
+    >>> [round(least_noise_variance(g), 3) for g in (PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6))]
+    [1.841, 0.582, 1.841]
+    """
+    if isinstance(guarantee, PureDP):
+        return _least_pure(float_above(guarantee.epsilon)) * _SAFE
+    if isinstance(guarantee, ZCDP):
+        doubled = 2 * float_above(guarantee.rho)
+        return (1 / math.expm1(doubled) if doubled < _LARGEST_LOSS else 0.0) * _SAFE
+    if not isinstance(guarantee, ApproxDP):
+        raise InvalidInput(
+            f"guarantee is {guarantee!r}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
+    return _least_approximate(float_above(guarantee.epsilon), float_above(guarantee.delta)) * _SAFE
+
+
+def _least_pure(epsilon: float) -> float:
+    """Least variance of a law on the integers whose neighbours differ by factors e^epsilon at most;
+    0 where float64 ends."""
+    return 0.5 / math.sinh(epsilon / 2) ** 2 if epsilon < _LARGEST_LOSS else 0.0
+
+
+@lru_cache(maxsize=128)
+def _least_approximate(epsilon: float, delta: float) -> float:
+    """V / s^2 under (epsilon, delta), from moves of one or of several steps at a time."""
+    moves = max(1, math.floor(min(_SHORT_LOSS / epsilon, _SHORT_DELTA / delta)))
+    loss = moves * epsilon
+    if loss > _LARGEST_CLOSE:
+        return 0.0
+    slack = max(delta * math.expm1(loss) / math.expm1(epsilon), _LEAST_DELTA)
+    return moves**2 * _least_close(loss, slack) if slack < 1 else 0.0
+
+
+def _least_close(epsilon: float, delta: float) -> float:
+    """Least variance of a law on the integers, or of a mixture of them, that is (epsilon, delta)-
+    close to itself moved by 1.
+
+    The variance is the least of E (k - a)^2 over a, and a within [0, 1/2] will do, as laws may be
+    moved and mirrored. With f(a) the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws,
+    f(a) - a^2 is a least of affine functions, so concave: between two centres above the chord.
+    """
+    price, _ = _price_and_bound(epsilon, delta, 0.0, None)
+    above = [_price_and_bound(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
+    least = math.inf
+    for (a, of_a), (b, of_b) in pairwise(zip(_CENTRES, above, strict=True)):
+        slope = (of_b - of_a) / (b - a)
+        at = min(max(-slope / 2, a), b)
+        least = min(least, at * at + of_a + slope * (at - a))
+    return max(least - price * delta, 0.0)
+
+
+def _price_and_bound(
+    epsilon: float, delta: float, centre: float, price: float | None
+) -> tuple[float, float]:
+    """A price l of delta, and what E (k - a)^2 + l (H_+ + H_-) / 2 is never below.
+
+    Of each max(0, x) in H_+ and H_- a share of x is counted: numbers up_k, down_k in [0, l / 2]
+    prove the least over k of (k - a)^2 + up_k - e^epsilon up_{k+1} + down_k - e^epsilon down_{k-1}.
+    A linear programme finds good ones, and without a given price the price that is best at this
+    delta; what they prove is computed from them, whatever they are.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import block_array, csr_array, diags_array, eye_array
+
+    factor = math.exp(epsilon)
+    reach = math.ceil(4 + min((6 - math.log(delta)) / epsilon, 10 / delta))
+    places = np.arange(-reach, reach + 1)
+    squares, count = (places - centre) ** 2, len(places)
+    up = diags_array([-1.0, factor], offsets=[0, 1], shape=(count, count))
+    down = diags_array([-1.0, factor], offsets=[0, -1], shape=(count, count))
+    one, half = csr_array(np.ones((count, 1))), csr_array(np.full((count, 1), -0.5))
+    each = eye_array(count)
+    found = linprog(
+        np.concatenate([np.zeros(2 * count), [-1.0, delta]]),
+        A_ub=block_array(
+            [[up, down, one, None], [each, None, None, half], [None, each, None, half]]
+        ),
+        b_ub=np.concatenate([squares, np.zeros(2 * count)]),
+        bounds=[
+            (0, 0),
+            *[(0, None)] * (2 * count - 2),
+            (0, 0),
+            (None, None),
+            (price or 0.0, price),
+        ],
+        method="highs",
+    )
+    if price is None:
+        price = float(found.x[-1])
+    ups, downs = np.clip(found.x[: 2 * count].reshape(2, -1), 0, price / 2)
+    given = squares + ups + downs
+    taken = factor * (np.append(ups[1:], 0) + np.append(0, downs[:-1]))
+    # Places further out have no shares and larger squares.
+    beyond = (reach + 1 - abs(centre)) ** 2 - factor * max(ups[0], downs[-1])
+    rounding = 1e-14 * float(max(given.max(), taken.max()))
+    return price, min(float((given - taken).min()), beyond) - rounding
+
+
+# -------------------------------------------------------------- any mechanism, pure privacy
+
+
+def _checked_epsilon(epsilon: Number) -> Fraction:
+    number = exact(epsilon, "epsilon")
+    if number <= 0:
+        raise InvalidInput(f"epsilon is {epsilon!r}; it must be above 0: try epsilon=1")
+    return number
+
+
+def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = False) -> float:
+    """No pure mechanism keeps all errors below this on fair coin flips with probability 3/4.
+
+    Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4: the probability is
+    over the stream of 0 and 1 too. As printed, the proof needs 10 T^(-1/20) <= 1/12, so
+    T >= 120^20 = 3.8e41 steps, and then says ``k / 4`` for the largest even k below
+    ln(sqrt(T) / 2) / epsilon.
+
+    The same argument with numbers instead of constants: cut the stream x into m blocks of B steps,
+    and let x^i be x with k of the zeros of block i, drawn at random, made ones. Its law is within
+    D = P(X > B - k) + (mass of the k likeliest values of X), X binomial (B, 1/2), of that of x. Let
+    E_i be the event that the released totals at the ends of blocks exceed those of x by more than
+    k / 2 for the first time at the end of block i. If all errors on x^i are below k / 2, E_i
+    happens; and x^i differs from x in k steps. Since the events exclude each other,
+    1 >= sum_i P(E_i on x) >= m e^(-k epsilon) (3/4 - D), or some error is k / 2 or more.
+
+    Args:
+        horizon: number of steps T.
+        epsilon: of `PureDP`.
+        printed: with the constants of the paper.
+
+    Returns:
+        The error that is ruled out; 0 if none is (vacuous).
+
+    Raises:
+        InvalidInput: a horizon below 1, or epsilon not above 0.
+
+    >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
+    [0.5, 2.0, 3.5]
+    >>> [least_error_on_coin_flips(steps, 1, printed=True) for steps in (10**6, 10**42)]
+    [0.0, 11.5]
+    """
+    horizon = check_integer("horizon", horizon, 1, 2**256)
+    loss = float_above(_checked_epsilon(epsilon))
+    if printed:
+        if horizon < _ELDERS_STEPS:
+            return 0.0
+        changed = math.ceil((math.log(horizon) / 2 - math.log(2)) / loss) - 1
+        return min(changed // 2 * 2, int(horizon**0.2)) / 4
+
+    from scipy.special import betainc
+
+    def up_to(value: Floats, size: Floats) -> Floats:
+        """P(X <= value), X binomial (size, 1/2)."""
+        inside = betainc(np.maximum(size - value, 0.5), np.maximum(value, 0.0) + 1, 0.5)
+        return np.where(value >= size, 1.0, np.where(value < 0, 0.0, inside))
+
+    def ruled_out(changed: int) -> bool:
+        # In blocks beyond these, D is below 1/100.
+        longest = min(horizon, 10**4 * changed**2)
+        if longest < changed:
+            return False
+        size = np.unique(np.floor(np.geomspace(changed, longest, _BLOCKS)))
+        middle = np.floor((size + changed) / 2)
+        apart = up_to(middle, size) - up_to(middle - changed, size)
+        apart += 1 - up_to(size - changed, size)
+        blocks = np.floor(float(horizon) / size * _SAFE)
+        log_most = math.log(float((blocks * (_RANDOM_PROBABILITY - apart)).max(initial=1.0)))
+        return changed * loss < log_most * _SAFE
+
+    return _last(ruled_out, math.ceil(math.log(horizon + 1) / loss)) / 2
+
+
+def _last(holds: Any, most: int) -> int:
+    """The last of 1..most up to which ``holds``, found by halving; 0 if not of 1."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def allowed_loss(targets: Mapping[int, float], age: int) -> float:
+    """The most an item of this age may have lost: the least target at this age or later."""
+    return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
+
+
+def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
+    """No mechanism at all keeps every one of ``steps`` releases closer than this to the truth.
+
+    For streams of 0 and 1, with probability 2/3: the largest error, in halves, that the theorem
+    rules out; 0 if it rules out none. It says nothing about larger ones.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
+    errors strictly below C < steps / 2 at all steps need
+    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)). Its proof compares streams with a block of 2C
+    ones; so 2C has to be an integer, and C need not be.
+
+    Args:
+        targets: largest loss by age. Beyond the largest age nothing is asked.
+        steps: length of the stream.
+
+    >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
+    23.0
+    """
+    steps = check_integer("steps", steps, 1)
+
+    def open_to(block: int) -> bool:
+        """Whether errors below half of this are not ruled out; beyond rounding errors."""
+        return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
+
+    # Larger errors allow more loss and need less of it: the first that fits is found by halving.
+    return bisect_left(range(1, min(steps, max(targets) + 2)), True, key=open_to) / 2
+
+
+def _sum_below(targets: Mapping[int, float], end: int) -> float:
+    """Sum of what an item may have lost over the ages 0..end - 1."""
+    total, age = 0.0, 0
+    for at in sorted(targets):
+        total += allowed_loss(targets, at) * (min(at + 1, end) - age)
+        age = min(at + 1, end)
+    return total if age == end else math.inf
+
+
+def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
+    """No pure mechanism keeps all errors of this many cells below this, at all steps.
+
+    With probability 2/3; a unit enters any of the cells, in any step. "Constant matters", Theorem
+    6, states the order of growth for letters. A packing has the constant: a stream that enters no
+    cell, and for each cell and each of floor(T / k) blocks of k steps the stream which enters it in
+    that block. With errors below k / 2 the first end of a block at which a cell seems to have been
+    entered more than k / 2 times tells block and cell: none if
+    k epsilon < ln(2/3 cells floor(T / k)).
+
+    Raises:
+        InvalidInput: epsilon not above 0.
+
+    >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
+    [2.0, 2.5, 8.5]
+    """
+    loss = float_above(_checked_epsilon(epsilon))
+
+    def ruled_out(changed: int) -> bool:
+        if changed > steps:
+            return False
+        streams = math.log(cells) + math.log(steps // changed) + math.log(_PROBABILITY)
+        return changed * loss < streams * _SAFE
+
+    return _last(ruled_out, math.ceil(math.log(cells * steps + 1) / loss)) / 2
+
+
+# ------------------------------------------------------------------------- beside a plan
+
+
+#: Where the bound on any mechanism comes from.
+ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """How far a plan's best choice is from what is possible, in one sentence.
+
+    Attributes:
+        beside: "matrix mechanisms" of the same noise, or "any mechanism".
+        quantity: what is compared, in words.
+        achieved, at_least: by the best choice, and what nothing of the kind is below; data units.
+        source: of the bound.
+
+    >>> from counton import ZCDP, plan
+    >>> for factor in plan(1024, ZCDP(0.5)).factors:
+    ...     print(factor)
+    mean std: 1.02 times what is proved to be the least for matrix mechanisms with...
+    mean std: 1.33 times what is proved to be the least for any mechanism; after...
+    """
+
+    beside: str
+    quantity: str
+    achieved: float
+    at_least: float
+    source: str
+
+    @property
+    def factor(self) -> float:
+        """Achieved over the least."""
+        return self.achieved / self.at_least
+
+    @property
+    def times(self) -> str:
+        """The factor as it is printed."""
+        return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "beside": self.beside,
+            "quantity": self.quantity,
+            "factor": self.factor,
+            "achieved": self.achieved,
+            "at_least": self.at_least,
+            "source": self.source,
+        }
+
+    def __str__(self) -> str:
+        least = f"what is proved to be the least for {self.beside}"
+        return f"{self.quantity}: {self.times} times {least}; {self.source}"
+
+
+def least_std(design: Design, metric: Metric) -> dict[Family, float]:
+    """Standard deviations that no strategy with one family of noise is below, where known.
+
+    They bound the root of the mean variance, or of the largest, in data units, for a question that
+    a design answers: see `StreamPlan.lower_bounds`.
+    """
+    contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
+    if not contribution.acts_once:
+        return {}
+    family: Family = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
+    # Laplace noise needs least on integers: of twice the scale it has at least four times the
+    # variance. Gaussian noise that is calibrated with care for integers needs least on the
+    # finest lattice, where it is as good as continuous.
+    one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=design.cells)
+    fine = Shift(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
+    unit = min(
+        calibrate(guarantee, one, family).law.variance,
+        calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,
+    )
+    least = least_variance(design.steps, metric, design.release)
+    if isinstance(guarantee, ApproxDP):
+        # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
+        least *= (1 - _COARSER) ** 2
+    scale = float(design.resolution) * (of.mean if metric == "mean" else of.largest)
+    return {family: math.sqrt(least * unit) * scale}
+
+
+def factors_of(design: Design, metric: Metric) -> tuple[Factor, ...]:
+    """How far a design is from the least of its kind, and of any mechanism.
+
+    See `StreamPlan.factors`.
+    """
+    achieved, quantity = design.by(metric), f"{metric} std"
+    found = []
+    for family, least in least_std(design, metric).items():
+        if family == design.family and least > 0:
+            source = _source_of_variance(design, metric)
+            who = f"matrix mechanisms with {family.capitalize()} noise"
+            found.append(Factor(who, quantity, achieved, least, source))
+    least = least_of_any_mechanism(design, metric)
+    if least > 0:
+        found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """What nothing of a kind is below, and what a plan's best choice achieves in that quantity.
+
+    Attributes:
+        quantity: what is bounded, in words; in data units.
+        at_least: the bound; None where it is vacuous.
+        achieved: by the plan; None where it is not known.
+        holds_for: whom it binds; where it is vacuous, why, and when it would not be.
+        source: paper and statement.
+
+    >>> from counton import plan
+    >>> bound = plan(8760, PureDP(1)).bounds[4]
+    >>> bound.quantity, bound.at_least, round(bound.achieved)
+    ('largest of all errors', 3.0, 76)
+    >>> print(bound.source)
+    Gradual Privacy Expiration, Theorem 5.1
+    """
+
+    quantity: str
+    at_least: float | None
+    achieved: float | None
+    holds_for: str
+    source: str
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing at this size, of this question."""
+        return self.at_least is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "quantity": self.quantity,
+            "at_least": self.at_least,
+            "achieved": self.achieved,
+            "holds_for": self.holds_for,
+            "source": self.source,
+        }
+
+    def __str__(self) -> str:
+        if self.at_least is None:
+            numbers = "vacuous"
+        else:
+            numbers = f"at least {figures(self.at_least)}"
+            if self.achieved is not None:
+                numbers += f" (here {figures(self.achieved)})"
+        return f"{self.quantity}: {numbers}; {self.holds_for}; {self.source}"
+
+
+def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
+    """The lower bounds of the papers for what a plan was asked, beside what it achieves.
+
+    See `StreamPlan.bounds`.
+    """
+    if plan.best.errors_of.what:
+        return (*_of_variances(plan), *plan.least_errors)
+    return (*_of_variances(plan), *_of_largest_errors(plan.best), *_of_others(plan.best))
+
+
+def _once(design: Design) -> str | None:
+    """Why bounds for units that count once say nothing here; None if they do."""
+    if not design.contribution.acts_once:
+        return "stated for units that count in one step"
+    if design.contribution.relation == "replace" and design.cells > 1:
+        return "stated for units that are added or removed"
+    return None
+
+
+def _unit(design: Design) -> float:
+    """By how much one unit moves a cell, in data units."""
+    return design.contribution.per_cell * float(design.resolution)
+
+
+def _source_of_variance(design: Design, metric: Metric) -> str:
+    """Who says that no factorisation has less variance: where two bounds hold, the tighter one."""
+    steps, release = design.steps, design.release
+    if release == "windows":
+        return "trace of the inverse (counton)"
+    nuclear = "Constant Matters, section 1 (nuclear norm)"
+    if metric == "max" and factorisation_bounds(steps)[0] > nuclear_norm(steps) / steps:
+        return "Constant Matters, eq. 3 (Mathias)"
+    if metric == "mean" and release == "totals" and steps <= LARGEST_SEARCHED:
+        return "nuclear norm, or the dual of the best factorisation (counton)"
+    return nuclear
+
+
+def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for metric in metrics if plan.contribution.acts_once else ():
+        ((family, least),) = plan.least_std(metric).items()
+        found = [choice.by(metric) for choice in plan if choice.family == family]
+        who, source = (
+            f"any strategy with {family.capitalize()} noise",
+            _source_of_variance(plan.best, metric),
+        )
+        yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
+    if plan.best.errors_of.what or plan.contribution.pattern is not None:
+        why = "stated for totals of counts that nothing limits"
+        yield LowerBound("mean and max std", None, None, why, ANY_MECHANISM)
+        return
+    for metric in metrics:
+        least = least_of_any_mechanism(plan.best, metric)
+        who = "any mechanism, over all streams of counts"
+        achieved = min(choice.by(metric) for choice in plan)
+        yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
+
+
+def least_of_any_mechanism(design: Design, metric: Metric) -> float:
+    """Root of the mean or largest squared error that every mechanism has on some stream; 0 if no
+    bound is known. In data units, for what a design gives; see `least_noise_variance`."""
+    if design.errors_of.what or design.contribution.pattern is not None:
+        return 0.0
+    least = least_noise_variance(design.guarantee)
+    least *= least_variance(design.steps, metric, design.release)
+    return math.sqrt(least) * _unit(design)
+
+
+def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
+    guarantee, horizon = design.guarantee, design.steps
+    expiration = "Gradual Privacy Expiration, Theorem 5.1"
+    elders = "Count on Your Elders, Theorem 1.4"
+    all_errors, flips = "largest of all errors", "the same, on coin flips"
+    why = _once(design)
+    if why is None and design.release == "windows":
+        why = "it speaks of totals"
+    if why is None and not isinstance(guarantee, PureDP):
+        why = "stated for pure privacy"
+    if why is not None or not isinstance(guarantee, PureDP):
+        yield LowerBound(all_errors, None, None, str(why), expiration)
+        yield LowerBound(flips, None, None, str(why), elders)
+        return
+    unit = _unit(design)
+    least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
+    if least:
+        who = "any mechanism, probability 2/3"
+        achieved = _largest(design, _PROBABILITY)
+        yield LowerBound(all_errors, least, achieved, who, expiration)
+    else:
+        too_few = "the stream is too short for its loss"
+        yield LowerBound(all_errors, None, None, too_few, expiration)
+    least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
+    printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
+    constants = (
+        "" if printed else "; with the constants of the paper it says nothing below 3.8e41 steps"
+    )
+    if max(least, printed):
+        who = f"any mechanism, probability 3/4{constants}"
+        achieved = _largest(design, _RANDOM_PROBABILITY)
+        yield LowerBound(flips, max(least, printed), achieved, who, elders)
+    else:
+        yield LowerBound(flips, None, None, f"the stream is too short{constants}", elders)
+
+
+def _largest(design: Design, probability: float) -> float | None:
+    """All errors of a design are within this together; None where it is not known."""
+    found = design.largest_error(probability)
+    return None if math.isinf(found) else found
+
+
+def _of_others(design: Design) -> Iterator[LowerBound]:
+    """Of what a plan of totals may be part of: cuts never, texts where it has several cells."""
+    yield LowerBound(
+        "minimum cut or degree",
+        None,
+        None,
+        "of graphs, not of totals",
+        "Constant Matters, Theorem 5",
+    )
+    guarantee, cells = design.guarantee, design.cells
+    quantity, source = "counts of letters", "Constant Matters, Theorem 6"
+    why: str | None
+    if cells == 1:
+        why = "of several cells, not of one"
+    elif not isinstance(guarantee, PureDP):
+        why = "printed without its constant unless privacy is pure"
+    elif not design.contribution.acts_once or design.release == "windows":
+        why = "stated for totals of units that count in one step"
+    else:
+        why = None
+    if why is not None or not isinstance(guarantee, PureDP):
+        yield LowerBound(quantity, None, None, str(why), source)
+        return
+    # A unit that is added enters a cell which was empty: there is no usual letter.
+    replaced = design.contribution.relation == "replace"
+    least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
+    least *= _unit(design)
+    if least:
+        who = "any mechanism, all cells and steps, probability 2/3"
+        yield LowerBound(quantity, least, _largest(design, _PROBABILITY), who, source)
+    else:
+        yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)
+
+
+def largest_of_cells(
+    cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
+) -> tuple[LowerBound, ...]:
+    """`least_error_of_cells` as a bound on a statistic; none but for `PureDP`.
+
+    Args:
+        cells: this many, any of which a unit may enter by ``unit``, in any step.
+        horizon: number of steps.
+        guarantee: for all releases together.
+        unit: in data units.
+        quantity: what is bounded.
+    """
+    if not isinstance(guarantee, PureDP):
+        return ()
+    least = least_error_of_cells(cells, horizon, guarantee.epsilon) * unit
+    who = "any mechanism, all of them at all steps, probability 2/3"
+    source = "packing, after Constant Matters, Theorem 6"
+    return (LowerBound(quantity, least, None, who, source),) if least else ()

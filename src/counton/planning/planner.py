@@ -1,0 +1,767 @@
+"""Which strategy and noise answer a stream best: computed for every candidate, not by rule.
+
+With units that act once, both sensitivities of a tree follow from its height. With more steps they
+follow from where a unit's steps can lie, so every arity, height and number of zeros is weighed by
+what such a unit moves it; of those that are worse than another in both norms and in error, none can
+be the best for any guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from textwrap import shorten
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar, cast
+
+import numpy as np
+from typing_extensions import override
+
+from counton import strategies as known
+from counton.base.distributions import Family
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer, figures, quote
+from counton.noise import Key
+from counton.numbers.design import Design, check_shape, design_for
+from counton.numbers.intervals import ErrorsOf
+from counton.numbers.node_law import calibration_of, check_addresses, check_contribution
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
+from counton.strategies import Metric, Norm, StreamStrategy
+from counton.strategies.joint_errors import released_variance
+from counton.strategies.strategy import Endless, ReleaseForm, check_metric, check_release_form
+from counton.strategies.streams.growing_root import EVEN
+
+if TYPE_CHECKING:
+    from counton.planning.least_privacy import ReachedHalfwidths
+    from counton.planning.lower_bounds import Factor, LowerBound
+
+#: More numbers than this, of all cells together, no stream is planned to hold while it runs (128
+#: MB), or to draw before its first release: strategies that solve for the whole horizon.
+MOST_HELD, MOST_DRAWN = 2**24, 2**27
+#: Beyond this horizon fewer trees are weighed for units that act several times.
+_LONG = 2**14
+#: Releases over which the time of one is measured, and most numbers that are drawn for it.
+_MEASURED, _MOST_MEASURED = 2**12, 2**21
+#: From here on kinds that are only compared with are left out where nobody looks at them.
+_SHORT = 64
+#: Beyond this horizon the square root is not weighed for Laplace noise.
+_LONG_SERIES = 2**16
+_NORMALISED, _OCTAVE, _GROWING = "normalised square root", "octave", "growing square root"
+_WHOLE = "octave, whole numbers"
+#: Steps that are in mind where nothing is said of them.
+_AROUND = 2**16
+#: From this many steps on it is weighed: weights are known there.
+_SHORTEST_OCTAVE = 512
+#: How a metric is called in sentences.
+_MEASURE = {"mean": "mean", "max": "largest"}
+
+
+class AnyDesign(Protocol):
+    """A design: a strategy that keeps a guarantee, and can say its numbers."""
+
+    @property
+    def strategy(self) -> Any:
+        """How noise and numbers go together."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Its promise."""
+        ...
+
+    def row(self) -> dict[str, Any]:
+        """Its strategy and its errors, by name."""
+        ...
+
+
+D = TypeVar("D", bound=AnyDesign, covariant=True)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Plan(Generic[D]):
+    """A plan is a list of designs, best first; it was made without data.
+
+    Attributes:
+        choices: best first.
+        words: what was compared, what is promised and what is protected, a line each.
+        shown: columns of `rows` that are printed.
+
+    >>> from counton import PureDP, plan
+    >>> ranked = plan(365, PureDP(1))
+    >>> [choice.kind for choice in ranked][:3], ranked.best is ranked.choices[0]
+    (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
+    """
+
+    choices: tuple[D, ...]
+    words: tuple[str, ...]
+    shown: tuple[str, ...]
+
+    @property
+    def best(self) -> D:
+        """The choice with the least error."""
+        return self.choices[0]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the best choice."""
+        return self.best.guarantee
+
+    def __iter__(self) -> Iterator[D]:
+        return iter(self.choices)
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a choice: its rank and its numbers."""
+        return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
+
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.base.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def foot(self) -> Sequence[str]:
+        """Lines below the choices."""
+        return ()
+
+    def describe(self) -> str:
+        """The question and all choices, best first, in words.
+
+        >>> from counton import ZCDP, plan
+        >>> print(plan(cells=8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
+        8 cells, workload ranges, least total squared error first
+        """
+        rows = self.rows()
+        told = [[str(row["rank"]), *(_cell(row[name]) for name in self.shown)] for row in rows]
+        heads = ["", *(name.replace("_", " ") for name in self.shown)]
+        texts = [False, *(isinstance(rows[0][name], str) for name in self.shown)]
+        wide = [max(map(len, column)) for column in zip(heads, *told, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if text else cell.rjust(width)
+                for cell, width, text in zip(line, wide, texts, strict=True)
+            ).rstrip()
+            for line in (heads, *told)
+        ]
+        return "\n".join([*self.words, *lines, *self.foot()])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def __repr__(self) -> str:
+        best = self.best.strategy
+        return f"<{type(self).__name__} of {len(self)} choices, {self.guarantee!r}, best {best!r}>"
+
+    def _repr_html_(self) -> str:
+        from counton.base.columns import html
+
+        rows = self.rows()
+        columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        return html("\n".join(self.words), columns)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else figures(value)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StreamPlan(Plan[Design]):
+    """Strategies in order of their exact error.
+
+    Attributes:
+        horizon, metric: what was asked; a horizon of None is a stream without a last step.
+        notes: what was left out, and why.
+        planning_seconds: how long finding and weighing each choice took; no part of a comparison.
+        least_errors: lower bounds on what is read of a statistic; none of counts.
+        reached: half-widths for which the guarantee was found; None where it was stated.
+    """
+
+    horizon: int | None
+    metric: Metric
+    notes: tuple[str, ...] = ()
+    planning_seconds: tuple[float, ...] = field(default=(), compare=False)
+    least_errors: tuple[LowerBound, ...] = ()
+    reached: ReachedHalfwidths | None = None
+
+    @property
+    def contribution(self) -> Contribution:
+        """The change that one protected unit makes at most."""
+        return self.best.contribution
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one step's input."""
+        return self.best.shape
+
+    @property
+    def release(self) -> ReleaseForm:
+        """Which numbers are to be accurate."""
+        return self.best.release
+
+    @property
+    def steps(self) -> int:
+        """Steps over which errors are means and maxima: the horizon, or those in mind."""
+        return self.best.steps if self.horizon is None else self.horizon
+
+    def std(self, steps: Any = None) -> Any:
+        """`Design.std` of the best choice."""
+        return self.best.std(steps)
+
+    @property
+    def lower_bounds(self) -> dict[Family, float]:
+        """Standard deviations that no strategy with one family of noise is below, where known.
+
+        Of the mean or the largest variance, in data units, as the ranking; see
+        ``counton.planning.lower_bounds``. For units that count once: Laplace noise under `PureDP`,
+        Gaussian noise under `ZCDP` and `ApproxDP`.
+        """
+        return self.least_std(self.metric)
+
+    def least_std(self, metric: Metric) -> dict[Family, float]:
+        """`lower_bounds` of the root of the mean variance, or of the largest.
+
+        >>> from counton import ZCDP, plan
+        >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
+        {'gaussian': 2.91}
+        """
+        from counton.planning.lower_bounds import least_std
+
+        return least_std(self.best, metric)
+
+    @cached_property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """Every lower bound of the papers, beside what the best choice achieves in its quantity.
+
+        Those that say nothing of what was asked are there too, and say why. See
+        ``counton.planning.lower_bounds``.
+
+        >>> from counton import PureDP, plan
+        >>> for bound in plan(8760, PureDP(1)).bounds:
+        ...     print(bound)
+        mean std: at least 4.874 (here 13.39); any strategy with Laplace noise; Constant Matters...
+        max std: at least 4.874 (here 14.91); any strategy with Laplace noise; Constant Matters...
+        mean std: at least 4.874 (here 13.39); any mechanism, over all streams of counts; ...
+        max std: at least 4.874 (here 14.91); any mechanism, over all streams of counts; ...
+        largest of all errors: at least 3 (here 76.29); any mechanism, probability 2/3; ...
+        the same, on coin flips: at least 2 (here 77.98); any mechanism, probability 3/4; ...
+        minimum cut or degree: vacuous; of graphs, not of totals; Constant Matters, Theorem 5
+        counts of letters: vacuous; of several cells, not of one; Constant Matters, Theorem 6
+        """
+        from counton.planning.lower_bounds import bounds_beside
+
+        return bounds_beside(self)
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """How far the best choice is from what is possible: two factors, as far as theorems go.
+
+        To the least of any matrix mechanism with the same noise, for units that count in one step;
+        and to what any mechanism at all must have on some stream. Each with its source. For units
+        that count more often the second is that of units which count once: true, and loose.
+
+        >>> from counton import PureDP, plan
+        >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
+        [2.75, 2.75]
+        """
+        from counton.planning.lower_bounds import factors_of
+
+        return factors_of(self.best, self.metric)
+
+    def why(self, choice: Design) -> str:
+        """In words: how its error is to that of the best, and what its noise is calibrated by."""
+        of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
+        reason = calibration_of(*of).reason
+        std, least = choice.by(self.metric), self.best.by(self.metric)
+        if choice is not self.best:
+            # 0 where a huge epsilon needs no noise that float64 can tell
+            above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
+            return f"{above}; {reason}"
+        ahead = ""
+        for other in self.choices:
+            if other.kind != choice.kind and (rival := other.by(self.metric)) > std:
+                ahead = f", {1 - std / rival:.1%} below {other.kind}"
+                break
+        return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
+
+    def release_seconds(self, choice: Design) -> float | None:
+        """Time of one release of all cells, measured here and now over up to 4,096 of the first.
+
+        None where that takes more than two million draws. A strategy that solves for the whole
+        horizon is measured with that.
+        """
+        steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
+        if max(choice.strategy.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
+            return None
+        noise_field = choice.noise_field(Key.generate())
+        choice.strategy.noise(noise_field, range(1, 2))  # tables and series that are made once
+        begin = perf_counter()
+        choice.strategy.noise(noise_field, range(1, steps + 1))
+        return (perf_counter() - begin) / steps
+
+    @override
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
+
+        The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps.
+        """
+        return [
+            {**row, "planning_seconds": seconds, "why": self.why(choice)}
+            for row, choice, seconds in zip(
+                super().rows(), self.choices, self.planning_seconds, strict=True
+            )
+        ]
+
+    @override
+    def foot(self) -> list[str]:
+        """How far from possible the best is, bounds, and notes."""
+        return [
+            *(f"how far from possible: {factor}" for factor in self.factors),
+            *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
+            *(f"note: {note}" for note in self.notes),
+        ]
+
+
+class StreamOptions(TypedDict, total=False):
+    """What may be said of a plan for a stream: see `counton.plan`."""
+
+    metric: Metric
+    strategies: Iterable[StreamStrategy] | None
+    release: ReleaseForm
+    simple: bool
+    compare: bool
+    around: int | None
+    also: Iterable[StreamStrategy]
+
+
+def plan_stream(
+    horizon: int | None,
+    guarantee: Guarantee,
+    metric: Metric = "mean",
+    contribution: Contribution | None = None,
+    shape: Sequence[int] = (),
+    strategies: Iterable[StreamStrategy] | None = None,
+    *,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
+    compare: bool = True,
+    around: int | None = None,
+    also: Iterable[StreamStrategy] = (),
+) -> StreamPlan:
+    """`counton.plan` of a stream."""
+    check_metric(metric)
+    check_release_form(release)
+    if horizon is None:
+        around = check_integer("around", _AROUND if around is None else around, 1)
+    else:
+        horizon = check_integer("horizon", horizon, 1)
+        if around is not None:
+            raise InvalidInput(
+                f"horizon is {horizon} and around {around}; a stream with a last step is planned "
+                f"for that: leave around out, or give None as the horizon"
+            )
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
+    contribution = Contribution.add_remove() if contribution is None else contribution
+    check_contribution(contribution)
+    cells = check_shape(shape)
+    if strategies is None and horizon is None:
+        found = _endless(release, _norms(guarantee), metric, around)
+    elif strategies is None:
+        assert horizon is not None
+        found = candidates(
+            horizon,
+            metric,
+            contribution.steps,
+            contribution.separation,
+            contribution.every,
+            release=release,
+            simple=simple,
+            compare=compare,
+            # Only what is causal keeps the better calibration of units in several steps: there
+            # kinds may be the best that never are otherwise.
+            everything=isinstance(guarantee, ApproxDP) and not contribution.in_one_step,
+            norms=_norms(guarantee),
+        )
+    else:
+        found = tuple(_Contenders(type(s).__name__, (s,), "", 0.0) for s in strategies)
+    found = (*found, *(_Contenders(type(s).__name__, (s,), "", 0.0) for s in also))
+    for one in found if strategies is not None or also else ():
+        for given in cast("tuple[object, ...]", one.members):
+            if not isinstance(given, StreamStrategy):
+                raise InvalidInput(
+                    f"a strategy is {given!r}; give instances, such as KAry.best(8760)"
+                )
+    other: Metric = "max" if metric == "mean" else "mean"
+    notes: list[str] = []
+    choices: list[tuple[Design, float]] = []
+    for kind, members, note, seconds in found:
+        notes += [note] * bool(note)
+        begin = perf_counter() - seconds
+        least: dict[str, Design] = {}
+        refused: list[str] = []
+        for strategy in members:
+            if least and kind in (_NORMALISED, _OCTAVE, _WHOLE, _GROWING):
+                break  # the others are coarser, for noise too wide for this one
+            try:
+                _check_serves(strategy, horizon, release, cells)
+                choice = design_for(
+                    strategy,
+                    guarantee,
+                    contribution,
+                    cells,
+                    errors_of=ErrorsOf(release, around),
+                    kind=kind,
+                )
+                error, _ = choice.by(metric), choice.by(other)
+            except InvalidInput as refusal:
+                said = f"{kind}: {strategy!r} left out, {refusal}"
+                refused.append(shorten(said, 240, placeholder=" ..."))
+                continue
+            better = least.get(choice.family)
+            if better is None or error < better.by(metric):
+                least[choice.family] = choice
+        if not least:
+            notes += refused
+        seconds = perf_counter() - begin
+        known_already = {(choice.strategy, choice.family) for choice, _ in choices}
+        choices += [
+            (choice, seconds)
+            for choice in least.values()
+            if (choice.strategy, choice.family) not in known_already
+        ]
+    if not choices:
+        steps = "without a last step" if horizon is None else f"over {horizon:,} steps"
+        several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
+        reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
+        raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
+    choices.sort(key=lambda pair: (pair[0].by(metric), pair[0].by(other)))
+    length = f"{around if horizon is None else horizon:,} steps"
+    if horizon is None:
+        length = f"no last step, errors of the first {length}"
+    of_cells = f" of {math.prod(cells):,} cells" if cells else ""
+    return StreamPlan(
+        choices=tuple(choice for choice, _ in choices),
+        words=(
+            f"{length}{of_cells}, least {_MEASURE[metric]} error first",
+            f"guarantee: {guarantee}",
+            f"protected: {contribution}",
+        ),
+        shown=("strategy", "noise", "mean_std", "max_std"),
+        horizon=horizon,
+        metric=metric,
+        notes=tuple(notes),
+        planning_seconds=tuple(seconds for _, seconds in choices),
+    )
+
+
+def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
+    """Norms to which noise under a guarantee may be calibrated with profit."""
+    if isinstance(guarantee, PureDP):
+        return (1,)
+    return (2,) if isinstance(guarantee, ZCDP) else (1, 2)
+
+
+def _check_serves(
+    strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
+) -> None:
+    """Refuse what cannot do what is asked, or would need too much memory or time to begin.
+
+    Raises:
+        InvalidInput: in words.
+    """
+    fades = hasattr(strategy, "expiry")
+    if horizon is None and (fades or not isinstance(strategy, Endless)):
+        raise InvalidInput("it has a last step, or protection that fades")
+    if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
+        raise InvalidInput(f"it serves fewer than {horizon:,} steps")
+    if strategy.workload == "windows" != release:
+        raise InvalidInput("it releases no totals")
+    check_addresses(strategy, shape)
+    cells = math.prod(shape)
+    held, drawn = strategy.buffer_size, strategy.drawn_ahead
+    if held * cells > MOST_HELD:
+        raise InvalidInput(
+            f"a running stream would hold {held * cells:,} numbers, more than "
+            f"{MOST_HELD:,}: give it to strategies= if that is no matter"
+        )
+    if drawn * cells > MOST_DRAWN:
+        raise InvalidInput(
+            f"it would draw {drawn * cells:,} numbers before the first release, more than "
+            f"{MOST_DRAWN:,}: give it to strategies= if that is no matter"
+        )
+
+
+# ---------------------------------------------------------------------------------- candidates
+
+
+class _Question(NamedTuple):
+    """What decides which strategies can be the best: everything but the size of the budget."""
+
+    horizon: int
+    metric: Metric
+    release: ReleaseForm
+    steps: int | None
+    separation: int
+    every: int | None
+
+    @property
+    def plain(self) -> bool:
+        """Units count once, and totals are what is released: what ``best`` of each family finds."""
+        return self.steps == 1 and self.release == "totals"
+
+    def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
+        """Norm and squared norm by which a unit moves a strategy."""
+        shift = strategy.shift(steps=self.steps, separation=self.separation, every=self.every)
+        return shift.l1, shift.l2_squared
+
+    def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
+        """In order of error: those that no other of less error moves less, in either norm."""
+        front: list[StreamStrategy] = []
+        moved: list[tuple[int, int]] = []
+        for strategy in sorted(
+            candidates, key=lambda one: released_variance(one, self.metric, self.release)
+        ):
+            shift = self.norms_moved(strategy)
+            if all(l1 > shift[0] or l2 > shift[1] for l1, l2 in moved):
+                front.append(strategy)
+                moved.append(shift)
+        return front
+
+
+def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
+    if asked.plain:
+        return known.KAry.undominated_trees(asked.horizon, asked.metric, subtraction)
+    few = asked.horizon > _LONG
+    return asked.without_dominated(
+        known.KAry.candidates(asked.horizon, subtraction, of_each=3 if few else 8)
+    )
+
+
+def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
+    if asked.plain:
+        return known.SmoothBinary.candidates(asked.horizon, of_each=1)
+    if asked.horizon <= _LONG:
+        return asked.without_dominated(known.SmoothBinary.candidates(asked.horizon))
+    trees = known.SmoothBinary.candidates(asked.horizon, of_each=1)
+    if asked.every is None:
+        # In all cases examined the best for either norm had no fewer ones than zeros.
+        trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
+    return asked.without_dominated(trees)
+
+
+def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    return known.LookAhead.candidates(
+        asked.horizon,
+        asked.metric,
+        asked.release,
+        steps=asked.steps,
+        separation=asked.separation,
+        every=asked.every,
+    )
+
+
+def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    if norm == 1 and asked.horizon > _LONG_SERIES:
+        raise InvalidInput(
+            f"with Laplace noise it is not weighed beyond {_LONG_SERIES:,} steps: it needs many "
+            f"times the noise of a tree"
+        )
+    return [known.SqrtToeplitz(asked.horizon)]
+
+
+def _normalised_sqrt(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    # Fine weights leave less room for wide noise: what cannot have it is left out.
+    return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
+
+
+def _octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    if asked.horizon < _SHORTEST_OCTAVE:
+        return ()
+    return [known.Octave(asked.horizon, asked.metric, bits) for bits in (16, 12)]
+
+
+def _whole_octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    return [known.Octave(asked.horizon, asked.metric, bits, whole=True) for bits in (16, 12)]
+
+
+def _solved_shapes(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    from counton.strategies.streams.shapes import strategies_of_shape
+
+    if asked.release == "windows":
+        return ()
+    return strategies_of_shape(asked.horizon, norm, asked.metric, asked.release)
+
+
+class _StrategyKind(NamedTuple):
+    """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
+
+    Attributes:
+        kind: as it is called.
+        make: its strategies.
+        norms: of noise for which it is worth weighing.
+        contends: those with which it may be the best of all from 64 steps on.
+        simple: what is released are integers.
+        only_simple: another kind is better where fractions may be released.
+        published: known to all, and no better than another kind for any horizon, guarantee or unit
+            that was tried: what is chosen is compared with it.
+    """
+
+    kind: str
+    make: Callable[[_Question, Norm], Iterable[StreamStrategy]]
+    norms: tuple[Norm, ...] = (1, 2)
+    contends: tuple[Norm, ...] = (1, 2)
+    simple: bool = True
+    only_simple: bool = False
+    published: bool = False
+
+    def norms_wanted(
+        self, asked: tuple[Norm, ...], *, compare: bool, everything: bool
+    ) -> tuple[Norm, ...]:
+        """Norms among those asked for with which to weigh it."""
+        if self.published and not compare:
+            return ()
+        of = self.norms if compare or everything else self.contends
+        return tuple(norm for norm in asked if norm in of)
+
+
+#: Of strategies that are equally good the first is the best.
+_BOTH: tuple[_StrategyKind, ...] = (
+    _StrategyKind("solved", _solved_shapes, simple=False),
+    _StrategyKind("look-ahead tree", _look_ahead, simple=False),
+    _StrategyKind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
+    _StrategyKind(_NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
+    _StrategyKind("square root", _square_root, contends=(2,), simple=False),
+    _StrategyKind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
+    _StrategyKind("smooth binary", lambda asked, norm: _smooth(asked), published=True),
+    _StrategyKind(
+        "smooth binary, even height",
+        lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
+        published=True,
+    ),
+    _StrategyKind(
+        "Honaker online",
+        lambda asked, norm: [known.HonakerOnline(asked.horizon)],
+        simple=False,
+        published=True,
+    ),
+    _StrategyKind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    # Totals of numbers that are each released with noise of their own: a tree of one level.
+    _StrategyKind(
+        "noise for each step",
+        lambda asked, norm: [known.KAry(asked.horizon, asked.horizon + 1, False)],
+        published=True,
+    ),
+)
+_WINDOWS: tuple[_StrategyKind, ...] = (
+    _StrategyKind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
+    _StrategyKind(
+        "growing cascade",
+        lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
+        simple=False,
+        published=True,
+    ),
+)
+
+
+def _endless(
+    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
+) -> tuple[_Contenders, ...]:
+    """Strategies without a last step whose protection never fades."""
+    if release != "totals":
+        raise InvalidInput(
+            f"release is {release!r} and the stream has no last step; only totals are planned "
+            f"without one: state a horizon, far away if need be"
+        )
+    found = []
+    if 2 in norms:
+        # Fewer bits leave room for wider noise.
+        even = _even(metric, _AROUND if around is None else around)
+        roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
+        found.append(_Contenders(_GROWING, roots, "", 0.0))
+    found.append(_Contenders("epochs", (known.Epochs(),), "", 0.0))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _even(metric: Metric, around: int) -> int | None:
+    """How many first nodes of a growing root have the same noise, for the least error."""
+
+    def error(even: int | None) -> float:
+        root = known.GrowingSquareRoot(even=even)
+        of = root.mean_variance if metric == "mean" else root.largest_variance
+        return of(around)
+
+    near = [even for even in EVEN if even <= around <= 8 * even]
+    return min([None, *near], key=error)
+
+
+class _Contenders(NamedTuple):
+    """Strategies of a kind, why there are none, and how long finding them took."""
+
+    kind: str
+    members: tuple[StreamStrategy, ...]
+    note: str
+    seconds: float
+
+
+@lru_cache(maxsize=128)
+def _contenders(asked: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
+    begin = perf_counter()
+    members: list[StreamStrategy] = []
+    note = ""
+    try:
+        for norm in reversed(norms):
+            members += [one for one in family.make(asked, norm) if one not in members]
+    except InvalidInput as error:
+        note = f"{family.kind}: left out, {error}"
+    return _Contenders(family.kind, tuple(members), note, perf_counter() - begin)
+
+
+def candidates(
+    horizon: int,
+    metric: Metric = "mean",
+    steps: int | None = 1,
+    separation: int = 1,
+    every: int | None = None,
+    *,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
+    compare: bool = True,
+    everything: bool = False,
+    norms: tuple[Norm, ...] = (1, 2),
+) -> tuple[_Contenders, ...]:
+    """Strategies by kind, and why others cannot serve the horizon.
+
+    Within a kind, parameters appear only if no others have both smaller sensitivities and a
+    smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
+    ``every`` say how often a unit counts, as in `Contribution`. With ``everything`` no kind that
+    may be the best is left out; with ``compare`` none at all.
+
+    >>> [found.kind for found in candidates(1000, simple=True)]
+    ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
+     'smooth binary, even height', 'binary', 'noise for each step']
+    """
+    asked = _Question(horizon, metric, release, steps, separation, every)
+    return tuple(
+        _contenders(asked, family, wanted)
+        for family in (_WINDOWS if release == "windows" else _BOTH)
+        if (family.simple if simple else not family.only_simple)
+        and (
+            wanted := family.norms_wanted(
+                norms, compare=compare, everything=everything or horizon < _SHORT
+            )
+        )
+    )

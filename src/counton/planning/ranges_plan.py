@@ -1,0 +1,221 @@
+"""Which strategy measures a line or grid of cells with the least error, before any data.
+
+`plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.base.distributions import Family, Law
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote, quoted_numbers
+from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, shift_of_cells
+from counton.planning.planner import Plan
+from counton.privacy import Contribution, Guarantee, calibrate
+from counton.strategies import Norm
+from counton.strategies.lines import Grid, LineStrategy, Workload, workload
+from counton.strategies.lines.grid import axis_bits
+from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
+
+Asked = str | Workload | ArrayLike
+
+#: A name or a strategy for every axis.
+Strategies = tuple[str | LineStrategy, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsDesign:
+    """How a line or grid of cells is measured once, with its error.
+
+    Attributes:
+        strategy: of every axis.
+        law: of one measurement's noise, in lattice units.
+        guarantee, contribution: what is promised, and for what.
+        workloads: what is asked of every axis.
+        expected_error: total squared error over the workloads, in squared units of the counts.
+
+    >>> from counton import ZCDP, plan
+    >>> best = plan(cells=64, guarantee=ZCDP(0.5)).best
+    >>> best.name, best.family
+    ('optimal', 'gaussian')
+    """
+
+    strategy: Grid
+    law: Law
+    guarantee: Guarantee
+    contribution: Contribution
+    workloads: tuple[Workload, ...]
+    expected_error: float
+
+    @property
+    def name(self) -> str:
+        """Name of the strategy; "a x b" where axes differ."""
+        return self.strategy.name
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.law.family
+
+    def row(self) -> dict[str, Any]:
+        """Strategy, noise, and expected_error (squared counts, in total)."""
+        return {
+            "strategy": self.name,
+            "noise": self.family,
+            "expected_error": self.expected_error,
+        }
+
+
+def plan_cells(
+    cells: int | Sequence[int],
+    *,
+    guarantee: Guarantee,
+    contribution: Contribution | None = None,
+    line: str | LineStrategy | Strategies = "auto",
+    workload: Asked | tuple[Asked, ...] = "ranges",
+) -> Plan[CellsDesign]:
+    """`counton.plan` of cells that are released once."""
+    shape = _shape(cells)
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
+    unit = Contribution.add_remove() if contribution is None else contribution
+    asked = _workloads_of(workload, shape)
+    names = _strategies_by_name(line, shape)
+
+    def attempt(family: Family, combination: Strategies) -> CellsDesign:
+        grid, total = _grid(combination, asked, NORMS[family])
+        law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
+        return CellsDesign(
+            strategy=grid,
+            law=law,
+            guarantee=guarantee,
+            contribution=unit,
+            workloads=asked,
+            expected_error=law.variance * total,
+        )
+
+    attempts = (
+        partial(attempt, family, combination)
+        for family in noise_kinds(guarantee)
+        for combination in _combinations(names, asked, NORMS[family])
+    )
+    distinct: dict[tuple[Family, str], CellsDesign] = {}
+    for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
+        # "auto" on every axis can come to one name on all of them.
+        distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
+    along = " x ".join(f"{count:,}" for count in shape)
+    wanted = " x ".join(dict.fromkeys(work.name for work in asked))
+    return Plan(
+        choices=tuple(distinct.values()),
+        words=(
+            f"{along} cells, workload {wanted}, least total squared error first",
+            f"guarantee: {guarantee}",
+            f"protected: {unit.describe(steps=False)}",
+        ),
+        shown=("strategy", "noise", "expected_error"),
+    )
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Cells along each axis."""
+    one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
+    cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
+    for count in cells:
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            cells = []
+    if not cells:
+        raise InvalidInput(
+            f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
+            f"every axis"
+        )
+    return tuple(int(count) for count in cells)
+
+
+def _strategies_by_name(
+    line: str | LineStrategy | Strategies, cells: tuple[int, ...]
+) -> Strategies:
+    """A name or strategy for every axis."""
+    names = line if isinstance(line, tuple) else (line,) * len(cells)
+    if len(names) != len(cells):
+        raise InvalidInput(
+            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
+        )
+    for name in names:
+        known = isinstance(name, str) and name in ("auto", *NAMES)
+        if not known and not isinstance(name, LineStrategy):
+            raise InvalidInput(
+                f"line is {quote(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"strategy, or a tuple with one of these an axis"
+            )
+    return names
+
+
+def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
+    kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
+    if len(kinds) != len(cells):
+        raise InvalidInput(
+            f"{len(kinds)} workloads were given for {len(cells)} axes: give one for each axis"
+        )
+    return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
+
+
+def _combinations(
+    names: Strategies, asked: tuple[Workload, ...], norm: Norm
+) -> Iterator[Strategies]:
+    """Strategies of all axes to compare: what was asked for, and for "auto" every name on all."""
+    axes = len(asked)
+    every = all(name == "auto" for name in names)
+    if every:
+        for name in NAMES:
+            if all(serves(name, work, norm, axes) for work in asked):
+                yield (name,) * axes
+    if axes > 1 or not every:
+        yield names  # "auto" on every axis is the best of each
+
+
+def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
+    """The grid of these strategies, and its total variance in units of one draw's."""
+    axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
+    return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
+
+
+def _axis(
+    name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
+) -> tuple[LineStrategy, float]:
+    """The strategy of one of the axes and its total variance on the axis' workload."""
+    if not isinstance(name, str):
+        return name, asked.total(_fitting(name, asked))
+    bits = axis_bits(axes)
+    chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
+    return build(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
+
+
+def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
+    if strategy.cells != asked.cells:
+        raise InvalidInput(
+            f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "
+            f"{asked.cells}: build it for that number"
+        )
+    return strategy
+
+
+def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
+    """Least error times squared sensitivity: on grids both are products over the axes."""
+
+    def cost(name: str) -> float:
+        axis = build(name, asked, norm, bits)
+        size = axis.l1_sensitivity() ** 2 if norm == 1 else axis.squared_sensitivity()
+        return total_variance(name, asked, norm, bits) * size
+
+    return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)

@@ -1,0 +1,437 @@
+"""How several parts of one report share one guarantee.
+
+The cells of all parts are measured with noise of one law, part k's after they are multiplied by a
+whole number w_k. What one unit changes adds up over the parts: with pure privacy, whose noise
+follows the 1-norm, to sum_k w_k D1_k; else, where it follows the 2-norm, to the root of
+sum_k (w_k D2_k)^2. With noise of error e in the multiplied cells the error of part k is e / w_k.
+
+So each part has a share of the budget, and all shares add up to 1:
+
+    pure:   share_k = w_k D1_k / sum_j w_j D1_j            error_k = alone_k / share_k
+    else:   share_k = (w_k D2_k)^2 / sum_j (w_j D2_j)^2    error_k = alone_k / sqrt(share_k)
+
+where alone_k is the error that part k would have with all of the budget for itself. A part that is
+to be within a bound needs the share (alone_k / within_k)^p, with p = 1 under pure privacy, else 2.
+What is left is shared in one of two ways:
+
+- ``"shares"``: in proportion to weights v_k. A part of weight 2 gets twice the epsilon (pure), or
+  twice the rho, of a part of weight 1. Parts with a bound are that accurate and not more.
+- ``"errors"``: so that sum_k v_k error_k^2 is as small as it can be, and parts with a bound are at
+  least that accurate. With a_k = v_k alone_k^2 that is a convex problem with one constraint, and
+  its answer is share_k = max(needed_k, t a_k^(1/3)) under pure privacy, max(needed_k, t a_k^(1/2))
+  else, with the t for which they add up to 1.
+
+If every part has a bound and something is left, all shares grow by one factor: each part is more
+accurate than it must be, under pure privacy all by the same factor.
+
+Whole numbers come last: the smallest ones with which every error is within a thousandth of that,
+and every bound is kept. Privacy hangs on them alone, and they are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import Number, exact, figures, quote, text
+from counton.planning.least_privacy import least_guarantee, loss_of, next_loss, with_loss
+from counton.planning.planner import plan_stream
+from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
+from counton.strategies import Metric
+from counton.strategies.strategy import ReleaseForm
+
+#: How what is left is shared: see the module.
+By = Literal["shares", "errors"]
+#: The error of a cell under a guarantee, where one unit moves all cells by these norms: l1, and
+#: the square of l2.
+Noise = Callable[[Guarantee, int, int], float]
+
+#: Whole numbers leave errors this much room; half of it below a bound, so that it is kept.
+_TOLERANCE = 1e-3
+#: Parts without a bound have at least this share together.
+_LEAST_REST = 0.01
+#: A unit that moves cells by so much has noise that is as good as continuous.
+_FINE = 2**8
+#: Rounds in which a split and the error of its noise come to agree, and whole numbers to try.
+_MOST_ROUNDS, _MOST_SIZE = 8, 2**14
+#: No unit moves all cells by more (`BoundedChange`).
+_MOST = 2**40
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one part of a report costs, and what is wanted of it.
+
+    Attributes:
+        l1: what one unit changes in all cells of the part together, at most: its 1-norm.
+        l2_squared: the square of its 2-norm.
+        within: how far off what is read may be; None: it shares in what others leave.
+        weight: in what is left, of its share, or of its variance.
+        each: what is read is off by this many times the error of a cell.
+        name: of the part, in messages.
+
+    Raises:
+        InvalidInput: norms that no integers have, or numbers that are not above 0.
+
+    >>> Cost(60, 3600, within=500, each=0.02, name="average").l1
+    60
+    """
+
+    l1: int
+    l2_squared: int
+    within: float | None = None
+    weight: Number = 1
+    each: float = 1.0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        BoundedChange(self.l1, self.l2_squared)
+        wanted = {"within": self.within, "weight": self.weight, "each": self.each}
+        for name, value in wanted.items():
+            if value is not None and exact(value, name) <= 0:
+                raise InvalidInput(f"{field(name, value)} must be above 0")
+
+    def norm(self, power: int) -> float:
+        """The norm that noise follows: l1 for a power of 1, else l2."""
+        return float(self.l1) if power == 1 else math.sqrt(self.l2_squared)
+
+
+class Split(NamedTuple):
+    """How a budget is split.
+
+    Attributes:
+        weights: whole numbers with which the cells of each part are multiplied before they are
+            measured. Keep them with the stream: they are part of what it measures.
+        l1, l2_squared: what one unit changes in all multiplied cells together, at most.
+        shares: of the budget, of each part: of epsilon, of rho, or of the squared 2-norm.
+        errors: how far off what is read of each part is planned to be; None where no noise is
+            given.
+
+    >>> split([Cost(1, 1), Cost(1, 1, weight=3)], PureDP(1)).weights
+    (1, 3)
+    """
+
+    weights: tuple[int, ...]
+    l1: int
+    l2_squared: int
+    shares: tuple[Fraction, ...]
+    errors: tuple[float, ...] | None
+
+
+def split(
+    costs: Sequence[Cost],
+    guarantee: Guarantee,
+    noise: Noise | None = None,
+    *,
+    by: By = "shares",
+) -> Split:
+    """Share one guarantee among the parts of a report: see the module.
+
+    Args:
+        costs: of each part.
+        guarantee: of all together: ``PureDP``, ``ZCDP`` or ``ApproxDP``.
+        noise: the error of a cell, as `last_halfwidth` has it; needed where a part has a bound, and
+            where variances are to be small.
+        by: how what is left is shared: by weights of ``"shares"``, or so that the weighted sum of
+            the squares of all ``"errors"`` is as small as possible.
+
+    Raises:
+        InvalidInput: no parts, another guarantee, or bounds that it cannot keep: then the message
+            says the least epsilon or rho that can.
+
+    One part that is to be within 30, and two that share what it leaves as 1 to 2:
+
+    >>> noise = last_halfwidth(52)
+    >>> count, visits, sales = Cost(1, 1, within=30), Cost(1, 1), Cost(1, 1, weight=2)
+    >>> found = split([count, visits, sales], PureDP(1), noise)
+    >>> found.weights, [round(float(share), 2) for share in found.shares]
+    ((40, 19, 38), [0.41, 0.2, 0.39])
+    >>> [round(error) for error in found.errors]
+    [30, 63, 32]
+    """
+    _check(costs, guarantee, noise, by)
+    if noise is None:
+        power = _norms(guarantee)[0].power
+        return _whole(costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power)
+    found: list[Split] = []
+    for norm in _norms(guarantee):
+        try:
+            found.append(_split(costs, guarantee, noise, by, norm))
+        except _BeyondReach:
+            continue
+        if by == "shares":
+            break
+    if not found:
+        raise _beyond(costs, guarantee, noise)
+    return min(found, key=lambda one: _total(costs, one))
+
+
+def last_halfwidth(
+    steps: int | None,
+    level: float = 0.95,
+    *,
+    around: int | None = None,
+    metric: Metric = "mean",
+    release: ReleaseForm = "totals",
+    simple: bool = False,
+) -> Noise:
+    """The half-width of a cell's interval at the last step, with the strategy that is planned.
+
+    Args:
+        steps, around, metric, release, simple: as of `counton.plan`.
+        level: probability with which each interval holds.
+
+    >>> noise = last_halfwidth(52)
+    >>> round(noise(PureDP(1), 1, 1), 1), round(noise(PureDP(1), 100, 10000), 1)
+    (12.4, 1236.5)
+    """
+
+    @lru_cache(maxsize=256)
+    def halfwidth(guarantee: Guarantee, l1: int, l2_squared: int) -> float:
+        moved = BoundedChange(l1, l2_squared, once=True)
+        words = "which changes all parts of a report together"
+        ranked = plan_stream(
+            steps,
+            guarantee,
+            metric,
+            Contribution.of_pattern(moved, words),
+            compare=False,
+            simple=simple or steps == 1,
+            release=release,
+            around=around,
+        )
+        return ranked.best.halfwidth(ranked.steps, level)
+
+    return halfwidth
+
+
+def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by: str) -> None:
+    if not costs or not all(isinstance(cost, Cost) for cost in costs):
+        raise InvalidInput(f"costs are {quote(costs)}; give a Cost for each part of the report")
+    loss_of(guarantee)
+    if by not in ("shares", "errors"):
+        raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
+    bounded = [cost for cost in costs if cost.within is not None]
+    if noise is None and (bounded or by == "errors"):
+        raise InvalidInput(
+            "noise is missing: how far off a cell is decides what a bound on errors costs; give "
+            "last_halfwidth(steps)"
+        )
+
+
+class _BeyondReach(InvalidInput):
+    """Bounds that a guarantee cannot keep."""
+
+
+class _Norm(NamedTuple):
+    """A norm that noise may follow.
+
+    Attributes:
+        power: 1, or 2 of the 2-norm.
+        strict: only if no noise that follows the other norm is narrower.
+    """
+
+    power: int
+    strict: bool
+
+    def of(self, found: Split) -> float:
+        """What one unit changes in all cells."""
+        return float(found.l1) if self.power == 1 else math.sqrt(found.l2_squared)
+
+
+def _norms(guarantee: Guarantee) -> tuple[_Norm, ...]:
+    """Norms that noise under a guarantee may follow: approximate privacy has both kinds."""
+    if isinstance(guarantee, PureDP):
+        return (_Norm(1, False),)
+    if not isinstance(guarantee, ApproxDP):
+        return (_Norm(2, False),)
+    return _Norm(2, True), _Norm(1, True), _Norm(2, False), _Norm(1, False)
+
+
+def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, norm: _Norm) -> Split:
+    """The split for noise that follows one norm.
+
+    The planner may choose another strategy where a unit moves cells by more, so that the error is
+    looked up again for the norms that are found.
+
+    Raises:
+        _BeyondReach: not all bounds can be kept, or other noise is narrower.
+    """
+    power = norm.power
+    unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
+    for turn in range(_MOST_ROUNDS):
+        needed = _needed_shares(costs, power, unit)
+        if sum(needed) > _most_needed(costs):
+            break
+        found = _whole(costs, _share_out(needed, costs, by, power, unit), power)
+        size = norm.of(found)
+        error = noise(guarantee, found.l1, found.l2_squared)
+        here = error / size
+        if norm.strict and here < (1 - _TOLERANCE) * _unit_error(noise, guarantee, power, size):
+            break
+        errors = tuple(
+            error * cost.each / weight for cost, weight in zip(costs, found.weights, strict=True)
+        )
+        kept = all(
+            cost.within is None or one <= cost.within
+            for cost, one in zip(costs, errors, strict=True)
+        )
+        if kept and (turn >= _MOST_ROUNDS // 2 or abs(here / unit - 1) <= _TOLERANCE / 2):
+            return found._replace(errors=errors)
+        unit = here
+    raise _BeyondReach("bounds cannot be kept")
+
+
+def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> float:
+    """The error of a cell that a unit moves by 1, of noise that follows one norm.
+
+    Args:
+        size: about how far a unit moves all cells; at least so far that noise is as good as
+            continuous.
+    """
+    whole = min(max(_FINE, math.ceil(size)), _MOST)
+    return noise(guarantee, whole if power == 1 else min(whole**2, _MOST), whole**2) / whole
+
+
+def _total(costs: Sequence[Cost], found: Split) -> float:
+    """The weighted sum of variances."""
+    assert found.errors is not None
+    weights = [float(exact(cost.weight, "weight")) for cost in costs]
+    return sum(v * one**2 for v, one in zip(weights, found.errors, strict=True))
+
+
+def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
+    """The share that each part needs to be within its bound; 0 where it has none."""
+    room = 1 - _TOLERANCE / 2
+    return [
+        0.0
+        if cost.within is None
+        else (unit * cost.norm(power) * cost.each / (float(cost.within) * room)) ** power
+        for cost in costs
+    ]
+
+
+def _most_needed(costs: Sequence[Cost]) -> float:
+    """How much of the budget parts with a bound may take."""
+    return 1.0 if all(cost.within is not None for cost in costs) else 1 - _LEAST_REST
+
+
+def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> InvalidInput:
+    """What cannot be reached, and what it would cost."""
+    name, loss = loss_of(guarantee)
+    most = _most_needed(costs)
+    size = sum(cost.l1 for cost in costs)
+
+    def budget_factor(other: Guarantee) -> float:
+        """How often the budget would have to be there for all bounds."""
+        units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
+        return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
+
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else None
+    least = loss_of(
+        least_guarantee(budget_factor, 1.0, name, delta, loss * exact(budget_factor(guarantee), ""))
+    )[1]
+    least = max(least, next_loss(loss * Fraction(1001, 1000)))
+    while not _reaches(costs, with_loss(guarantee, least), noise):
+        least = next_loss(least * Fraction(1001, 1000))
+    wanted = " and ".join(
+        f"{cost.name or f'part {place}'} within {figures(float(cost.within))}"
+        for place, cost in enumerate(costs, 1)
+        if cost.within is not None
+    )
+    rest = "" if most == 1.0 else ", which leaves a hundredth to all others"
+    return InvalidInput(
+        f"{field(name, text(loss))} is too little for {wanted}; give {field(name, text(least))} or "
+        f"more{rest}, or ask for less accuracy"
+    )
+
+
+def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
+    """Whether all bounds can be kept."""
+    for norm in _norms(guarantee):
+        with suppress(_BeyondReach):
+            _split(costs, guarantee, noise, "shares", norm)
+            return True
+    return False
+
+
+def _share_out(
+    needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
+) -> list[float]:
+    """Shares that add up to 1, none below what is needed."""
+    free = [cost.within is None for cost in costs]
+    weights = [float(exact(cost.weight, "weight")) for cost in costs]
+    if by == "errors":
+        alone = [unit * cost.norm(power) * cost.each for cost in costs]
+        root = 1 / 3 if power == 1 else 1 / 2
+        return _at_least(
+            needed, [(v * one**2) ** root for v, one in zip(weights, alone, strict=True)]
+        )
+    if not any(free):
+        return [share / sum(needed) for share in needed]
+    left = 1 - sum(needed)
+    total = sum(weight for weight, one in zip(weights, free, strict=True) if one)
+    return [
+        left * weight / total if one else share
+        for weight, one, share in zip(weights, free, needed, strict=True)
+    ]
+
+
+def _at_least(needed: Sequence[float], wanted: Sequence[float]) -> list[float]:
+    """max(needed_k, t wanted_k) with the t for which they add up to 1."""
+    held: set[int] = set()
+    while True:
+        rest = 1 - sum(needed[place] for place in held)
+        total = sum(one for place, one in enumerate(wanted) if place not in held)
+        scale = rest / total if total else 0.0
+        short = {
+            place
+            for place, one in enumerate(wanted)
+            if place not in held and scale * one < needed[place]
+        }
+        if not short:
+            return [
+                needed[place] if place in held else scale * one for place, one in enumerate(wanted)
+            ]
+        held |= short
+
+
+def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
+    """The smallest whole numbers whose errors are close to those of shares."""
+    ideal = [
+        share ** (1 / power) / cost.norm(power) for cost, share in zip(costs, shares, strict=True)
+    ]
+    smallest = min(ideal)
+    for size in range(1, _MOST_SIZE):
+        weights = [max(1, round(size * one / smallest)) for one in ideal]
+        found = _of_weights(costs, weights, power)
+        if found.l1 > _MOST:
+            break
+        if all(
+            abs((float(share) / wanted) ** (1 / power) - 1) <= _TOLERANCE / 4
+            for share, wanted in zip(found.shares, shares, strict=True)
+        ):
+            return found
+    raise InvalidInput(
+        f"one unit would change all parts together by {found.l1:,}, more than 2^40, which is the "
+        f"most that can be hidden: measure one of them on a coarser grid"
+    )
+
+
+def _of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
+    """Norms and shares of whole numbers, exactly."""
+    pairs = list(zip(costs, weights, strict=True))
+    l1 = sum(weight * cost.l1 for cost, weight in pairs)
+    l2_squared = sum(weight**2 * cost.l2_squared for cost, weight in pairs)
+    if power == 1:
+        shares = [Fraction(weight * cost.l1, l1) for cost, weight in pairs]
+    else:
+        shares = [Fraction(weight**2 * cost.l2_squared, l2_squared) for cost, weight in pairs]
+    return Split(tuple(weights), l1, l2_squared, tuple(shares), None)

@@ -1,0 +1,532 @@
+"""What a private look at events says: how many of a user to count, and between which bounds.
+
+All of it is a function of what was released, so that asking more of it costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer, figures
+from counton.numbers.intervals import check_level
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.guarantees import plural
+from counton.released.description import People
+from counton.released.reading_tables import ReleasedReadings
+from counton.statistics import Count, Quantiles, TallyStatistic
+from counton.statistics.quantiles import QuantilesReading
+
+#: Numbers of events are told apart one by one up to here, and beyond by these times powers of ten.
+EXACTLY = 16
+_BEYOND = (10, 12, 16, 20, 25, 30, 40, 50, 60, 80)
+#: Bounds that a sweep tries unless others are stated, times powers of ten.
+_TRIED = (1, 2, 5)
+#: Values are told apart by powers of two between these, on both sides of 0.
+_LEAST, _LARGEST = -6, 34
+
+
+def numbers_of_events(at_most: int) -> list[float]:
+    """Edges of cells for numbers of events: each number up to 16, then up to 20, 25, 30, 40, 50,
+    60, 80, 100, 120, 160, 200 and so on; the last cell is of all larger ones.
+
+    So 20, 50, 100, 200 can be judged as bounds. By powers of two there would be 23 cells for 36 up
+    to 1,024, and less noise by 6% (Gaussian) to 12% (Laplace).
+
+    Args:
+        at_most: the largest number that is told from larger ones.
+
+    Raises:
+        InvalidInput: a number below 1, or above 2^40.
+
+    >>> numbers_of_events(40)[14:]
+    [15.0, 16.0, 17.0, 21.0, 26.0, 31.0, 41.0, 42.0]
+    """
+    last = check_integer("at_most", at_most, 1, 2**40)
+    edges = [*range(1, min(last, EXACTLY) + 1)]
+    if last > EXACTLY:
+        beyond = (factor * 10**power for power in range(13) for factor in _BEYOND)
+        edges += [EXACTLY + 1, *(end + 1 for end in beyond if EXACTLY < end < last)]
+    return [float(edge) for edge in (*edges, last + 1, last + 2)]
+
+
+def powers_of_two() -> list[float]:
+    """Edges of cells for values of which nothing is known: 0, and powers of two on either side.
+
+    >>> edges = powers_of_two()
+    >>> len(edges), edges[-1] == 2.0**34, edges[40:44]
+    (83, True, [-0.015625, 0.0, 0.015625, 0.03125])
+    """
+    powers = [2.0**power for power in range(_LEAST, _LARGEST + 1)]
+    return [*(-power for power in reversed(powers)), 0.0, *powers]
+
+
+class Most(NamedTuple):
+    """So many events a share of the users have at most.
+
+    Attributes:
+        share: of all users, or users' periods.
+        most: estimate; None: more than is told apart, or nobody seems to be there.
+        lower, upper: ends of the interval; an upper end of None: there is none.
+
+    >>> Most(0.95, 7, 6, 8).options
+    {'most': 7}
+    """
+
+    share: float
+    most: int | None
+    lower: int
+    upper: int | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a job states that takes it over."""
+        return {} if self.most is None else {"most": self.most}
+
+
+class ValueBounds(NamedTuple):
+    """Between these bounds lies a share of the values; outside as many on either side.
+
+    Attributes:
+        share: of all values that are looked at.
+        lower, upper: ends of the cells in which the quantiles are estimated to lie; None: nobody
+            seems to be there.
+        lower_from, lower_to: the interval of the lower quantile.
+        upper_from, upper_to: the interval of the upper one.
+
+    >>> ValueBounds(0.95, 0.0, 256.0, 0.0, 1.0, 128.0, 256.0).options
+    {'lower': '0', 'upper': '256'}
+    """
+
+    share: float
+    lower: float | None
+    upper: float | None
+    lower_from: float
+    lower_to: float
+    upper_from: float
+    upper_to: float
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a job states that takes it over."""
+        if self.lower is None or self.upper is None:
+            return {}
+        return {"lower": plain(self.lower), "upper": plain(self.upper)}
+
+
+class Swept(NamedTuple):
+    """What a bound on the events of a user keeps, and what it costs.
+
+    Attributes:
+        most: the bound.
+        kept, lower, upper: share of all events that count, and its interval; of a user with more
+            events than are told apart the first so many are all. None: nobody seems to be there.
+        halfwidth: of an interval of the last release, by the plan alone; None: nothing is planned.
+
+    >>> Swept(1, 0.3, 0.25, 0.36, None).most
+    1
+    """
+
+    most: int
+    kept: float | None
+    lower: float
+    upper: float
+    halfwidth: float | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A private look at how many events users have, or between which bounds values lie.
+
+    Attributes:
+        released: what was released, once: numbers of users by their events, or of values.
+        shares: of users, or of values, that are asked for.
+        of_values: it is of the values of a column.
+
+    Raises:
+        InvalidInput: other releases, or a share that is not above 0 and below 1.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import inspect
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({"visitor": [f"visitor {number % 500}" for number in range(900)]})
+    >>> found = inspect(visits, user="visitor", state=folder.name + "/visits.db", epsilon=100)
+    >>> print(found.words()[0])
+    95% of users have at most 2 events (interval of 95%: 2 to 2)
+    >>> one, two = found.sweep([1, 2])
+    >>> 0.4 < one.kept < 0.7, two.kept > 0.9
+    (True, True)
+    >>> folder.cleanup()
+    """
+
+    released: ReleasedReadings
+    shares: tuple[float, ...]
+    of_values: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.released.statistic, Quantiles) or not self.released.definition.once:
+            raise InvalidInput(
+                f"{self.released.terms.name!r} is no look at events that was released once; give "
+                f"what inspect has released"
+            )
+        if not self.shares:
+            raise InvalidInput(f"{field('share')} names no share; give one, such as 0.95")
+        for share in self.shares:
+            check_share(share)
+
+    @property
+    def unit(self) -> str:
+        """What is protected, in a word."""
+        return self.released.definition.unit
+
+    @property
+    def protection(self) -> str:
+        """What is protected, in words."""
+        definition, whose = self.released.definition, "with all events"
+        if self.of_values:
+            most = 1 if definition.people is None else definition.people.most
+            values = "one value counts" if most == 1 else f"up to {most:,} values count"
+            whose = f"of whose {definition.value} {values}"
+        return f"one {self.unit}, {whose}, {definition.contribution.neighbours}"
+
+    @property
+    def level(self) -> float:
+        """The probability with which each interval holds, by itself."""
+        return self.released.level
+
+    @cached_property
+    def _reading(self) -> QuantilesReading:
+        return cast("QuantilesReading", self.released.reading)
+
+    @property
+    def _edges(self) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._reading.statistic.edges
+        return found
+
+    @property
+    def at_most(self) -> int:
+        """The largest number of events that is told from larger ones."""
+        return int(self._edges[-1]) - 2
+
+    @cached_property
+    def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
+        """One for each share."""
+        if self.of_values:
+            return tuple(map(self._bounds, self.shares))
+        return tuple(map(self._most, self.shares))
+
+    def _most(self, share: float) -> Most:
+        cell = self._reading.cell_at(share)
+        found = self._reading.quantile(share, self.level)
+        # Whole numbers: a cell from 17 up to 33 holds 17 to 32.
+        lower, upper = math.ceil(found.lower), math.ceil(found.upper) - 1
+        most = None
+        if cell is not None and cell < self._reading.statistic.places - 1:
+            most = int(self._edges[cell + 1]) - 1
+            lower, upper = min(lower, most), max(upper, most)
+        elif cell is not None:  # more than is told apart
+            lower, upper = min(lower, self.at_most + 1), self.at_most + 1
+        return Most(share, most, max(lower, 1), None if upper > self.at_most else upper)
+
+    def _bounds(self, share: float) -> ValueBounds:
+        ends = []
+        tails = (1 - share) / 2, (1 + share) / 2
+        for side, tail in enumerate(tails):
+            cell = self._reading.cell_at(tail)
+            found = self._reading.quantile(tail, self.level)
+            end = None if cell is None else float(self._edges[cell + side])
+            cells = found.lower, found.upper
+            ends.append((end, *cells))
+        (lower, *of_lower), (upper, *of_upper) = ends
+        return ValueBounds(share, lower, upper, *of_lower, *of_upper)
+
+    @property
+    def recommendation(self) -> Most | ValueBounds | None:
+        """The one answer to take over: of the largest share of which the cells can tell.
+
+        None: they can tell of none, since an interval has no upper end or reaches over all cells.
+        """
+        told = [one for one in self.answers if one.options and not self._is_open(one)]
+        return max(told, key=lambda one: one.share, default=None)
+
+    @property
+    def suggestion(self) -> dict[str, Any]:
+        """What a job states that takes the advised answer over, by its fields."""
+        return {} if self.recommendation is None else self.recommendation.options
+
+    def _is_open(self, one: Most | ValueBounds) -> bool:
+        """Whether an interval says nothing of one side."""
+        if isinstance(one, Most):
+            return one.upper is None
+        ends = float(self._edges[0]), float(self._edges[-1])
+        return (one.lower_from, one.upper_to) == ends
+
+    def sweep(
+        self,
+        most: Sequence[int] | None = None,
+        *,
+        steps: int | None = None,
+        guarantee: Guarantee | None = None,
+        of: TallyStatistic | None = None,
+    ) -> tuple[Swept, ...]:
+        """What bounds on the events of a user keep and cost: a function of what was released, and
+        of the plan.
+
+        Args:
+            most: bounds to try; None: 1, 2, 5, 10, ... up to what is found for the shares.
+            steps, guarantee: of the stream that is planned.
+            of: its statistic; None: a count.
+
+        Raises:
+            InvalidInput: a look at values, a bound below 1, steps without a guarantee, or a
+                statistic that does not add up rows.
+        """
+        if self.of_values:
+            raise InvalidInput(
+                "a sweep is over bounds on the events of a user, and this is a look at values: "
+                "inspect the events of users"
+            )
+        bounds = self._candidates() if most is None else [check_integer("most", m, 1) for m in most]
+        planned = planned_halfwidths(bounds, steps, guarantee, of, self.level)
+        return tuple(
+            Swept(bound, *self._kept_share(bound), half)
+            for bound, half in zip(bounds, planned, strict=True)
+        )
+
+    def _candidates(self) -> list[int]:
+        found = [one for one in self.answers if isinstance(one, Most)]
+        last = max(one.upper or self.at_most if one.most is None else one.most for one in found)
+        steps = [factor * 10**power for power in range(13) for factor in _TRIED]
+        beyond = next(step for step in steps if step >= last)
+        tried = [step for step in steps if step <= beyond]
+        return sorted({*tried, *(one.most for one in found if one.most is not None)})
+
+    def _kept_share(self, most: int) -> tuple[float | None, float, float]:
+        """The share of events that count, and its interval.
+
+        Those that count and those that are lost are two sums over users, each with an interval of
+        half the probability left over; the share that is kept grows with the first and falls with
+        the second. In a cell of several numbers of events they lie between those of its ends.
+        """
+        least = self._edges[:-1].copy()
+        largest = self._edges[1:] - 1
+        largest[-1] = least[-1] = self.at_most  # of more events the first so many are all
+        level = check_level(1 - (1 - self.level) / 2)
+
+        def total(each: NDArray[np.float64]) -> tuple[float, float]:
+            found = self._reading.weighted_sum(each, level)
+            return max(found.lower, 0.0), max(found.upper, 0.0)
+
+        def counts(each: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.minimum(each, most), np.float64)
+
+        def excess(each: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.maximum(each - most, 0.0), np.float64)
+
+        users, middle = np.diff(self._reading.monotone), (least + largest) / 2
+        kept_low, kept_high = total(counts(least))[0], total(counts(largest))[1]
+        lost_low, lost_high = total(excess(least))[0], total(excess(largest))[1]
+        lower = kept_low / (kept_low + lost_high) if kept_low > 0 else float(lost_high <= 0)
+        upper = kept_high / (kept_high + lost_low) if kept_high > 0 else 1.0
+        kept, gone = float(users @ counts(middle)), float(users @ excess(middle))
+        if kept + gone <= 0:
+            return None, 0.0, 1.0
+        return min(max(kept / (kept + gone), lower), upper), lower, upper
+
+    @property
+    def events(self) -> float | None:
+        """Estimate of how many events there are, of each user at most as many as are told apart.
+
+        None: nobody seems to be there.
+        """
+        ends = np.append(self._edges[1:-1] - 1, self.at_most)
+        middle = (np.minimum(self._edges[:-1], self.at_most) + ends) / 2
+        return float(np.diff(self._reading.monotone) @ middle) or None
+
+    def table(self) -> pl.DataFrame:
+        """A row for each share."""
+        numbers = pl.Float64 if self.of_values else pl.Int64
+        names = (ValueBounds if self.of_values else Most)._fields
+        types = {name: pl.Float64 if name == "share" else numbers for name in names}
+        return pl.DataFrame([one._asdict() for one in self.answers], schema=types)
+
+    def describe(self) -> str:
+        """The answers in words, with what is protected and promised.
+
+        For each share a line; then the options that take the advised one over.
+        """
+        lines = [*self.words(), "", self.released.describe()]
+        if self.suggestion:
+            given = " and ".join(f"{name}={value}" for name, value in self.suggestion.items())
+            lines.insert(len(self.answers), f"{self.advice}: {given}")
+        return "\n".join(lines)
+
+    @property
+    def advice(self) -> str:
+        """What stands before the options that take the advised answer over."""
+        if len(self.answers) == 1 or self.recommendation is None:
+            return "to take it over"
+        return f"to take that of {100 * self.recommendation.share:g}% over"
+
+    def notes(self) -> list[str]:
+        """What is to be known before an answer is taken over."""
+        found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
+        open_ended = [one for one in self.answers if self._is_open(one)]
+        if open_ended and self.of_values:
+            found.append(
+                "an interval that reaches over the whole grid says nothing: there are too few "
+                "values for this guarantee, or too many cells"
+            )
+        elif open_ended:
+            found.append(
+                f"an interval without an upper end reaches beyond {self.at_most:,} events: there "
+                f"are too few {plural(self.unit)} for this guarantee, or {field('at_most')} is too "
+                f"small"
+            )
+        if self.of_values:
+            found.append(
+                f"values below {plain(ends[0])} count in the first cell, and values from "
+                f"{plain(ends[1])} on in the last"
+            )
+        return found
+
+    def words(self) -> list[str]:
+        """A sentence for each answer."""
+        return [
+            self._most_in_words(one) if isinstance(one, Most) else self._bounds_in_words(one)
+            for one in self.answers
+        ]
+
+    def _most_in_words(self, one: Most) -> str:
+        interval = f"interval of {100 * self.level:g}%"
+        upper = f"to {one.upper:,}" if one.upper is not None else "and more"
+        who = f"{100 * one.share:g}% of {plural(self.unit)}"
+        if one.most is None and one.upper is None and one.lower > self.at_most:
+            return f"{who} reach beyond {self.at_most:,} events ({interval}: more than that)"
+        if one.most is None:
+            return f"{who}: too few for an answer ({interval}: {one.lower:,} {upper})"
+        events = "event" if one.most == 1 else "events"
+        return f"{who} have at most {one.most:,} {events} ({interval}: {one.lower:,} {upper})"
+
+    def _bounds_in_words(self, one: ValueBounds) -> str:
+        interval = f"intervals of {100 * self.level:g}%"
+        ends = (
+            f"{figures(one.lower_from)} to {figures(one.lower_to)}, and "
+            f"{figures(one.upper_from)} to {figures(one.upper_to)}"
+        )
+        who = f"{100 * one.share:g}% of the values of {self.released.definition.value}"
+        if one.lower is None or one.upper is None:
+            return f"{who}: too few for an answer ({interval}: {ends})"
+        return f"{who} lie between {plain(one.lower)} and {plain(one.upper)} ({interval}: {ends})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        definition = self.released.definition
+        return {
+            "name": self.released.terms.name,
+            "unit": self.unit,
+            "protected": self.protection,
+            "guarantee": definition.guarantee.to_dict(),
+            "level": self.level,
+            "answers": [{**one._asdict(), "options": one.options} for one in self.answers],
+            "suggestion": self.suggestion,
+        }
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def __repr__(self) -> str:
+        return f"<Inspection {self.released.terms.name!r}: {'; '.join(self.words())}>"
+
+
+def planned_halfwidths(
+    most: Sequence[int],
+    steps: int | None,
+    guarantee: Guarantee | None,
+    of: TallyStatistic | None = None,
+    level: float = 0.95,
+) -> list[float | None]:
+    """Half-widths of an interval of the last release, for each bound on the events of a user.
+
+    Args:
+        most: the bounds.
+        steps, guarantee: of the stream that is planned; None: none is.
+        of: its statistic; None: a count.
+        level: of the intervals.
+
+    Raises:
+        InvalidInput: one of steps and guarantee without the other; or a statistic that does not add
+            up rows.
+
+    >>> from counton import PureDP
+    >>> one, two = planned_halfwidths([1, 2], 365, PureDP(1))
+    >>> 1.9 < two / one < 2.1
+    True
+    """
+    if (steps is None) != (guarantee is None):
+        raise InvalidInput(
+            f"the error of the noise needs {field('steps')} and a guarantee, such as "
+            f"{field('epsilon', 1)}; give both, or neither"
+        )
+    if steps is None or guarantee is None:
+        return [None] * len(most)
+    statistic: Any = Count() if of is None else of
+    if not isinstance(statistic, TallyStatistic) or statistic.declares is not None:
+        raise InvalidInput(
+            f"{statistic!r} bounds what a user does by its own parameters; plan a statistic that "
+            f"adds up rows, such as count, sum or average"
+        )
+    statistic = statistic.settle(guarantee, steps)
+    row = statistic.contribution_within(steps, batched=True)
+    return [
+        _last_halfwidth(statistic, People(bound).bounding(row), steps, guarantee, level)
+        for bound in most
+    ]
+
+
+def _last_halfwidth(
+    statistic: TallyStatistic, unit: Contribution, steps: int, guarantee: Guarantee, level: float
+) -> float:
+    from counton.planning.planner import plan_stream
+
+    ranked = plan_stream(
+        steps,
+        guarantee,
+        contribution=unit,
+        shape=statistic.cells,
+        compare=False,
+        simple=steps == 1,
+    )
+    return ranked.best.halfwidth(steps, level) * statistic.error_of.largest
+
+
+def check_share(share: Any) -> float:
+    """A share of users, or of values.
+
+    Raises:
+        InvalidInput: it is not above 0 and below 1.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise InvalidInput(
+            f"{field('share', share if isinstance(share, int | float | str) else None)} must be "
+            f"above 0 and below 1; try {field('share', 0.95)}"
+        )
+    return float(share)
+
+
+def plain(number: float) -> str:
+    """An exact number as options have it.
+
+    >>> plain(0.0), plain(-1024.0), plain(0.0009765625), plain(2.0**40)
+    ('0', '-1024', '0.0009765625', '1099511627776')
+    """
+    return f"{int(number)}" if number == int(number) else repr(number)

@@ -1,0 +1,123 @@
+"""What was asked of a statistic whose cells are read on demand, as rows of its table have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+from counton.numbers import Releases
+from counton.numbers.design import Design
+from counton.released.read_options import View
+from counton.statistics import Statistic
+from counton.statistics.readings import Readings
+
+
+class Answers:
+    """Rows of a table, where a state has what computes cells with the key.
+
+    Whatever was not asked for when they were written has no row, and is refused.
+
+    Args:
+        terms: of the stream.
+        statistic: which.
+        shown: what was asked; of nothing the last step has all cells.
+        tables: the rows, all or some, with columns ``step, estimate`` and what is asked about.
+
+    Attributes:
+        step: the last one.
+        listed: cells of which there is a row, where all were written.
+    """
+
+    def __init__(
+        self,
+        terms: Design,
+        statistic: Statistic,
+        shown: View,
+        tables: Sequence[pl.DataFrame],
+    ) -> None:
+        self.terms, self.statistic = terms, statistic
+        self.listed: NDArray[np.int64] | None = None
+        whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
+        self._dtype = np.int64 if whole else np.float64
+        columns = (
+            pl.col("step").cast(pl.Int64),
+            pl.col(self.named_by(statistic, shown)).cast(pl.String),
+            pl.col("estimate").cast(pl.Int64 if whole else pl.Float64),
+        )
+        rows = pl.concat([one.select(columns) for one in tables]).drop_nulls()
+        of: dict[str, dict[int, Any]] = {}
+        for step, name, value in rows.iter_rows():
+            of.setdefault(name, {})[step] = value
+        self.step = int(rows["step"].to_numpy().max(initial=0))
+        self._known: dict[bytes, dict[int, Any]] = {}
+        if shown.ask is None:
+            names = map(statistic.name_of, range(math.prod(statistic.cells)))
+            there = {cell: of[name] for cell, name in enumerate(names) if name in of}
+            self.listed = np.array(list(there), np.int64)
+            self._known = {_key([cell]): found for cell, found in there.items()}
+        for given in shown.ask or ():
+            name, cells = statistic.asked_cells(given)
+            self._known[_key(cells)] = of.get(name, {})
+
+    @staticmethod
+    def named_by(statistic: Statistic, shown: View) -> str:
+        """The column of a table that says what is asked about."""
+        return "cell" if shown.ask is None else statistic.drawing.cells
+
+    def readings(self, statistic: Statistic) -> Readings:
+        """Those of all steps."""
+        machine: Any = self
+        return Readings(statistic, range(1, self.step + 1), None, machine)
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """The sum of the cells of one question, after each step; 0 where a row was left out.
+
+        Raises:
+            InvalidInput: it was not asked.
+        """
+        known = self._known.get(_key(cells))
+        if known is None:
+            raise self._not_asked()
+        return np.array([[known.get(step, 0)] for step in steps], self._dtype)
+
+    def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
+        """Refuse one question at steps of which there is no row.
+
+        Raises:
+            InvalidInput: it was not asked, or a row was left out.
+        """
+        known = self._known.get(_key(cells), {})
+        if not all(step in known for step in steps):
+            raise self._not_asked()
+
+    def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
+        """Cells at a step.
+
+        Raises:
+            InvalidInput: one was not asked for, or its row was left out.
+        """
+        found = [self._known.get(_key([cell]), {}).get(step) for cell in cells.tolist()]
+        if None in found:
+            raise self._not_asked()
+        return np.array(found, self._dtype)
+
+    def describe(self) -> str:
+        """Name, protected unit and guarantee, in words."""
+        return Releases(range(1, 1), np.zeros(0), self.terms).describe()
+
+    def _not_asked(self) -> InvalidInput:
+        return InvalidInput(
+            f"the rows of {self.terms.name!r} answer what was asked when they were written, and "
+            f"this was not, or its row was left out: ask for it where the key is, by the stream's "
+            f"own command"
+        )
+
+
+def _key(cells: Sequence[int] | NDArray[np.int64]) -> bytes:
+    return np.asarray(cells, np.int64).tobytes()

@@ -1,0 +1,129 @@
+"""What a table of released numbers carries: what it promises, and all that it needs to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from counton.base.distributions import law_to_dict
+from counton.numbers.design import Design
+from counton.released.description import Description
+from counton.statistics.live_statistic import noise_at
+
+#: Version of the description in a file.
+FORMAT = 2
+#: What a table is written as, by the ending of its name.
+TABLES = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+}
+#: Where pandas keeps what belongs to a whole table, in the metadata of an Arrow schema.
+ATTRS = "PANDAS_ATTRS"
+#: Who writes descriptions.
+AUTHOR = f"counton {version('counton')}"
+
+
+class Promising(Protocol):
+    """What this needs of a `counton.Release`."""
+
+    definition: Description
+    terms: Design
+    steps: range
+    level: float
+
+    def facts(self) -> dict[str, Any]:
+        """See `counton.Release.facts`."""
+
+    def own_facts(self) -> dict[str, Any] | None:
+        """See `counton.Release.own_facts`."""
+
+
+def about(
+    terms: Design,
+    level: float,
+    people: str | None = None,
+    steps: Sequence[int] = (),
+    *,
+    once: str | None = None,
+) -> dict[str, Any]:
+    """What a released table promises, as JSON values: public, like the table itself.
+
+    Args:
+        terms: of the release.
+        level: probability with which each interval of the table holds.
+        people: what is said of people, where they are not protected.
+        steps: in the table: how large the noise is, is told of the last of them.
+        once: what was released once; None: a stream.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits")
+    >>> about(counter.terms, 0.95)["guarantee"]
+    'pure differential privacy with epsilon = 1'
+    """
+    unit, guarantee = terms.contribution, terms.guarantee
+    return {
+        "name": terms.name,
+        "released": once or "stream",
+        "unit": unit.unit,
+        "protected": unit.describe(),
+        **({} if people is None else {"people": people}),
+        "guarantee": str(guarantee),
+        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
+        "terms": {
+            "guarantee": guarantee.to_dict(),
+            "contribution": unit.to_dict(),
+        },
+        "strategy": repr(terms.strategy),
+        "noise": _noise(terms, () if once else steps),
+        "level": level,
+        "written_by": AUTHOR,
+    }
+
+
+def _noise(terms: Design, steps: Sequence[int]) -> dict[str, Any]:
+    """How much noise there is in data units; the law of one draw is in units of its own."""
+    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
+    if not len(steps):
+        return noise
+    std, of = noise_at(terms, int(steps[-1]))
+    return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
+
+
+def promise_of(released: Promising) -> dict[str, Any]:
+    """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
+    definition = released.definition
+    once = definition.what if definition.once else None
+    people = definition.people_note
+    found = about(released.terms, released.level, people, released.steps, once=once)
+    return found | ({"simulated": True} if definition.simulated else {})
+
+
+def facts_of(released: Promising) -> dict[str, Any]:
+    """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
+    facts, own = promise_of(released) | released.facts(), released.own_facts()
+    if own is None or not released.terms.whole:
+        return facts
+    described = description_of(released.terms, released.definition, released.level, own)
+    return facts | {"description": described}
+
+
+def description_of(
+    terms: Design, definition: Description, level: float, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that is public of a stream, as JSON values; its own facts are of `Release.own_facts`."""
+    return {
+        "format": FORMAT,
+        "terms": terms.public(),
+        **definition.public(),
+        "level": level,
+        **own,
+    }

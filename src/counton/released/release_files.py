@@ -1,0 +1,838 @@
+"""Files that answer: a table of released numbers carries all that is public of its stream.
+
+What a file carries is made in `counton.released.release_facts`, and read here. `read` gives the
+same result as the run did, with the same intervals, differences and sums over periods, to the bit.
+"""
+
+from __future__ import annotations
+
+import glob
+import http.client
+import math
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    MissingExtra,
+    StateError,
+    StateUnavailable,
+    field,
+    without_secrets,
+)
+from counton.base.exact import quote
+from counton.base.outside_input import parse_json
+from counton.base.sqlite_header import sqlite_header
+from counton.numbers.design import Design
+from counton.numbers.intervals import check_level
+from counton.released.counts import ReleasedCells
+from counton.released.description import CarriedTotals, Description
+from counton.released.packed_cells import MOST_CELLS, unpack
+from counton.released.read_options import View
+from counton.released.reading_tables import (
+    NUMBERS,
+    ReleasedReadings,
+    as_shown,
+    labels_of,
+    rows_among,
+)
+from counton.released.release import Release
+from counton.released.release_facts import ATTRS, FORMAT, TABLES
+from counton.released.sizes import (
+    MOST_NUMBERS,
+    MOST_TEXT,
+    check_arrow,
+    check_bytes,
+    check_csv,
+    check_json_table,
+    check_parquet,
+    check_shape,
+    too_large,
+)
+from counton.statistics import Statistic
+from counton.statistics.readings import Readings
+
+if TYPE_CHECKING:
+    from counton.released.found_ranking import ReleasedRanking
+    from counton.released.on_demand_answers import Answers
+
+#: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
+_NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
+#: How the address of a service begins.
+ADDRESSES = ("http://", "https://")
+#: Seconds that a service has for each part of its answer, and for all of it.
+_TIME_OUT, _LONGEST = 60, 600
+#: What is thrown by readers of tables, and where what a file says of itself does not fit.
+_ESCAPES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+    http.client.HTTPException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,  # no Exception
+)
+#: Versions of the description that are read: of the first, laws are in units of their own.
+_READ = (1, FORMAT)
+#: How the address of a database begins.
+_DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
+#: Numbers of a row that do not hang on the level of its intervals, and how others are told apart.
+_OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
+#: What stands before names that came with the events where a spreadsheet would read a formula.
+_NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
+
+
+class FromDatabase(Protocol):
+    """What a database has of a stream: all of it is public."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What a file says of it."""
+
+    @property
+    def columns(self) -> Mapping[str, list[Any]]:
+        """Rows by column."""
+
+    @property
+    def cells(self) -> Sequence[tuple[int, int, Any]]:
+        """Released cells: first and last step of each part, and the part."""
+
+    @property
+    def last(self) -> int:
+        """The newest step."""
+
+
+#: What reads the published rows of a stream of a database.
+Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
+
+
+class _File(NamedTuple):
+    """One table, and what it carries; of published tables that nobody cuts, not what rows say."""
+
+    label: str
+    rows: pl.DataFrame
+    described: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    whole: bool = False
+    like: str | None = None  # whose description it is, where its own was lost
+
+    def last(self) -> int:
+        """The last step of which it has a row; 0: it has none."""
+        steps = self.rows["step"].to_numpy()
+        return int(steps.max(initial=0))
+
+
+def read(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    token: str | None = None,
+    like: str | os.PathLike[str] | None = None,
+    databases: Databases | None = None,
+) -> Release:
+    """See `counton.read`, which also knows databases.
+
+    Args:
+        source, name, level, token, like: as there.
+        databases: what reads the published rows of a stream; None: files and services alone.
+
+    Raises:
+        InvalidInput, StateError: as there.
+    """
+    level = None if level is None else check_level(level)
+    if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
+        from counton.released.spark_frames import rows_of
+
+        with _naming("the Spark frame"):
+            rows, facts = rows_of(cast("Any", source))
+            files = [_with_names(_file("the Spark frame", rows, facts), name)]
+    else:
+        whole = None
+        if like is not None:
+            whole = max(
+                (_one(place, name, token, databases) for place in _places(like)), key=_File.last
+            )
+        files = [_one(place, name, token, databases, whole) for place in _places(source)]
+    newest = max(files, key=_File.last)
+    for one in files:
+        _refuse_others(one, newest)
+    with _naming(newest.label):
+        found = _release_of(files, newest.described, level)
+        for note in dict.fromkeys(note for one in files for note in one.notes):
+            if note not in found.facts().get("notes", ()):
+                found = found.with_note(note)
+        found.only(found.steps[-1:]).table()  # what cannot be told is no release
+        found.describe()
+    for one in files:
+        if one.like is not None:
+            with _naming(one.label):
+                _check_fits(one, found)
+    return found
+
+
+def _release_of(
+    files: Sequence[_File], described: Mapping[str, Any], level: float | None
+) -> Release:
+    """The release in files of one stream."""
+    if "above" in described:  # of each file the groups that it shows
+        named = dict.fromkeys(name for one in files for name in one.described["groups"])
+        described = {**described, "groups": list(named)}
+    terms = Design.from_dict(described["terms"])
+    definition = Description.of(terms, described)
+    level = check_level(described["level"] if level is None else level)
+    _check_steps(files, described, terms)
+    if definition.ranks:
+        return _ranking(files, described, definition, terms, level)
+    if definition.statistic.additive:
+        return _cells(files, described, definition, terms, level)
+    return _readings(files, described, definition, terms, level)
+
+
+@contextmanager
+def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
+    """Name the file in whatever goes wrong in the block, which reads it.
+
+    Args:
+        label: its name.
+        hidden: whether errors of ours have it already, without its secrets.
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except CountonError as error:
+        if hidden or label in str(error):
+            raise
+        kind = StateError if isinstance(error, StateError) else InvalidInput
+        raise kind(f"{label!r} cannot be read: {error.template}") from error
+    except _ESCAPES as error:
+        why = str(error).split("\n")[0][:300] or "it was changed"
+        raise InvalidInput(
+            f"{label!r} cannot be read as a table of what was released ({why}): give it as it was "
+            f"written"
+        ) from error
+
+
+def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
+    """Refuse steps that the stream cannot have, and more than are held in memory."""
+    last = max(map(_File.last, files)) or int(described.get("steps", 0))
+    horizon = terms.strategy.horizon
+    if horizon is not None and last > horizon:
+        raise InvalidInput(
+            f"it has a row of step {last:,}, and the stream ends with step {horizon:,}: correct it"
+        )
+    if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
+        raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
+
+
+def _one(
+    place: str,
+    name: str | None,
+    token: str | None,
+    databases: Databases | None,
+    like: _File | None = None,
+) -> _File:
+    """One place, and the stream of it that is asked for."""
+    if place.startswith(ADDRESSES):
+        with _naming(place):
+            return _with_names(_fetch(place, token), name)
+    if is_database(place):
+        if databases is None:
+            raise InvalidInput(f"{place!r} is a database; read it with counton.read")
+        with _naming(without_secrets(place), hidden=True):
+            kept = databases(place, name)
+        with _naming(kept.place):
+            return _with_names(_from_database(kept), name)
+    with _naming(place):
+        return _with_names(_open_file(Path(place), like), name)
+
+
+def _with_names(found: _File, name: str | None) -> _File:
+    """The same, if it is of the stream that is asked for."""
+    own = found.described["terms"]["name"]
+    if name is not None and name != own:
+        raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
+    return found
+
+
+def is_database(place: str) -> bool:
+    """Whether a place is a database, by its address or the first bytes of a file."""
+    if place.startswith(_DATABASE_URLS):
+        return True
+    try:
+        return sqlite_header(Path(place)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _from_database(kept: FromDatabase) -> _File:
+    """A stream of a database, which another part of the house reads: it gives what is public."""
+    facts = {**kept.facts, "description": dict(kept.facts["description"])}
+    described = facts["description"]
+    try:
+        rows = pl.DataFrame({name: _numbers(name, values) for name, values in kept.columns.items()})
+        if "shown" not in described:
+            described["steps"] = kept.last
+        elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
+            described["cells"] = {"parts": _join(kept.cells, kept.last)}
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise StateError(
+            f"{kept.place} does not hold what was published ({error}): take the "
+            f"stream out of it by counton publish, and publish it anew"
+        ) from error
+    return _file(kept.place, rows, facts)._replace(whole=True)
+
+
+def _width(described: Mapping[str, Any]) -> int:
+    """How many cells of a step its readings are made from; of groups that are found, by now."""
+    since = described.get("since")
+    return math.prod(described["terms"]["shape"]) if since is None else len(since)
+
+
+def _numbers(name: str, values: list[Any]) -> pl.Series:
+    """A column: texts, or integers, or floats where some are none."""
+    if name == "group":
+        return pl.Series(name, values, dtype=pl.String)
+    whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
+    return pl.Series(name, values, dtype=pl.Int64 if whole else pl.Float64)
+
+
+def _join(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
+    """Cells of all steps, kept by consecutive ones."""
+    found, before = [], 0
+    for first, last, cells in parts:
+        if first != before + 1 or int(cells["steps"]) != last - before:
+            raise ValueError(f"cells of step {before + 1:,} are missing")
+        found.append(cells)
+        before = last
+    if before < newest:
+        raise ValueError(f"cells of step {before + 1:,} are missing")
+    return found
+
+
+def _places(source: Any) -> list[str]:
+    given = list(source) if isinstance(source, list | tuple) else [source]
+    found: list[str] = []
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            raise InvalidInput(
+                f"{quote(one)} is no file: give the path of a table that a run or an export wrote"
+            )
+        name = os.fspath(one)
+        if name.startswith((*ADDRESSES, *_DATABASE_URLS)):
+            found.append(name)
+            continue
+        paths = [name]
+        if not os.path.exists(name) and glob.has_magic(name):
+            paths = sorted(glob.glob(name, recursive=True))
+            paths = [path for path in paths if not path.endswith(".json") or path in given]
+        if not paths or not all(os.path.isfile(path) for path in paths):
+            raise InvalidInput(f"{name!r} is no file: give a table that a run or an export wrote")
+        found += paths
+    if not found:
+        raise InvalidInput("no file is named: give a table that a run or an export wrote")
+    return found
+
+
+def _open_file(path: Path, like: _File | None = None) -> _File:
+    kind = TABLES.get(path.suffix.lower())
+    if kind is None:
+        raise InvalidInput(
+            f"{str(path)!r} is no table that can be read back; give {', '.join(TABLES)}"
+        )
+    facts = None if kind == "xlsx" else _facts(path, kind)
+    if kind == "xlsx":
+        from counton.released.workbooks import read_workbook
+
+        rows, facts = read_workbook(path, NUMBERS)
+    else:
+        rows = _rows(path, kind)
+    if not rows.width and facts is not None:  # nothing is shown yet
+        rows = pl.DataFrame(schema=_NOTHING)
+    if facts is None or facts.get("description") is None:
+        if like is not None:
+            carried = {"description": like.described, "notes": [*like.notes]}
+            return _file(str(path), rows, carried)._replace(like=like.label)
+        if facts:
+            raise InvalidInput(
+                f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what "
+                f"answers need, as of a stream that was not made from events: give its state "
+                f"instead"
+            )
+        where = f"{path.name}.json beside it"
+        where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
+        raise InvalidInput(
+            f"{str(path)!r} carries no description of its stream in {where}: name the table "
+            f"that it was cut out of, {field('like')}, or export it again from its state"
+        )
+    return _file(str(path), rows, facts)
+
+
+def _rows(path: Path, kind: str) -> pl.DataFrame:
+    """Rows of a table that is no workbook, if they are not too many."""
+    if kind == "parquet":
+        check_parquet(path)
+        return pl.read_parquet(path)
+    if kind == "csv":
+        check_csv(path)
+        names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+        texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
+        return pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+    check_bytes(path)
+    data = path.read_bytes()
+    if kind == "arrow":
+        check_arrow(data)
+        return pl.read_ipc(data)
+    check_json_table(data)
+    if kind == "json":
+        return pl.read_json(data, infer_schema_length=None)
+    return pl.read_ndjson(data, infer_schema_length=None) if data else pl.DataFrame()
+
+
+def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
+    described = facts["description"]
+    if described.get("format") not in _READ:
+        raise StateError(
+            f"{label!r} has a description of format {described.get('format')!r}; this version "
+            f"reads format {FORMAT}: read it with the version of counton that wrote it "
+            f"({facts.get('written_by')})"
+        )
+    if described.get("once") and "step" not in rows.columns:
+        rows = rows.with_columns(step=pl.lit(1, pl.Int64))
+    if "step" not in rows.columns:
+        raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
+    check_shape(rows.height, rows.width)
+    rows = rows.with_columns(pl.col("step").cast(pl.Int64))
+    least: Any = rows["step"].min()
+    if rows["step"].null_count() or (least is not None and least < 1):
+        raise InvalidInput(f"{label!r} has a row without a step; steps count from 1: correct it")
+    notes = facts.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InvalidInput(f"{label!r} has notes that are no list of sentences: correct it")
+    return _File(label, rows, described, tuple(notes))
+
+
+def _token(given: str | None) -> str | None:
+    """What is shown to a service, if anything; errors never say it."""
+    held = os.environ.get("COUNTON_TOKEN") if given is None else given
+    if given is not None and given.startswith("env:"):
+        name = given.removeprefix("env:")
+        held = os.environ.get(name)
+        if not held:
+            raise InvalidInput(
+                f"{field('token')} names the environment variable {name!r}, which is not set: set "
+                f"it to the token"
+            )
+    if held is not None and not (held.isascii() and held.isprintable()):
+        raise InvalidInput(
+            f"{field('token')} holds characters that no token has: give it as it was made"
+        )
+    return held
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token goes to the address that was given, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Not followed: the answer is the redirect itself."""
+
+
+def _fetch(address: str, token: str | None) -> _File:
+    """A stream of a service."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.query or parts.fragment or "/v1/streams/" not in parts.path:
+        raise InvalidInput(
+            f"{address!r} is no stream of a service; its address ends with /v1/streams/NAME"
+        )
+    token = _token(token)
+    headers = {"Accept": "application/json", "User-Agent": "counton"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        asked = urllib.request.Request(f"{address.rstrip('/')}/release", headers=headers)
+        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
+            facts = parse_json(_body(answer))
+        rows = pl.DataFrame(
+            facts["rows"],
+            schema_overrides={"group": pl.String} if "group" in (facts["rows"] or [{}])[0] else {},
+            infer_schema_length=None,
+        )
+        if facts["description"] is None:
+            raise LookupError("description")
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal(address, error) from None
+    except InvalidInput:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
+    except (ValueError, LookupError, TypeError, AttributeError, pl.exceptions.PolarsError):
+        raise InvalidInput(
+            f"{address!r} answers with no release: give the address of a stream of a service of "
+            f"counton"
+        ) from None
+    return _file(address, rows if rows.width else pl.DataFrame(schema=_NOTHING), facts)
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """The answer of a service, which has to end."""
+    end, found = time.monotonic() + _LONGEST, bytearray()
+    while part := answer.read1(2**20):
+        found += part
+        if len(found) > MOST_TEXT:
+            raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
+        if time.monotonic() > end:
+            raise InvalidInput(
+                f"it has not ended its answer after {_LONGEST} seconds: try again when it answers "
+                f"faster, or read a file of the stream"
+            )
+    return bytes(found)
+
+
+def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
+    remedies = {
+        401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
+        f"COUNTON_TOKEN",
+        403: "takes this token for something else: give one for reading",
+        404: "is no stream of that service: its address ends with /v1/streams/NAME",
+    }
+    if error.code in remedies:
+        return InvalidInput(f"{address!r} {remedies[error.code]}")
+    if 300 <= error.code < 400:
+        return InvalidInput(
+            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
+            f"give the address that it leads to"
+        )
+    if error.code == 503:
+        return StateUnavailable(
+            f"{address!r} cannot be read now: its state is not ready; try later"
+        )
+    try:
+        detail = str(parse_json(error.read1(2**16))["detail"])[:500]
+    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
+        detail = error.reason
+    return InvalidInput(f"{address!r} refuses with {error.code}: {detail}")
+
+
+def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
+    if kind == "parquet":
+        metadata = pl.read_parquet_metadata(path)
+        text = metadata.get("counton")
+        if text is None and ATTRS in metadata:  # written again by pyarrow or pandas
+            text = parse_json(metadata[ATTRS]).get("counton")
+        return None if text is None else dict(parse_json(text))
+    beside = path.with_name(f"{path.name}.json")
+    if not beside.is_file():
+        return None
+    check_bytes(beside, MOST_TEXT)
+    return dict(parse_json(beside.read_bytes()))
+
+
+def _check_fits(one: _File, found: Release) -> None:
+    """Refuse rows that are not of the release whose description they were given.
+
+    Raises:
+        InvalidInput: a row that it does not have; a number that is no multiple of its unit, or
+            noise that its own step does not have.
+    """
+    table = found.table()
+    if "step" not in table.columns:
+        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    names = [name for name in labels_of(table) if name in one.rows.columns]
+    numbers = [name for name in _OF_ROWS if name in table.columns and name in one.rows.columns]
+    there = f"what {one.like!r} describes"
+    rows = one.rows.drop_nulls(numbers)
+    rows = rows.select(
+        *(pl.col(name).cast(table.schema[name], strict=False) for name in names),
+        *(pl.col(name).cast(pl.Float64) for name in numbers),
+    )
+    own = table.select(*names, *(pl.col(name).cast(pl.Float64) for name in numbers))
+    both = rows.join(
+        own.with_columns(_there=True), on=names, how="left", suffix=_OWN, nulls_equal=True
+    )
+    if (other := both.filter(pl.col("_there").is_null())).height:
+        said = ", ".join(str(value) for value in other.select(names).row(0))
+        raise InvalidInput(f"it has a row ({said}) that {there} does not have: name its own table")
+    for name in numbers:
+        given, known = (both[each].to_numpy() for each in (name, name + _OWN))
+        wrong = np.flatnonzero(~np.isclose(given, known, rtol=1e-9, atol=0.0, equal_nan=True))
+        if len(wrong):
+            row = int(wrong[0])
+            raise InvalidInput(
+                f"its step {both['step'][row]:,} has the {name} {given[row]:g}, and {there} has "
+                f"{known[row]:g} there: name its own table"
+            )
+
+
+def _refuse_others(one: _File, newest: _File) -> None:
+    """Files of one release may differ in the steps that they reach to, and in nothing else."""
+    for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
+        of: Any = one.described.get(name)
+        others: Any = newest.described.get(name)
+        if name == "terms" and not ("noise_id" in of and "noise_id" in others):
+            of, others = ({**terms, "noise_id": None} for terms in (of, others))
+        if of != others:
+            raise InvalidInput(
+                f"{one.label!r} and {newest.label!r} are not of one stream: their {name} differ; "
+                f"read them one by one"
+            )
+
+
+def _cells(
+    files: Iterable[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: Design,
+    level: float,
+) -> ReleasedCells:
+    """Counts or sums."""
+    files, since = list(files), _since(described)
+    groups = definition.groups if since is None else tuple(since)
+    place = {group: number for number, group in enumerate(groups)}
+    name = "window_estimate" if definition.release == "windows" else "estimate"
+    last = max(_File.last(one) for one in files) or int(described["steps"])
+    whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
+    values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
+    both = definition.release == "both"
+    own: Any = np.zeros_like(values) if both else None
+    there = np.zeros(values.shape, np.bool_)
+    carried = _carried_totals(files, described, groups, values.dtype)
+    unit = float(terms.released_unit)
+    for one in files:
+        rows = one.rows
+        if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
+            raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
+        needed = {name, "window_estimate" if both else name} & set(rows.columns)
+        rows = rows.drop_nulls(list(needed))  # a number taken away is a row left out
+        if since is not None and one.label.lower().endswith(".csv"):
+            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
+        named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
+        other = set(named.unique().to_list()) - set(place)
+        if other:
+            raise InvalidInput(
+                f"{one.label!r} has a group {sorted(map(str, other))[0]!r}, which its description "
+                f"does not name: give the file as it was written"
+            )
+        at = rows["step"].to_numpy() - 1
+        of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
+        number = rows[name].cast(pl.Float64).to_numpy()
+        if not np.isfinite(number).all():
+            raise InvalidInput(f"{one.label!r} has an {name} that is no number: correct it")
+        if carried is None and not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+            raise InvalidInput(
+                f"{one.label!r} has an {name} that is no multiple of {unit:g}, as all "
+                f"released ones are: give the file as it was written"
+            )
+        given = rows[name].cast(pl.Int64).to_numpy() if whole else number
+        again = there[at, of]
+        if (values[at, of][again] != given[again]).any():
+            raise InvalidInput(
+                f"{one.label!r} says another number of a step that an earlier file has too: give "
+                f"files of one stream, as they were written"
+            )
+        values[at, of], there[at, of] = given, True
+        if own is not None and "window_estimate" in rows.columns:
+            own[at, of] = rows["window_estimate"].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+    expected = np.ones_like(there)
+    if since is not None:
+        starts = np.array([since[group] for group in groups], np.int64)
+        expected = np.arange(1, last + 1)[:, None] >= starts
+    found = ReleasedCells.of(
+        definition,
+        terms,
+        values,
+        level,
+        carried=carried,
+        since=since,
+        there=None if there[expected].all() else there | ~expected,
+        own_windows=own,
+    )
+    first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1
+    kept = np.flatnonzero(there.any(axis=0)).tolist()
+    left = [groups[number] for number in kept]
+    steps = range(first, last + 1) if first > 1 else None
+    return found.only(steps, left if len(left) < len(groups) and left else None)
+
+
+def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
+    """Groups as they were shown, one after the other, by the step since when; None: declared."""
+    since = described.get("since")
+    if since is None:
+        return None
+    return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+
+
+def _ranking(
+    files: Sequence[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: Design,
+    level: float,
+) -> ReleasedRanking:
+    """The largest of groups that nobody declared, from the numbers of all that are shown."""
+    from counton.released.found_ranking import ReleasedRanking
+
+    since = _since(described)
+    assert since is not None
+    parts = _parts(files, described, terms)
+    values = np.zeros((sum(map(len, parts)), len(since)), np.int64)
+    first = 0
+    for part in parts:  # groups that are shown later come later, and are not in it
+        values[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    cells = ReleasedCells.of(definition, terms, values, level, since=since)
+    found = ReleasedRanking.of(cells, View.from_dict(described["shown"]))
+    found = found.only(_steps_there(files, found.steps))
+    return replace(found, there=_rows_there(files, found, found=True))
+
+
+def _parts(
+    files: Sequence[_File], described: Mapping[str, Any], terms: Design
+) -> list[NDArray[Any]]:
+    """The cells of which readings are made, by consecutive steps, each shape ``(steps, -1)``.
+
+    Raises:
+        InvalidInput: there are too many to be kept.
+    """
+    if (cells := described.get("cells")) is None:
+        raise InvalidInput(
+            f"{files[0].label!r} holds readings of {terms.name!r} alone, since it has more than "
+            f"{MOST_CELLS:,} cells, which a description does not hold: read its rows as they stand"
+        )
+    found: list[NDArray[np.int64] | NDArray[np.float64]] = []
+    left = MOST_CELLS
+    for part in cells.get("parts", (cells,)):
+        found.append(unpack(part, (-1,), left))
+        left -= found[-1].size
+    return found
+
+
+def _steps_there(files: Sequence[_File], steps: range) -> range:
+    """From the first step of which there is a row to the last; all where no row is shown yet."""
+    there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
+    return range(min(there), max(there) + 1) if there else steps
+
+
+def _rows_there(
+    files: Sequence[_File],
+    released: ReleasedReadings | ReleasedRanking,
+    of: int = 0,
+    *,
+    found: bool = False,
+) -> pl.DataFrame | None:
+    """What tells the rows apart that are there, where some were left out; None: all are there.
+
+    Args:
+        files: with the rows.
+        released: what all rows are of.
+        of: how many rows there were, where only those are known that are there.
+        found: whether names of groups came with the events, so that a file of text may say them
+            with an apostrophe.
+
+    Raises:
+        InvalidInput: a file has lost a column that tells its rows apart.
+    """
+    if all(one.whole for one in files):
+        return None
+    table = released.table()
+    if "step" not in table.columns:  # all rows were released once
+        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    names = labels_of(table)
+    kinds = {name: table.schema[name] for name in names}
+    parts = []
+    for one in files:
+        rows = one.rows
+        if lost := [name for name in names if name not in rows.columns]:
+            raise InvalidInput(
+                f"{one.label!r} has lost its column {lost[0]!r}, which tells its rows apart: keep "
+                f"it"
+            )
+        rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
+        if found and one.label.lower().endswith(".csv"):
+            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
+        parts.append(rows)
+    there = pl.concat(parts)
+    return None if rows_among(table, there).height == max(table.height, of) else there
+
+
+def _carried_totals(
+    files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
+) -> CarriedTotals | None:
+    """The totals before this stream, by group: a file has those of its own groups, in its order."""
+    if described.get("carried") is None:
+        return None
+    told: dict[str, Any] = {}
+    for one in files:
+        saved = one.described["carried"]
+        told |= dict(zip(saved["groups"], saved["estimates"], strict=True))
+    found = CarriedTotals.from_dict(described["carried"])
+    # A group that no file has a row of is not answered, so what stands for it is never read.
+    estimates = np.array([told.get(group, 0) for group in groups], kind)
+    return CarriedTotals(estimates, found.variance, found.releases)
+
+
+def _answers(terms: Design, statistic: Statistic, shown: View, files: Sequence[_File]) -> Answers:
+    """What was asked of cells on demand, which the rows say."""
+    from counton.released.on_demand_answers import Answers
+
+    needed = ["step", Answers.named_by(statistic, shown), "estimate"]
+    for one in files:
+        if lost := [name for name in needed if name not in one.rows.columns]:
+            raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
+    return Answers(terms, statistic, shown, [one.rows.select(needed) for one in files])
+
+
+def _readings(
+    files: Sequence[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: Design,
+    level: float,
+) -> ReleasedReadings:
+    """A statistic, from its cells."""
+    shown = View.from_dict(described["shown"])
+    definition = as_shown(definition, shown)
+    statistic = definition.statistic
+    if not any(one.rows.height for one in files):
+        raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
+    if statistic.on_demand:
+        readings = _answers(terms, statistic, shown, files).readings(statistic)
+    else:
+        parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
+        readings = Readings.of(statistic, terms, np.concatenate(parts))
+    found = ReleasedReadings(definition, terms, readings.steps, readings, level, shown=shown)
+    found = found.only(_steps_there(files, found.steps))
+    if (
+        definition.domain is not None
+        and "group" in files[0].rows.columns
+        and hasattr(definition.statistic, "group")
+    ):
+        here = {group for one in files for group in one.rows["group"].unique().to_list()}
+        left = [group for group in definition.groups if group in here]
+        if len(left) < len(definition.groups):
+            found = found.only(groups=left)
+    alone = statistic.on_demand and shown.ask is None
+    of = math.prod(statistic.cells) if alone else 0
+    return replace(found, there=_rows_there(files, found, of))

@@ -1,0 +1,77 @@
+"""Releases of numbers that somebody made up, with noise as a stream has it, and marked as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer
+from counton.numbers import Design
+from counton.released.description import Description
+
+#: What stands before the name of a stream whose numbers are simulated.
+SIMULATED = "SIMULATED"
+#: Simulations that are made at a time.
+_MOST = 10_000
+
+
+def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
+    """The terms and the description of a stream, as those of one simulation."""
+    name = terms.name
+    if not definition.simulated:
+        name = f"{SIMULATED} {name}"
+    terms = replace(terms, name=name, noise_id=token_hex(16))  # noise of its own
+    return terms, replace(definition, simulated=True)
+
+
+def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArray[np.float64]:
+    """Numbers of each step, in data units, if they can be.
+
+    Args:
+        numbers: of consecutive steps from 1 on.
+        shape: of one step.
+        terms: of the stream.
+
+    Raises:
+        InvalidInput: another shape, more steps than there are, or what is no finite number.
+    """
+    try:
+        found = np.asarray(numbers, np.float64)
+    except (TypeError, ValueError):
+        found = np.full((1, *shape), np.nan)
+    if found.ndim == 1 and shape == (1,):
+        found = found[:, None]
+    if found.shape[1:] != shape or not len(found) or not np.isfinite(found).all():
+        raise InvalidInput(
+            f"{field('numbers')} have shape {found.shape}; give finite numbers for each step, of "
+            f"shape (steps, {', '.join(map(str, shape))})"
+        )
+    terms.strategy.check_steps(range(1, len(found) + 1))
+    return found
+
+
+def simulated_releases(
+    terms: Design, numbers: NDArray[np.float64], n: int
+) -> Iterator[NDArray[np.float64]]:
+    """What would be released of such numbers, this many times, each with noise of its own.
+
+    Args:
+        terms: of the simulation.
+        numbers: what happened in each step, shape ``(steps, ...)``.
+        n: how many times.
+    """
+    from counton.numbers.bands import fresh_noise
+
+    delay, steps = terms.strategy.delay, len(numbers)
+    late = np.concatenate([np.zeros((delay, *numbers.shape[1:])), numbers])[:steps]
+    truth = np.cumsum(late, axis=0) if terms.strategy.workload == "totals" else late
+    cells = int(np.prod(numbers.shape[1:], dtype=np.int64))
+    for _ in range(check_integer("n", n, 1, _MOST)):
+        noise = fresh_noise(terms, cells, steps)
+        yield truth + noise.reshape(truth.shape)

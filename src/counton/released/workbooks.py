@@ -1,0 +1,429 @@
+"""Tables as workbooks for spreadsheets, which know neither time zones nor large integers.
+
+A workbook is read back too: its numbers are written with all their digits, and a hidden sheet has
+what is public of the stream. Another, "about", says in words what the table promises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+import polars.selectors as cs
+from typing_extensions import override
+
+from counton.base.columns import errors_of
+from counton.base.exact import decimals, figures
+from counton.base.lazy import require
+from counton.base.outside_input import parse_json
+from counton.released.sizes import MOST_BYTES, check_bytes, check_shape, too_large
+
+#: Rows of a sheet, one of which is the header.
+_ROWS = 1_048_576
+#: Characters that a cell can hold.
+_TEXT = 32_767
+_MOST_DECIMALS = 12
+#: Bytes of a workbook that is read.
+_MOST_PACKED = 2**27
+#: The hidden sheet: what the table promises as JSON, cell by cell below each other.
+_CARRIED = "counton"
+#: Cells and characters of a workbook that is read.
+_ROOM = (2**24, 2**28)
+#: What its readers throw at a file that is none, or was changed.
+_NO_WORKBOOK = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ET.ParseError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,  # encrypted
+)
+#: A spreadsheet shows 15 digits; what has more is written as text.
+_SHOWN = 10**15
+
+
+def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | None = None) -> None:
+    """Write a table as a workbook, `.xlsx`.
+
+    Args:
+        table: cells are numbers, text, dates, times or empty. Times are written as they read in
+            their zone, which stands in the header: ``window_start (Europe/Berlin)``. Integers of
+            more than 15 digits are text, since a spreadsheet would round them; other numbers have
+            all their digits. Text is text, also where it begins like a formula or an address. A
+            column whose times are all midnight shows dates.
+        name: of the file. Where the rows do not fit in one sheet there are several.
+        facts: what the table promises, JSON values: in a hidden sheet, and in words in "about".
+
+    Raises:
+        MissingExtra: XlsxWriter is not installed.
+        OSError: it could not be written, or a text is too long for a cell.
+    """
+    require("xlsxwriter")
+    import xlsxwriter
+    from xlsxwriter.exceptions import XlsxWriterException
+
+    lengths = table.select(pl.col(_texts(table)).str.len_chars().max()).rows()
+    longest: int = max((length or 0 for row in lengths for length in row), default=0)
+    if longest > _TEXT:
+        raise OSError(
+            f"a text of {longest} characters does not fit in a cell of a workbook, which holds "
+            f"{_TEXT}; write .csv or .parquet instead"
+        )
+    with TemporaryDirectory() as scratch:
+        book = xlsxwriter.Workbook(name, {"constant_memory": True, "tmpdir": scratch})
+        _fill(book, table)
+        if facts is not None:
+            _tell(book, facts)
+        try:
+            book.close()
+        except XlsxWriterException as error:
+            raise OSError(str(error)) from error
+
+
+class _Digits(float):
+    """A number that is written with all its digits, of which 17 are needed."""
+
+    def __format__(self, spec: str) -> str:
+        return repr(float(self)).removesuffix(".0")
+
+
+#: How the parts of a workbook call things.
+_MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+
+
+def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The rows of a workbook that `write_workbook` wrote, and what it promises.
+
+    Its parts are read as they come, and no tree is made of them.
+
+    Args:
+        path: of the file, which a spreadsheet may have saved again.
+        numbers: columns that are numbers, also where a long one is a text.
+
+    Raises:
+        InvalidInput: it is too large.
+        ValueError: it is no such workbook.
+    """
+    check_bytes(path, _MOST_PACKED)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sheets = _sheets(archive)
+    except _NO_WORKBOOK as error:
+        raise ValueError(f"it is no workbook of counton ({error})") from error
+    carried = "".join(str(cell or "") for cell in sheets.get(_CARRIED, {}).get(0, []))
+    found = parse_json(carried) if carried else {}
+    if not isinstance(found, dict):
+        raise ValueError(f"its sheet {_CARRIED!r} is no JSON object")
+    columns: dict[str, list[Any]] = {}
+    for sheet, cells in sheets.items():
+        if not re.fullmatch(r"table( \d+)?", sheet):
+            continue
+        rows = max((len(column) for column in cells.values()), default=0)
+        for values in cells.values():
+            if values and values[0] is not None:
+                values += [None] * (rows - len(values))
+                name = re.sub(r"^(window_\w+|counted_until) \(.*", r"\1", str(values[0]))
+                columns.setdefault(name, []).extend(values[1:])
+    check_shape(max((len(one) for one in columns.values()), default=0), len(columns))
+    series = (_series(column, values, column in numbers) for column, values in columns.items())
+    return pl.DataFrame(list(series)), found
+
+
+def _series(name: str, values: list[Any], number: bool) -> pl.Series:
+    if number:
+        values = [_number(value) if isinstance(value, str) else value for value in values]
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there):
+        texts = [None if value is None else str(value) for value in values]
+        return pl.Series(name, texts, dtype=pl.String)
+    kind: Any = pl.Boolean
+    if not there or not all(isinstance(value, bool) for value in there):
+        kind = pl.Int64 if all(isinstance(value, int) for value in there) else pl.Float64
+    return pl.Series(name, values, dtype=kind, strict=False)
+
+
+def _number(text: str) -> float:
+    """A number that a spreadsheet would not show as it is, and that is a text therefore."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+class _Part:
+    """A part of a workbook as it is read, from the beginning to the end.
+
+    Args:
+        room: how many cells, and characters, may be held still; it is made smaller.
+    """
+
+    #: Tags whose text is wanted.
+    texts: tuple[str, ...] = (f"{_MAIN}t",)
+
+    def __init__(self, room: list[int]) -> None:
+        self._room = room
+        self._text: list[str] | None = None
+
+    def doctype(self, *_: Any) -> None:
+        """Nobody writes one in a workbook but who wants entities."""
+        raise ValueError("it declares entities, which no workbook has")
+
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        """A tag begins."""
+        if tag in self.texts:
+            self._text = []
+
+    def data(self, text: str) -> None:
+        """Text of a tag."""
+        if self._text is not None:
+            self._take(1, len(text))
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        """A tag ends."""
+        if self._text is not None and tag in self.texts:
+            self.take_text(tag, "".join(self._text))
+            self._text = None
+
+    def take_text(self, tag: str, text: str) -> None:
+        """The text of a tag."""
+
+    def close(self) -> None:
+        """The part ends."""
+
+    def _take(self, place: int, many: int) -> None:
+        self._room[place] -= many
+        if self._room[place] < 0:
+            what = ("cells", "characters")[place]
+            raise too_large(f"more than {_ROOM[place]:,} {what}", f"{_ROOM[place]:,}")
+
+
+class _TextPool(_Part):
+    """Texts that cells point to."""
+
+    def __init__(self, room: list[int]) -> None:
+        super().__init__(room)
+        self.found: list[str] = []
+
+    @override
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        super().start(tag, said)
+        if tag == f"{_MAIN}si":
+            self._take(0, 1)
+            self.found.append("")
+
+    @override
+    def take_text(self, tag: str, text: str) -> None:
+        if self.found:
+            self.found[-1] += text
+
+
+class _TagList(_Part):
+    """Attributes of the tags of one name."""
+
+    def __init__(self, tag: str, room: list[int]) -> None:
+        super().__init__(room)
+        self._tag = tag
+        self.found: list[dict[str, str]] = []
+
+    @override
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        if tag.endswith(self._tag):
+            self._take(0, 1)
+            self.found.append(said)
+
+
+class _Sheet(_Part):
+    """Cells of a sheet by column, each as long as its last cell says; None where there is none."""
+
+    texts = (f"{_MAIN}t", f"{_MAIN}v")
+
+    def __init__(self, texts: Sequence[str], room: list[int]) -> None:
+        super().__init__(room)
+        self._shared = texts
+        self.found: dict[int, list[Any]] = {}
+        self._rows = 0
+        self._kind = "n"
+        self._column = 0
+        self._value: str | None = None
+
+    @override
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        super().start(tag, said)
+        if tag == f"{_MAIN}row":
+            self._rows += 1
+        elif tag == f"{_MAIN}c":
+            self._kind, self._column = said.get("t", "n"), _column(said["r"])
+            self._value = None
+
+    @override
+    def take_text(self, tag: str, text: str) -> None:
+        self._value = text if self._value is None else self._value + text
+
+    @override
+    def end(self, tag: str) -> None:
+        super().end(tag)
+        if tag != f"{_MAIN}c" or self._value is None:
+            return
+        values = self.found.setdefault(self._column, [])
+        empty = self._rows - 1 - len(values)
+        self._take(0, empty + 1)
+        values += [None] * empty
+        values.append(self._read(self._value))
+
+    def _read(self, value: str) -> Any:
+        if self._kind == "s":
+            text = self._shared[int(value)]
+            self._take(1, len(text))
+            return text
+        if self._kind in ("inlineStr", "str"):
+            return value
+        if self._kind == "b":
+            return bool(int(value))
+        return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+
+
+def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
+    """Cells by column, by the names of sheets."""
+    room, size = list(_ROOM), 0
+
+    def fill(path: str, part: _Part) -> None:
+        nonlocal size
+        size += archive.getinfo(path).file_size  # no more is decompressed
+        if size > MOST_BYTES:
+            raise too_large(f"{size:,} bytes without compression", f"{MOST_BYTES:,}")
+        parser = ET.XMLParser(target=part)
+        with archive.open(path) as file:
+            while block := file.read(2**16):
+                parser.feed(block)
+        parser.close()
+
+    texts = _TextPool(room)
+    if "xl/sharedStrings.xml" in archive.namelist():
+        fill("xl/sharedStrings.xml", texts)
+    links, named = _TagList("Relationship", room), _TagList(f"{_MAIN}sheet", room)
+    fill("xl/_rels/workbook.xml.rels", links)
+    fill("xl/workbook.xml", named)
+    places = {one["Id"]: one["Target"].removeprefix("/xl/") for one in links.found}
+    found = {}
+    for one in named.found:
+        sheet = _Sheet(texts.found, room)
+        fill(f"xl/{places[one[_LINK]]}", sheet)
+        found[one["name"]] = sheet.found
+    return found
+
+
+def _column(place: str) -> int:
+    number = 0
+    for letter in re.sub(r"\d", "", place)[:4]:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+def _texts(table: pl.DataFrame) -> list[str]:
+    return [name for name, kind in table.schema.items() if kind == pl.String]
+
+
+def _fill(book: Any, table: pl.DataFrame) -> None:
+    """A sheet, or several, with a header each."""
+    zones = {
+        column: kind.time_zone
+        for column, kind in table.schema.items()
+        if isinstance(kind, pl.Datetime) and kind.time_zone is not None
+    }
+    header = [f"{each} ({zones[each]})" if each in zones else each for each in table.columns]
+    rows = table.with_columns(cs.datetime().dt.replace_time_zone(None)).iter_rows()
+    bold = book.add_format({"bold": True})
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    time = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+    # Windows of days begin and end at midnight, which is no time that anybody wants to read.
+    midnights = table.select(cs.datetime().dt.time() == pl.time(0)).select(pl.all().all())
+    styles = [
+        day if name not in midnights.columns or midnights[name][0] else time
+        for name in table.columns
+    ]
+    numbers: dict[int | None, Any] = {
+        places: book.add_format({"num_format": "#,##0" + "." * (places > 0) + "0" * places})
+        for places in range(_MOST_DECIMALS + 1)
+    }
+    for first in range(0, max(table.height, 1), _ROWS - 1):
+        sheet = book.add_worksheet("table" if not first else f"table {first // (_ROWS - 1) + 1}")
+        sheet.freeze_panes(1, 0)
+        for column, (words, kind) in enumerate(zip(header, table.dtypes, strict=True)):
+            wide = 20 if kind.is_temporal() else 12
+            sheet.set_column(column, column, max(wide, min(len(words) + 5, 60)))  # a filter's sign
+            sheet.write_string(0, column, words, bold)
+        for row, values in enumerate(islice(rows, _ROWS - 1), 1):
+            digits = _digits(table.columns, values)
+            for column, value in enumerate(values):
+                if value is None:
+                    continue
+                if isinstance(value, bool):
+                    sheet.write_boolean(row, column, value)
+                elif isinstance(value, int | float) and _is_number(value):
+                    sheet.write_number(row, column, _Digits(value), numbers.get(digits[column]))
+                elif isinstance(value, date) and value.year >= 1900:
+                    sheet.write_datetime(row, column, value, styles[column])
+                else:
+                    sheet.write_string(row, column, str(value))
+        last = min(table.height - first, _ROWS - 1)
+        if last > 0:
+            sheet.autofilter(0, 0, last, table.width - 1)
+
+
+def _tell(book: Any, facts: Mapping[str, Any]) -> None:
+    """What the table promises: a sheet of words for people, and a hidden one to read it back."""
+    sheet = book.add_worksheet("about")
+    sheet.set_column(0, 0, 16)
+    sheet.set_column(1, 1, 100)
+    words: list[tuple[str, str | float]] = []
+    for name, value in facts.items():
+        if isinstance(value, str | int | float):
+            words.append((name.replace("_", " "), "yes" if value is True else value))
+        elif isinstance(value, list):
+            words += [(name, one) for one in value if isinstance(one, str)]
+        elif name == "noise" and "std" in value:
+            words.append((name, f"{value['family']} of standard deviation {figures(value['std'])}"))
+    for row, (name, said) in enumerate(words):
+        sheet.write_string(row, 0, name)
+        if isinstance(said, str):
+            sheet.write_string(row, 1, said[:_TEXT])
+        else:
+            sheet.write_number(row, 1, _Digits(said))
+    # Spreadsheets take _x0041_ for an escape.
+    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")
+    hidden = book.add_worksheet(_CARRIED)
+    hidden.very_hidden()
+    for row, begin in enumerate(range(0, len(carried), _TEXT)):
+        hidden.write_string(row, 0, carried[begin : begin + _TEXT])
+
+
+def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
+    """How many decimals the cells of a row show; None: as many as they have.
+
+    A cell holds what was published. It shows what the noise leaves of it, as a screen does.
+    """
+    errors = errors_of({name: [value] for name, value in zip(names, values, strict=True)})
+    found: list[int | None] = []
+    for name, value in zip(names, values, strict=True):
+        error = errors.get(name, [None])[0]
+        if not isinstance(error, int | float) or not math.isfinite(error) or error <= 0:
+            found.append(None)
+        else:
+            found.append(0 if isinstance(value, int) else decimals(error))
+    return found
+
+
+def _is_number(value: int | float) -> bool:
+    """Whether a spreadsheet shows this number as it is."""
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < _SHOWN

@@ -1,0 +1,269 @@
+"""Rows that cannot be counted: left out, set aside, or refused in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from counton.base.errors import InvalidInput, field
+from counton.base.groups import GroupNames
+from counton.base.private import open_private
+from counton.base.windows import NO_MOMENT
+from counton.rows.policies import set_aside
+from counton.rows.problems import Problem
+from counton.rows.remote_rows import FetchedRows, Spread
+from counton.rows.row_reading import RowReading
+from counton.rows.sources import Rows, Source
+from counton.rows.timestamps import as_text, format_like
+from counton.rows.window_marks import (
+    MOST_COUNTED,
+    collect,
+    mark_part,
+    parts_of_columns,
+    row_number_name,
+)
+
+_SHOWN = 5
+
+#: A number as half of Europe writes it.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
+
+
+#: Problems of rows that lack something.
+_LACKING = (
+    *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
+    *(Problem.NO_USER, Problem.NO_ID),
+)
+
+
+def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
+    """Numbers of rows that cannot be counted, from 1, and their steps, which say why."""
+    steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
+    return steps.filter(pl.col("step") < NO_MOMENT)
+
+
+def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
+    """How many rows are left out, and how many set aside, by the policies."""
+    policies, columns = reading.policies, reading.columns.names
+    lacking = pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+    skipped, kept = 0, list[tuple[object, ...]]()
+    for part in source.parts:
+        bad = _bad(part, reading)
+        if policies.missing == "skip":
+            skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
+            bad = bad.filter(~lacking)
+        rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
+        if policies.quarantine is None and rows.height:
+            raise _explain(source, reading)
+        if len(kept) + rows.height > policies.most:
+            raise InvalidInput(
+                f"more than {policies.most:,} rows of {source.name} cannot be counted, which is as "
+                f"many as may be set aside; look at them, or raise {field('bad_rows_most')}"
+            )
+        if rows.height:
+            number = row_number_name(columns)
+            texts = texts_of(part, columns).with_row_index(number, offset=1)
+            cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
+            for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
+                place = row if part.numbered else ""
+                shown = of_unread(part, row - 1, values)
+                kept.append((part.name, place, Problem(NO_MOMENT - step).words, *shown))
+    if policies.quarantine is not None:
+        set_aside(policies.quarantine, columns, kept)
+    return skipped, len(kept)
+
+
+def of_unread(part: Rows, row: int, values: Sequence[object]) -> Sequence[object]:
+    """Cells of a row; of one that cannot be read its line, in the first of them."""
+    if row not in part.unread:
+        return values
+    return [part.unread[row], *[None] * (len(values) - 1)]
+
+
+def texts_of(part: Rows, columns: Sequence[str]) -> pl.LazyFrame:
+    """What stands in some columns, as texts."""
+    frame = part.scan(columns)
+    types = frame.collect_schema()
+    return frame.select(as_text(pl.col(name), types[name]) for name in columns)
+
+
+def set_bad_rows_aside_elsewhere(
+    source: Spread, reading: RowReading, problems: pl.DataFrame
+) -> tuple[int, int]:
+    """The same where rows lie elsewhere and have no numbers; ``problems`` says how many are bad."""
+    policies = reading.policies
+    lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
+    skipped, which = 0, pl.col("step") < NO_MOMENT
+    if policies.missing == "skip":
+        skipped = int(problems.filter(lacking)["rows"].sum())
+        problems = problems.filter(~lacking)
+        which &= ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+    number = int(problems["rows"].sum())
+    if not number:
+        if policies.quarantine is not None:
+            set_aside(policies.quarantine, reading.columns.names, ())
+        return skipped, 0
+    if policies.quarantine is None:
+        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, number)
+    rows = _some(source, reading, which, policies.most + 1)
+    aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
+    if aside != number:
+        raise change_error(source.parts[0])
+    return skipped, aside
+
+
+def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
+    """A few rows of a source that lies elsewhere: for a message, or for the file of those."""
+    return open_private(source.some(reading, which, most))
+
+
+def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
+    """A few rows of a source that lies elsewhere."""
+    if not rows.height:
+        raise change_error(source.parts[0])
+    found = FetchedRows(rows, source.name)
+    found.together = source.parts[0].together
+    return Source((found,), source.name)
+
+
+def change_error(part: Rows) -> InvalidInput:
+    """The error for rows that were not the same all the time they were read."""
+    return InvalidInput(
+        f"{part.name} changed while it was read, so it cannot be told what was counted; "
+        f"{part.still}"
+    )
+
+
+def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None) -> InvalidInput:
+    """The error for the first row that cannot be counted, and how many there are."""
+    number, first = 0, None
+    for part in source.parts:
+        bad = _bad(part, reading)
+        if reading.policies.missing == "skip":
+            bad = bad.filter(
+                ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+            )
+        found = bad.select(
+            pl.len(), pl.col("row").first(), pl.col("step").sort_by("row").first()
+        ).collect(engine="streaming")
+        rows, row, step = found.row(0)
+        if rows and first is None:
+            first = part, int(row), Problem(NO_MOMENT - int(step))
+        number += rows
+    assert first is not None
+    number = number if rows_of_all is None else rows_of_all
+    part, row, problem = first
+    columns = reading.columns
+    name = {
+        Problem.NO_GROUP: columns.group,
+        Problem.NO_USER: columns.user,
+        Problem.NO_ID: columns.id,
+    }.get(problem, columns.time)
+    if problem in _OF_NUMBERS:
+        name = _wrong_number(part, reading, row, problem)
+    assert name is not None
+    text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    given = "" if text is None else f" ({_short(text)})"
+    others = f" ({number:,} rows have such a problem)" if number > 1 else ""
+    remedy = problem.remedy(reading.windows.timezone)
+    if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
+        remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
+    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
+        remedy = f"if its comma is a decimal one, say so ({field('decimal', ',')}); else {remedy}"
+    return InvalidInput(
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{others}; {remedy}"
+    )
+
+
+_OF_NUMBERS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+
+
+def _wrong_number(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
+    """The column of numbers in which a row has a problem."""
+    parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
+    names = [name for name, one in parts if one is None or one.kind != "label"]
+    if len(names) == 1:
+        return names[0]
+    values = part.scan(names).slice(row - 1, 1).collect()
+    numbers = values.select(part.number(pl.col(names)).cast(pl.Float64, strict=False))
+    for name in names:
+        number = numbers[name][0]
+        if problem == Problem.NO_VALUE:
+            wrong = values[name][0] is None
+        elif problem == Problem.NOT_FINITE:
+            wrong = number is None or not np.isfinite(number)
+        else:
+            wrong = not (number is not None and 0 <= number <= MOST_COUNTED and number % 1 == 0)
+        if wrong:
+            return name
+    return names[0]
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+_LONGEST = 80
+
+_FEW = 1000  # rows of undeclared groups that are looked at
+
+_APART = 2**40  # between numbers of rows of one file and of the next
+
+
+def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
+    """The error for groups, or labels, that are not declared."""
+    outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
+    if reading.columns.group is not None:
+        names = GroupNames(domain).column.implode()
+        outside = ~pl.col("group").is_in(names).fill_null(False)
+    if isinstance(source, Spread):  # enough of them to show
+        first = outside
+        if reading.columns.group is not None:
+            first &= pl.col("group").is_first_distinct()
+        rows = _some(source, reading, first, _FEW)
+        if not rows.height:
+            rows = _some(source, reading, by_label, 1)
+        source = _fetch(source, rows)
+    of_labels = not collect(source, _number_rows(source, reading).filter(outside).head(1)).height
+    if of_labels:
+        outside = by_label
+    found = _number_rows(source, reading).filter(outside)
+    if of_labels:
+        parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
+        labels = [name for name, one in parts if one is not None and one.kind == "label"]
+        least = collect(source, found.select(pl.col("row").min())).item()
+        number, row = divmod(int(least), _APART)
+        given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
+        shown = _short(given.row(0) if len(labels) > 1 else given.row(0)[0])
+        what = f"rows of {', '.join(map(repr, labels))}"
+    else:
+        groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
+        number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
+        found_names = groups["group"].to_list()
+        more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
+        shown = ", ".join(_short(name) for name in found_names[:_SHOWN]) + more
+        what = f"groups in column {reading.columns.group!r}"
+    part = source.parts[number]
+    where = f" of {part.name}" if len(source.parts) > 1 else ""
+    first_in = f" (first in row {row:,}{where})" if part.numbered else ""
+    return InvalidInput(
+        f"{source.name} has {what} that are not declared: {shown}{first_in}; "
+        f"correct the data or {field('domain')}, or drop such rows ({field('unknown', 'drop')})"
+    )
+
+
+def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
+    """Marked rows with their numbers, which those of the next file follow at a distance."""
+    return pl.concat(
+        [
+            mark_part(part, reading)
+            .drop("us", "user", "id", strict=False)
+            .with_row_index("row", offset=1)
+            .with_columns(pl.col("row").cast(pl.Int64) + place * _APART)
+            for place, part in enumerate(source.parts)
+        ]
+    )

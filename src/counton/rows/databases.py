@@ -1,0 +1,660 @@
+"""Rows that a database has: a question in SQL, answered where the rows lie as far as can be.
+
+Where rows differ in nothing but a time within a window and in few labels, the database counts those
+that are alike, and only their numbers travel; else the columns that a run reads do. One statement
+is asked, which reads, of a file that is open for reading alone or in a transaction that is never
+committed; what functions of a server do outside it is beyond that. Keys never leave this process.
+What a database logs of a question is its text, which names columns and the widths of windows, and
+no value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+from weakref import finalize
+
+import numpy as np
+import polars as pl
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, field
+from counton.base.lazy import require
+from counton.base.private import Private
+from counton.rows.bad_rows import change_error
+from counton.rows.cell_sums import by_place, cells_of, labels_of, pick_rows
+from counton.rows.files import refuse_sqlite
+from counton.rows.frames import EventFrame
+from counton.rows.remote_rows import Spread
+from counton.rows.row_reading import RowReading
+from counton.rows.sources import Source, refuse_floats
+from counton.rows.timestamps import as_text
+
+if TYPE_CHECKING:
+    from counton.rows.sources import Rows
+
+#: A window is cut into this many pieces at most, of which each is in no other window.
+_PIECES: Final = 31
+
+
+class EventDatabase(ABC):
+    """What answers questions; nothing is ever changed in it.
+
+    Attributes:
+        name: for messages, without user and password.
+        inexact: columns with floating-point numbers, where columns have no types.
+        unread: columns of types that are never read, and the database's names of these types.
+    """
+
+    name: str
+    inexact: frozenset[str] = frozenset()
+    unread: Mapping[str, str] = MappingProxyType({})
+
+    @cached_property
+    @abstractmethod
+    def empty(self) -> pl.DataFrame:
+        """The columns of the question, without rows."""
+
+    @abstractmethod
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        """Those columns of all rows."""
+
+    def _refusal(self, error: BaseException) -> InvalidInput:
+        reason = str(error).strip().partition("\n")[0]
+        return InvalidInput(
+            f"{self.name} does not answer ({reason}); correct {field('events')} or "
+            f"{field('query', 'select ...')}"
+        )
+
+
+class SqlDatabase(EventDatabase):
+    """A database that counts rows which are alike.
+
+    Attributes:
+        quotient: its sign for the quotient of whole numbers, towards zero.
+    """
+
+    quotient: str
+
+    @override
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        parts = ", ".join(self.expression(name) for name in names)
+        found = self.rows(f"SELECT {parts} FROM events")  # noqa: S608 - numbers
+        return found.rename(dict(zip(found.columns, names, strict=True)))
+
+    def expression(self, name: str) -> str:
+        """A column as it is read, under its number."""
+        place = self.empty.columns.index(name)
+        return f"{self.plain(place)} AS c{place}"
+
+    @abstractmethod
+    def rows(self, select: str) -> pl.DataFrame:
+        """The answer to a SELECT from ``events``, the rows of the question."""
+
+    @abstractmethod
+    def plain(self, place: int) -> str:
+        """A column by its number, of a type that is read; texts are told apart by their bytes."""
+
+    @abstractmethod
+    def microseconds(self, column: str) -> str:
+        """Microseconds since 1970 of a column of times; what is infinite is beyond all years."""
+
+    def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
+        """Types of columns; those that have none of ours are kept by their names there."""
+        named = zip(types, kinds, strict=True)
+        self.unread = {name: kind for name, kind in named if types[name] is None}
+        return pl.Schema({name: dtype or pl.Object() for name, dtype in types.items()})
+
+
+class _Arrow:
+    """Rows as Arrow for polars, which keeps types that it has seen: those of DuckDB would then
+    outlive their module, and its complaint of that would be the last that a program prints."""
+
+    def __init__(self, relation: Any) -> None:
+        self._stream = relation.__arrow_c_stream__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._stream
+
+
+class DuckRelation(SqlDatabase):
+    """A relation of DuckDB, on the connection that it belongs to."""
+
+    name = "the relation"
+    quotient = "//"
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    @cached_property
+    @override
+    def empty(self) -> pl.DataFrame:
+        kinds = self._relation.types
+        columns = [
+            f"CAST(c{place} AS VARCHAR) AS c{place}"
+            if kind.id == "enum"
+            else f"{f'c{place}' if kind.id in _READ else 'NULL'} AS c{place}"
+            for place, kind in enumerate(kinds)
+        ]
+        found = self.rows(f"SELECT {', '.join(columns)} FROM events LIMIT 0")  # noqa: S608 - numbers
+        types = {
+            name: dtype if kind.id in (*_READ, "enum") else None
+            for name, kind, dtype in zip(
+                _apart(self._relation.columns), kinds, found.dtypes, strict=True
+            )
+        }
+        return pl.DataFrame(schema=self._schema(types, list(map(str, kinds))))
+
+    @override
+    def rows(self, select: str) -> pl.DataFrame:
+        names = ", ".join(f"c{place}" for place in range(len(self._relation.columns)))
+        numbered = f"WITH events ({names}) AS (SELECT * FROM asked) {select}"  # noqa: S608 - numbers
+        import duckdb
+
+        try:
+            found = pl.DataFrame(_Arrow(self._relation.query("asked", numbered)))
+        except duckdb.Error as error:
+            raise self._refusal(error) from error
+        zoned = [
+            pl.col(name).dt.convert_time_zone("UTC")
+            for name, dtype in found.schema.items()
+            if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        ]
+        return found.with_columns(zoned)
+
+    @override
+    def plain(self, place: int) -> str:
+        """A text without its collation."""
+        dtype = self.empty.dtypes[place]
+        if dtype == pl.String:
+            return f"CAST(c{place} AS VARCHAR) COLLATE C"
+        if isinstance(dtype, pl.Decimal):  # a number with more digits is an error there
+            return f"CAST(c{place} AS DECIMAL({dtype.precision},{dtype.scale}))"
+        return f"c{place}"
+
+    @override
+    def microseconds(self, column: str) -> str:
+        return _finite(column, _within(f"epoch_us({column})"), _BEYOND)
+
+
+class DuckFile(DuckRelation):
+    """A file of DuckDB, opened for reading only, or a database in memory.
+
+    One SELECT is taken. Nothing is set from then on, and a file's question asks no other files.
+    """
+
+    def __init__(self, url: str, query: str) -> None:
+        require("duckdb")
+        import duckdb
+
+        path = url.partition("://")[2].removeprefix("/")
+        self.name = f"the question to duckdb:///{path}" if path else "the question to duckdb://"
+        if path:
+            refuse_sqlite(path)
+        try:
+            connection = duckdb.connect(
+                path or ":memory:",
+                read_only=bool(path),
+                # A name that the database lacks is no variable of this program.
+                config={"enable_external_access": not path, "python_enable_replacements": False},
+            )
+            finalize(self, connection.close)
+            # What is set is so for all that have opened the file here, until the last closes it.
+            if connection.sql("SELECT NOT current_setting('lock_configuration')").fetchall()[0][0]:
+                connection.execute("SET GLOBAL TimeZone = 'UTC'")
+                connection.execute("SET GLOBAL lock_configuration = true")
+            asked = connection.extract_statements(query)
+            if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
+                raise ValueError("it is not one SELECT, and nothing else is asked")
+            super().__init__(connection.sql(query))
+        except (duckdb.Error, ValueError) as error:
+            raise self._refusal(error) from error
+
+
+class PostgreSQL(SqlDatabase):
+    """A PostgreSQL server, asked in one transaction that may only read and sees one moment.
+
+    A question goes there as a part of one statement.
+    """
+
+    quotient = "/"
+
+    def __init__(self, url: str, query: str) -> None:
+        require("psycopg")
+        import psycopg
+
+        place = _PLACE.fullmatch(url)
+        self.name = f"the question to postgresql://{'' if place is None else place[1]}"
+        self._query = query
+        try:
+            self._connection = psycopg.connect(
+                url.replace("postgresql+psycopg://", "postgresql://", 1), client_encoding="UTF8"
+            )
+            finalize(self, self._connection.close)
+            self._connection.read_only = True
+            self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            self._connection.execute("SET TIME ZONE 'UTC'")
+            self._take_no_power()
+        except (psycopg.Error, UnicodeError) as error:  # a name that no server can have
+            raise InvalidInput(
+                f"{self.name} has no answer ({type(error).__name__}): its server cannot be "
+                f"reached, or refuses the user; correct {field('events')}"
+            ) from None  # the words may hold the password
+
+    def _take_no_power(self) -> None:
+        """Ask as somebody who reads tables, where the user may do all that a server can.
+
+        No transaction that only reads keeps functions of a superuser from writing files, or from
+        ending other sessions. Where rows would be hidden from that other one, its server refuses.
+        """
+        info = self._connection.info
+        if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
+            return
+        self._connection.execute(
+            "SELECT set_config('search_path', coalesce((SELECT string_agg(quote_ident(one), ', ') "
+            "FROM unnest(current_schemas(false)) AS one), ''), false)"  # "$user" is another one
+        )
+        self._connection.execute("SET row_security = off")
+        self._connection.execute("SET ROLE pg_read_all_data")
+
+    @cached_property
+    @override
+    def empty(self) -> pl.DataFrame:
+        found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
+        names = _apart([name for name, _ in found[0]])
+        self._exact = [kind == "numeric" for _, kind in found[0]]
+        kinds = [kind for _, kind in found[0]]
+        types = dict(zip(names, map(_KINDS.get, kinds), strict=True))
+        return pl.DataFrame(schema=self._schema(types, kinds))
+
+    @override
+    def rows(self, select: str) -> pl.DataFrame:
+        names = ", ".join(f"c{place}" for place in range(len(self.empty.columns)))
+        head, rows = self._answer(f"WITH events ({names}) AS ({self._query}\n) {select}")
+        schema = {name: _KINDS.get(kind, pl.String()) for name, kind in head}
+        times = {
+            f"c{place}": dtype
+            for place, dtype in enumerate(self.empty.dtypes)
+            if dtype.is_temporal() and schema.get(f"c{place}") == pl.Int64
+        }
+        found = pl.DataFrame(rows, schema=schema, orient="row")
+        return found.with_columns(pl.col(name).cast(dtype) for name, dtype in times.items())
+
+    def _answer(self, select: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        import psycopg
+
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(select, prepare=True)  # which takes no second statement
+                head = [(one.name, self._kind(one.type_code)) for one in cursor.description or ()]
+                return head, cursor.fetchall()
+        except psycopg.Error as error:
+            raise self._refusal(error) from error
+
+    def _kind(self, number: int) -> str:
+        found = self._connection.adapters.types.get(number)
+        if found is None:
+            return self._own_kind(number)
+        return found.name if found.oid == number else f"{found.name}[]"
+
+    def _own_kind(self, number: int) -> str:
+        """A type that the server does not have by itself; its enumerations and texts are texts."""
+        asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
+        found = self._connection.execute(asked, [number]).fetchone()
+        if found is None:
+            return f"type {number}"
+        return "text" if found[0] in ("E", "S") else str(found[1])
+
+    @override
+    def plain(self, place: int) -> str:
+        if self.empty.dtypes[place] == pl.String:
+            return f'CAST(c{place} AS text) COLLATE "C"'
+        # Times as numbers, since there are more of them than Python has.
+        if self.empty.dtypes[place] == pl.Date:
+            return _finite(f"c{place}", f"c{place} - DATE '1970-01-01'", 2**31 - 1)
+        if self.empty.dtypes[place].is_temporal():
+            return self.microseconds(f"c{place}")
+        # A number without a bound on its digits is read as files have it.
+        return f"CAST(c{place} AS float8)" if self._exact[place] else f"c{place}"
+
+    @override
+    def microseconds(self, column: str) -> str:
+        us = _within(f"extract(epoch FROM {column}) * 1000000")
+        return _finite(column, f"CAST({us} AS bigint)", _BEYOND)
+
+
+class SqliteFile(EventDatabase):
+    """A file of SQLite, opened for reading only.
+
+    A column there has no type, each value has its own. So values are texts as those of CSV are: a
+    row says what it says alone.
+    """
+
+    def __init__(self, url: str, query: str) -> None:
+        path = url.partition("://")[2].removeprefix("/")
+        if not path:
+            raise InvalidInput(f"{field('events', url)} names no file; give sqlite:///FILE")
+        self.name = f"the question to sqlite:///{path}"
+        try:
+            self._connection = sqlite3.connect(
+                f"file:{quote(path)}?mode=ro",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            finalize(self, self._connection.close)
+            self._connection.execute("PRAGMA query_only = ON")
+            head = self._connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0")  # noqa: S608
+            self._query, self._version = query, self._data_version()
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        self._connection.text_factory = partial(_decode, self.name)
+        self._names = _apart([name for name, *_ in head.description])
+
+    @cached_property
+    @override
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=dict.fromkeys(self._names, pl.String()))
+
+    @override
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        places = [self._names.index(name) for name in names]
+        head = ", ".join(f"c{place}" for place in range(len(self._names)))
+        wanted = ", ".join(f"c{place}" for place in places)
+        select = f"WITH events ({head}) AS ({self._query}\n) SELECT {wanted} FROM events"  # noqa: S608
+        schema = dict.fromkeys(names, pl.String())
+        parts = [self.empty.select(names)]
+        try:
+            cursor = self._connection.execute(select)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                columns = zip(names, zip(*rows, strict=True), strict=True)
+                parts.append(
+                    pl.DataFrame({name: self._texts(name, of) for name, of in columns}, schema)
+                )
+            version = self._data_version()
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        if version != self._version:
+            raise InvalidInput(
+                f"{self.name} changed while it was read, so it cannot be told what was counted; "
+                f"{QuestionRows.still}"
+            )
+        return pl.concat(parts)
+
+    def _texts(self, name: str, values: Sequence[Any]) -> list[str | None]:
+        kinds = set(map(type, values))
+        if bytes in kinds:
+            raise InvalidInput(
+                f"column {name!r} of {self.name} holds bytes, which are neither text, number nor "
+                f"time; convert it"
+            )
+        if float in kinds:
+            self.inexact |= {name}
+        # repr of a float is the shortest text that means it.
+        return [value if value is None else str(value) for value in values]
+
+    def _data_version(self) -> int:
+        """Another number once somebody else has written to the file."""
+        found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return found
+
+
+def _decode(name: str, text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            f"{name} has a text that is no UTF-8; convert it"
+        ) from None  # the words hold the text
+
+
+#: Types of DuckDB that are read, besides enumerations.
+_READ: Final = (
+    *("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint"),
+    *("uinteger", "ubigint", "uhugeint", "float", "double", "decimal", "varchar", "uuid", "null"),
+    *("date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"),
+    "timestamp with time zone",
+)
+
+#: Servers and database of an address, without who asks; it is shown where it is written as usual.
+_SERVER: Final = r"(?:\[[0-9a-fA-F:.]*\]|[^?#@/:,\[\]]*)(?::\d*)?"
+_PLACE: Final = re.compile(
+    rf"[a-z0-9+]+://(?:[^?#@/]*@)?({_SERVER}(?:,{_SERVER})*(?:/[^?#@]*)?)(?:[?#].*)?", re.DOTALL
+)
+
+#: The first PostgreSQL that has a role which reads all tables.
+_READS_ALL: Final = 140000
+
+#: Microseconds that no year has, and from which the beginning of windows can be taken.
+_BEYOND: Final = 9 * 10**18
+
+
+def _within(us: str) -> str:
+    return f"least(greatest({us}, -{_BEYOND}), {_BEYOND})"
+
+
+def _finite(column: str, finite: str, beyond: int) -> str:
+    """Of a column of times a number, which is beyond all years where they are infinite."""
+    sign = f"WHEN {column} > '1970-01-01' THEN {beyond} ELSE -{beyond}"
+    return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {finite} {sign} END"
+
+
+#: Rows of SQLite that are Python objects at a time.
+_AT_ONCE: Final = 100_000
+
+
+_KINDS: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), pl.String()),
+    **dict.fromkeys(("int2", "int4", "int8"), pl.Int64()),
+    **dict.fromkeys(("float4", "float8", "numeric"), pl.Float64()),
+    "bool": pl.Boolean(),
+    "date": pl.Date(),
+    "timestamp": pl.Datetime("us"),
+    "timestamptz": pl.Datetime("us", "UTC"),
+}
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, a second one of the same name told apart as polars does."""
+    found = list[str]()
+    for place, name in enumerate(names):
+        number = list(names[:place]).count(name)
+        found.append(f"{name}_duplicated_{number - 1}" if number else name)
+    return found
+
+
+class UnorderedRows(EventFrame):
+    """Rows of a table that has them in no order: the same ones are known in any."""
+
+    kind = "a question to a database"
+    numbered = False
+    still = "ask for rows that stay as they are"
+    again = (
+        f"ask for the new rows alone, or drop {field('append', True)} if the question is about "
+        f"everything since the first window"
+    )
+
+
+class QuestionRows(UnorderedRows):
+    """The rows of a question: only the columns that are read, when they are read."""
+
+    def __init__(self, database: EventDatabase) -> None:
+        self.database, self.name = database, database.name
+        super().__init__(database.empty)
+        self._held = pl.DataFrame()
+        self.alike_digest: dict[tuple[str, ...], str] = {}
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        if columns is None:
+            return self._frame
+        self.refuse_unread(columns)
+        wanted = list(dict.fromkeys((*self._held.columns, *columns)))
+        if len(wanted) > len(self._held.columns):
+            self._held = self.database.read(wanted)
+        return self._held.lazy().select(columns)
+
+    def refuse_unread(self, columns: Sequence[str]) -> None:
+        """Refuse columns of types that are never read."""
+        for name in columns:
+            if name in self.database.unread:
+                raise InvalidInput(
+                    f"column {name!r} of {self.name} holds {self.database.unread[name]}, which is "
+                    f"neither text, number nor time; convert it in the question, or leave it out"
+                )
+
+    @override
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
+        found = super().scan(columns, names)
+        for name in self.of_file(names):
+            if name in self.database.inexact:
+                refuse_floats(self, name, pl.Float64())
+        return found
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of what the rows come to in any order, here or where they were added up."""
+        return self.alike_digest.get(tuple(columns)) or super().digest(columns)
+
+
+class Question(Source):
+    """A source whose rows a database has."""
+
+    @override
+    def delegate(self, reading: RowReading) -> Source:
+        """Where rows are alike their database counts them."""
+        rows = self.parts[0]
+        if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
+            return self
+        return AlikeRows(rows) if isinstance(rows.database, SqlDatabase) else self
+
+
+def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
+    """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+
+    (0, 0): rows are alike only with the same date, or have no time. None: each row is needed.
+    """
+    columns = reading.columns
+    parts = () if reading.adds is None else reading.adds.parts
+    if reading.time_format or columns.user or columns.id:
+        return None
+    if any(part.kind != "label" for part in parts):
+        return None
+    if not columns.time:
+        return 0, 0
+    dtype, windows = rows.frame().collect_schema().get(columns.time), reading.windows
+    if dtype == pl.Date:
+        return 0, 0
+    if not isinstance(dtype, pl.Datetime) or dtype.time_unit != "us":
+        return None
+    if dtype.time_zone is None and windows.timezone != "UTC":
+        return None
+    if windows.length is not None:
+        return int(windows.ends(range(1))[0]), windows.length
+    edges = windows.ends(range(windows.steps + 1))
+    length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
+    return (0, length) if most <= _PIECES * length else None
+
+
+class AlikeRows(Spread):
+    """Rows of a question that their database counts: alike but for times within a window."""
+
+    def __init__(self, rows: QuestionRows) -> None:
+        super().__init__((rows,), rows.name)
+
+    @property
+    def _rows(self) -> QuestionRows:
+        rows = self.parts[0]
+        assert isinstance(rows, QuestionRows)
+        return rows
+
+    @override
+    def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+        if reading.unknown == "discover":
+            return Private(by_place(self._sums(reading, None), domain or (), reading.adds))
+        return Private(self._sums(reading, domain))
+
+    @override
+    def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
+        return Private(labels_of(self._sums(reading, None), reading))
+
+    @override
+    def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+        return Private(pick_rows(self._rows, reading, which).head(most))
+
+    def _sums(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
+        rows, names = self._rows, reading.columns.names
+        rows.refuse_unread(rows.of_file(names))
+        looked_at = EventFrame(rows.database.empty)
+        looked_at.name, looked_at.together = rows.name, rows.together
+        looked_at.scan(names, [name for name in names if name != reading.columns.time])
+        found = _alike(rows, names, reading)
+        counted = found.select(~pl.selectors.starts_with("counton "))
+        hashed = hashlib.sha256(b"counton/alike 2")
+        for text in (*names, *map(str, counted.schema.values())):
+            hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
+        texts = found.select(as_text(pl.col(name), dtype) for name, dtype in found.schema.items())
+        for line in sorted(map(repr, texts.rows())):
+            hashed.update(line.encode() + b"\n")
+        digest = hashed.hexdigest()
+        if rows.alike_digest.setdefault(tuple(names), digest) != digest:
+            raise change_error(rows)
+        one = EventFrame(counted)
+        one.together = rows.together
+        many = [name for name in ("number", "newest") if f"counton {name}" in found.columns]
+        return cells_of(
+            one,
+            reading,
+            domain,
+            found.select(pl.col(f"counton {name}").alias(name) for name in many),
+        )
+
+
+def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
+    """The columns of the question, a row for all that are alike, and what these come to.
+
+    Columns: as given, of times where each piece begins; ``counton number``, and where times are cut
+    ``counton newest`` (microseconds) and sums of the times, and of squares of their low 30 bits.
+    """
+    given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
+    assert grain is not None
+    assert isinstance(database, SqlDatabase)
+    begin, length = grain
+    time = reading.columns.time if length else ""
+    inner = [database.expression(name) for name in given if name != time]
+    keys = [f"c{database.empty.columns.index(name)}" for name in given if name != time]
+    sums = ["count(*) AS number"]
+    if time:
+        us = database.microseconds(f"c{database.empty.columns.index(time)}")
+        inner.append(f"{us} AS us")
+        keys.append("piece")
+        sums += ["max(us) AS newest", "CAST(sum(us) AS varchar) AS first"]
+        low = f"(us & {2**30 - 1})"  # so that a square has 60 bits
+        sums.append(f"CAST(sum({low} * {low}) AS varchar) AS second")
+    of = f"(SELECT {', '.join(inner)} FROM events) AS given"  # noqa: S608 - numbers
+    if time:
+        quotient = f"(us - ({begin})) {database.quotient} {length}"
+        cut = f"{quotient} - CASE WHEN us - ({begin}) < {length} * ({quotient}) THEN 1 ELSE 0 END"
+        of = f"(SELECT *, {cut} AS piece FROM {of}) AS cut"  # noqa: S608 - numbers
+    select = f"SELECT {', '.join([*keys, *sums])} FROM {of} GROUP BY {', '.join(keys)}"  # noqa: S608
+    found = database.rows(select)
+    plain = [name for name in given if name != time]
+    called = dict(zip(found.columns, plain, strict=False))
+    dtype = database.empty.schema
+    if time:
+        called |= {"piece": time}
+        found = found.with_columns(
+            (pl.col("piece").cast(pl.Int64) * length + begin).cast(pl.Datetime("us")),
+            pl.col("newest").cast(pl.Int64),
+        )
+        if dtype[time].time_zone is not None:  # type: ignore[attr-defined]
+            found = found.with_columns(pl.col("piece").dt.replace_time_zone("UTC"))
+    found = found.with_columns(pl.col("number").cast(pl.Int64))
+    own = {name: f"counton {name}" for name in ("number", "newest", "first", "second")}
+    return found.rename(called | {name: new for name, new in own.items() if name in found.columns})

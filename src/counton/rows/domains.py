@@ -1,0 +1,249 @@
+"""Declared groups of a histogram: from a list, a table or a text.
+
+Declared, because observed groups would leak: whether a rare group appears in the output at all
+would tell whether its one event is in the data, whatever noise the counts have; so the list of
+groups must come from public knowledge.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
+from itertools import product
+from numbers import Integral
+from pathlib import Path
+from typing import IO, Any
+
+import polars as pl
+
+from counton.base.columns import BETWEEN
+from counton.base.errors import InvalidInput, field, is_text
+from counton.base.exact import quote
+from counton.base.groups import GroupNames
+from counton.rows.files import EventFile, refuse_sqlite
+from counton.rows.formats import ending, is_file, is_table
+from counton.rows.sources import UNREADABLE, Rows, Source, join_columns
+
+#: Tables that are not read: as text, a line of theirs would be taken for a group.
+_OTHER_TABLES = (
+    *(".tsv", ".tab", ".xlsx", ".xls", ".ods", ".json"),
+    *(".feather", ".arrow", ".ipc", ".orc", ".avro"),
+)
+
+
+#: What is released at a step is one value of a database, which has no more than so many bytes.
+_MOST_BYTES = 9 * 10**8
+
+#: Groups at most: what is released of one takes 4 bytes at most where it is written down, unless
+#: the numbers of very many are beyond some billions.
+_MOST_GROUPS = 2 * 10**8
+
+#: Characters of a text of names that are read together.
+_TEXT = 2**24
+
+
+def read_domain(
+    source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
+) -> GroupNames:
+    """Groups from a comma-separated list, a table's column or a text file with one group per line.
+
+    Args:
+        source: ``A,B,C``, the path of a file, or the groups themselves. Of several columns a
+            table that has them, tuples, or a mapping of lists, of which all combinations are meant.
+        column: column of the table to read; a table with one column needs no such name. Several
+            with commas between.
+
+    Returns:
+        The groups in the order stated.
+
+    Raises:
+        InvalidInput: no such file, no such column, no groups, a group stated twice, or more than a
+            state can keep the sums of.
+
+    >>> read_domain("AA, UA,DL", "carrier")
+    ('AA', 'UA', 'DL')
+    >>> read_domain({"sex": ["f", "m"], "adult": [True, False]}, "sex,adult")
+    ('f / true', 'f / false', 'm / true', 'm / false')
+    """
+    if isinstance(source, str | os.PathLike):
+        source = os.fspath(source)
+        names = _parse_domain(source, column)
+    else:
+        names = _group_names(source, column)
+    _refuse_too_many(len(names))
+    groups = names.column
+    if (hidden := groups.filter(groups.str.contains(chr(0), literal=True))).len():
+        raise _no_text(hidden[0])
+    if not names or (groups == "").any():
+        raise InvalidInput(
+            f"domain {quote(source)} holds no group or an empty one; name each group"
+        )
+    if groups.n_unique() < len(names):
+        twice = groups.filter(groups.is_duplicated())
+        raise InvalidInput(
+            f"domain {quote(source)} names the group {twice[0]!r} twice; name it once"
+        )
+    return names
+
+
+def _no_text(group: str) -> InvalidInput:
+    return InvalidInput(
+        f"the group {group[:80]!r} of {field('domain')} is no text in UTF-8 (a byte of another "
+        f"encoding, or NUL); write it in UTF-8"
+    )
+
+
+def _names(groups: Sequence[str]) -> GroupNames:
+    for group in groups:
+        if not is_text(group):
+            raise _no_text(group)
+    return GroupNames(groups)
+
+
+def _refuse_too_many(number: int) -> None:
+    """Refuse groups whose sums no state can keep, before anything is read or promised."""
+    if number >= _MOST_GROUPS:
+        raise InvalidInput(
+            f"{field('domain')} declares {number:,} groups, and a state keeps the sums of fewer "
+            f"than {_MOST_GROUPS:,}: declare fewer, such as those of a coarser column"
+        )
+
+
+def refuse_long_terms(names: GroupNames) -> None:
+    """Refuse groups that a statistic keeps among its terms, which are one value of a database."""
+    # A letter takes up to 12 bytes where it is written down, and a name four more.
+    letters = int(names.column.str.len_chars().sum())
+    most = 12 * letters + 4 * len(names)
+    if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
+        raise InvalidInput(
+            f"the names of the {len(names):,} groups of {field('domain')} take more than "
+            f"{_MOST_BYTES:,} bytes, and this statistic keeps them among its terms: declare fewer, "
+            f"such as those of a coarser column, or shorten their names"
+        )
+
+
+def _group_names(groups: object, column: str) -> GroupNames:
+    if isinstance(groups, GroupNames):
+        return groups
+    parts = [name.strip() for name in column.split(",")]
+    if isinstance(groups, Mapping) and len(parts) > 1:
+        return _names(_combine(groups, parts))
+    if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
+        kind = type(groups).__name__
+        how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
+        raise InvalidInput(
+            f"{field('domain')} is of type {kind}, which {how}; give a list of the groups in order"
+        )
+    if not isinstance(groups, Iterable):
+        raise InvalidInput(
+            f"{field('domain')} is {quote(groups)}; give a file, a "
+            f"list A,B,C, or a sequence of groups"
+        )
+    _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
+    return _names([_label(group, parts) for group in groups])
+
+
+def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
+    if set(groups) != set(parts):
+        raise InvalidInput(
+            f"{field('domain')} declares {', '.join(map(str, groups))}, and {field('by')} names "
+            f"{', '.join(parts)}: declare the values of each of these"
+        )
+    _refuse_too_many(math.prod(len(list(groups[name])) for name in parts))
+    return [_label(group, parts) for group in product(*(list(groups[name]) for name in parts))]
+
+
+def _label(group: object, parts: list[str]) -> str:
+    """What a declared group is called: of several columns their values, one after the other."""
+    if isinstance(group, tuple):
+        if len(group) != len(parts):
+            raise InvalidInput(
+                f"{field('domain')} holds a tuple of {len(group)}, and {field('by')} names "
+                f"{len(parts)} column{'s' * (len(parts) > 1)}: give one value for each"
+            )
+        each = [_label(part, parts[:1]) for part in group]
+        for part in each:
+            if BETWEEN in part:
+                raise InvalidInput(
+                    f"{field('domain')} holds {part!r}, and {BETWEEN!r} stands between the values "
+                    f"of several columns; rename it"
+                )
+        return BETWEEN.join(each)
+    if isinstance(group, bool):
+        return str(group).lower()
+    if isinstance(group, str):
+        return group
+    if isinstance(group, Integral):
+        return str(group)
+    raise InvalidInput(
+        f"a group of {field('domain')} is of type {type(group).__name__}; give a file, a "
+        f"list A,B,C, texts, whole numbers, or True and False"
+    )
+
+
+def _parse_domain(source: str, column: str) -> GroupNames:
+    path = Path(source)
+    if is_file(source):
+        return _from_table(source, column) if is_table(path) else text_lines(path)
+    if "," not in source and (is_table(path) or path.suffix == ".txt" or os.sep in source):
+        raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
+    return _names([group.strip() for group in source.split(",")])
+
+
+def table_columns(source: str | os.PathLike[str]) -> list[str]:
+    """Columns of a domain that is a table; none of a text with one group per line."""
+    return EventFile(source).columns() if is_table(Path(source)) else []
+
+
+def text_lines(source: str | os.PathLike[str]) -> GroupNames:
+    """Lines of a domain that is a text with one group per line; none of a table.
+
+    Raises:
+        InvalidInput: a table of a kind that is not read, or not UTF-8 text.
+    """
+    path = Path(source)
+    if is_table(path):
+        return GroupNames(())
+    if ending(str(path)) in _OTHER_TABLES:
+        raise InvalidInput(
+            f"domain {str(path)!r} is a table of a kind that is not read; write it as .csv, "
+            f".parquet or .jsonl, or one group per line as .txt"
+        )
+    refuse_sqlite(str(path))
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            parts = [pl.Series(lines, dtype=pl.String) for lines in _some_lines(file)]
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"domain {str(path)!r} is not UTF-8 text; convert it") from error
+    return GroupNames(pl.concat(parts) if parts else ())
+
+
+def _some_lines(file: IO[str]) -> Iterator[list[str]]:
+    """Lines of a text that are not empty, some at a time: millions of texts take much room."""
+    while text := "".join(file.readlines(_TEXT)):
+        yield [line for each in text.splitlines() if (line := each.strip())]
+
+
+def _from_table(source: str, column: str) -> GroupNames:
+    file = EventFile(source)
+    names = file.columns()
+    if column not in names and "," in column:
+        return _from_table_of(join_columns(Source((file,), file.name), column).parts[0], column)
+    if column not in names and len(names) > 1:
+        raise InvalidInput(
+            f"domain {source!r} has no column {column!r}; name one of its columns "
+            f"({', '.join(names)}) {column!r}"
+        )
+    return _from_table_of(file, column if column in names else names[0])
+
+
+def _from_table_of(file: Rows, name: str) -> GroupNames:
+    try:
+        groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
+        if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
+            raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
+    except UNREADABLE as error:
+        raise file.unreadable(error) from error
+    return GroupNames(groups.fill_null(""))

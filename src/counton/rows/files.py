@@ -1,0 +1,364 @@
+"""Rows of files: CSV, Parquet or JSON lines, read lazily with polars."""
+
+from __future__ import annotations
+
+import csv
+import filecmp
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import IO, cast
+
+import polars as pl
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, field, is_text
+from counton.base.sqlite_header import sqlite_header
+from counton.rows.formats import CsvForm, Format, format_of
+from counton.rows.readable_lines import (
+    FileRows,
+    LinesOfRows,
+    csv_rows,
+    has_short_line,
+    json_rows,
+    keys_of,
+    sift,
+)
+from counton.rows.sources import UNREADABLE, Rows, UnreadableRow
+
+CSV = CsvForm()
+#: Gzip and zstd, which polars unpacks.
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+
+_LOOKED_AT = 4096
+
+#: Bytes of a file that are looked at together.
+_BLOCK = 2**22
+
+#: JSON lines in which names of columns are looked for.
+_JSON_ROWS = 10_000
+
+
+def _beginning(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LOOKED_AT)
+
+
+def refuse_sqlite(path: str) -> None:
+    """Refuse a SQLite file, before it is opened as if it were none: see `sqlite_header`."""
+    with suppress(OSError):
+        if sqlite_header(Path(path)) is not None:
+            raise InvalidInput(
+                f"{path!r} is a SQLite database; ask it in a job, with "
+                f"{field('events', 'sqlite:///FILE')} and {field('query', 'select ...')}, or write "
+                f"its rows into a file"
+            )
+
+
+class EventFile(Rows):
+    """Rows of one file, or of standard input (``-``) or a pipe, which are kept in memory.
+
+    Args:
+        path: a file, or ``-``.
+        stated: format; from the file's name if None. Standard input is CSV unless stated.
+        form: how CSV is written.
+        piped: whether it may be a pipe.
+
+    Raises:
+        InvalidInput: no such file, an empty file, or an unknown format.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        stated: str | None = None,
+        *,
+        form: CsvForm = CSV,
+        piped: bool = False,
+    ) -> None:
+        path = os.fspath(path)
+        self.name = "standard input" if path == "-" else path
+        self._bytes: bytes | None = None
+        self._is_short: bool | None = None
+        self.form = form
+        if path == "-":
+            self.kind: Format = format_of(path, stated or "csv")
+            self._bytes = sys.stdin.buffer.read()
+        else:
+            self.kind = format_of(path, stated)
+            if piped and Path(path).is_fifo():  # as bash's <(command) is
+                self._bytes = Path(path).read_bytes()
+            elif not Path(path).is_file():
+                raise InvalidInput(
+                    f"{path!r} is not a file; check the path, or use - to pipe events"
+                )
+            refuse_sqlite(path)
+        self.path = path
+        self._stamp = self._present()
+        size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
+        if not size and self.kind != "jsonl":  # JSON lines without events are no bytes
+            needs = "the header of its columns" if self.kind == "csv" else "Parquet's own frame"
+            raise InvalidInput(
+                f"{self.name} is empty (0 bytes); also without events a {self.kind} file holds "
+                f"{needs}: write it again"
+            )
+
+    @override
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        try:
+            with self._content() as stream:
+                hashed = hashlib.sha256()
+                while block := stream.read(_BLOCK):
+                    hashed.update(block)
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+        return hashed.hexdigest()
+
+    @override
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        if self._bytes is not None:
+            return Path(other).read_bytes() == self._bytes
+        return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
+
+    def has_changed(self) -> bool:
+        """Whether the file was written, or replaced, since it was opened."""
+        return self._present() != self._stamp
+
+    def _present(self) -> tuple[int, ...]:
+        if self._bytes is not None:
+            return ()
+        found = Path(self.path).stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    @override
+    def number(self, given: pl.Expr) -> pl.Expr:
+        if self.kind != "csv" or self.form.decimal == ".":
+            return given
+        return given.str.replace_many([".", ","], [",", "."])  # a point is none of one number
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        self._refuse_no_text()
+        source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
+        if self.kind == "csv":
+            # Text only: a column of times or group names must not be guessed to be numbers.
+            rows = pl.scan_csv(
+                source,
+                infer_schema=False,
+                glob=False,
+                separator=self.form.separator,
+                comment_prefix=self.form.comment,
+            )
+            # All columns are read: of some alone polars does not see that a row has too many.
+            return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
+        if self.kind == "parquet":
+            return pl.scan_parquet(source, glob=False)
+        if columns is None:
+            return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
+        # Text, as of CSV: types guessed from all rows would let one row change what others say.
+        return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
+
+    def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows as they are; what a line lacks at its end polars takes for empty."""
+        width = rows.width
+        if width > 1 and rows.to_series(width - 1).null_count():
+            if self._is_short is None:
+                with self._lines() as lines:
+                    self._is_short = has_short_line(lines, width, self.form.separator)
+            if self._is_short:
+                raise pl.exceptions.ShapeError("a line has fewer fields than the header")
+        return rows
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        """Names in the first JSON lines; lines that are no objects have none."""
+        found = dict[str, None]()
+        for keys in islice(self._keys_of_lines(), _JSON_ROWS):
+            found |= keys
+        return list(found)
+
+    def _keys_of_lines(self) -> Iterator[dict[str, None]]:
+        try:
+            with self._lines() as lines:
+                for line in lines:
+                    if line.strip():
+                        keys = keys_of(line.decode("utf-8", "replace"))
+                        yield dict.fromkeys(filter(is_text, keys))
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+
+    @override
+    def _may_lack(self, name: str) -> bool:
+        """See `Rows._may_lack`: of JSON lines each row names its own columns."""
+        if self.kind != "jsonl":
+            return False
+        return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
+
+    def sift(self, columns: Sequence[str], most: int) -> Rows:
+        """The rows with those empty that cannot be read; itself where all can be."""
+        asked = list(self._parts_of(columns))
+        if self.kind == "parquet":
+            return self
+        try:
+            self.frame(asked).select(pl.col(asked).is_null().any()).collect(engine="streaming")
+            return self
+        except UNREADABLE as error:
+            reason = error
+        try:
+            with self._lines() as lines:
+                if self.kind == "csv":
+                    rows = csv_rows(lines, asked, self.form.separator)
+                else:
+                    rows = json_rows(lines, asked)
+                found = sift(rows, asked, most)
+        except (*UNREADABLE, EOFError, zlib.error):
+            raise self.unreadable(reason) from reason
+        if isinstance(found, FileRows):
+            return SiftedFile(self, found)
+        row, line = found
+        with self._lines() as lines:
+            header = b"" if self.kind == "jsonl" else lines.readline()
+        wrong = _wrong_row(io.BytesIO(header + line), self.kind, self.form.separator)
+        what = {"csv": "is no CSV", "jsonl": "is no JSON object"}[self.kind]
+        raise self._wrong(row + 1, what if wrong is None else wrong[1])
+
+    @override
+    def unreadable(self, error: BaseException) -> InvalidInput:
+        """Names the first row that is wrong, if it can be found."""
+        if self.kind == "parquet" or isinstance(error, OSError):
+            return super().unreadable(error)
+        try:
+            with self._lines() as lines:
+                wrong = _wrong_row(lines, self.kind, self.form.separator)
+        except (OSError, EOFError, zlib.error):
+            wrong = None
+        if wrong is None:
+            return UnreadableRow(str(super().unreadable(error)))
+        return self._wrong(*wrong)
+
+    def _wrong(self, row: int, what: str) -> UnreadableRow:
+        return UnreadableRow(
+            f"row {row:,} of {self.name} cannot be read as {self.kind} (it {what}); repair it or "
+            f"state its format"
+        )
+
+    def _start(self) -> bytes:
+        return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
+
+    def _lines(self) -> IO[bytes]:
+        """The file without its compression, and without lines that are no rows."""
+        sign = self.form.comment
+        if self.kind != "csv" or sign is None:
+            return self._content()
+        return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
+
+    def _content(self) -> IO[bytes]:
+        """The file without its compression.
+
+        Raises:
+            PolarsError: it is compressed by zstd, and no text in UTF-8.
+        """
+        held = self._bytes
+        if self._start().startswith(_COMPRESSED[1]):
+            packed = Path(self.path) if held is None else io.BytesIO(held)
+            lines = pl.scan_lines(packed).collect().to_series()
+            return io.BytesIO("".join(f"{line}\n" for line in lines).encode())
+        if self._start().startswith(_COMPRESSED[0]):
+            return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
+        return open(self.path, "rb") if held is None else io.BytesIO(held)
+
+    def _refuse_no_text(self) -> None:
+        """Refuse CSV and JSON lines in UTF-16, and what is no text; polars shows bytes of it."""
+        if self.kind == "parquet":
+            return
+        try:
+            first = self._start()
+        except OSError as error:
+            raise self.unreadable(error) from error
+        if first.startswith(_COMPRESSED):
+            return
+        # Of CSV the header alone is looked at, and of JSON lines no row, which decides for itself.
+        header = first.split(b"\n")[0] if self.kind == "csv" else b""
+        if first.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in header:
+            raise InvalidInput(
+                f"{self.name} is UTF-16 or no text at all, and {self.kind} is text in UTF-8; "
+                f"convert it, or state its format ({field('file_format')})"
+            )
+
+
+class SiftedFile(Rows):
+    """Rows of a file of which some cannot be read."""
+
+    def __init__(self, file: EventFile, found: FileRows) -> None:
+        self.name, self.kind, self.file = file.name, file.kind, file
+        self.together, self.settled, self.again = file.together, file.settled, file.again
+        self._rows, self.unread = found.rows, found.unread
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        return self._rows.lazy()
+
+    @override
+    def number(self, given: pl.Expr) -> pl.Expr:
+        return self.file.number(given)
+
+    @override
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        return self.file.digest(columns)
+
+    @override
+    def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
+        return self.file.has_bytes_of(other)
+
+    @override
+    def has_changed(self) -> bool:
+        return self.file.has_changed()
+
+
+def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
+    """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
+    row = 0
+    texts = _decode(lines)
+    try:
+        if kind == "jsonl":
+            for text in texts:
+                row += bool(text.strip())
+                if text.strip() and not isinstance(json.loads(text, parse_int=str), dict):
+                    return row, "is no JSON object"
+            return None
+        reader = csv.reader(texts, strict=True, delimiter=separator)
+        width = len(next(reader, []))
+        for row, fields in enumerate(reader, 1):
+            if fields and len(fields) != width:
+                more = f"{len(fields) - width} more"
+                fewer = f"{width - len(fields)} fewer"
+                which = more if len(fields) > width else fewer
+                ending = "s" * (len(fields) > 1)
+                return row, f"has {len(fields)} field{ending}, {which} than the header"
+    except UnicodeDecodeError:
+        return row + 1, "has bytes that are not UTF-8"
+    except RecursionError:
+        return row, "is nested too deeply"
+    except ValueError:
+        return row, "is no JSON object"
+    except csv.Error as error:
+        return row + 1, f"is no CSV ({error})"
+    return None
+
+
+def _decode(lines: IO[bytes]) -> Iterator[str]:
+    for line in lines:
+        yield line.decode("utf-8")

@@ -1,0 +1,142 @@
+"""Paths of event files: what a folder, a pattern or several names mean."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+from counton.base.errors import InvalidInput, field, is_text
+from counton.rows.formats import SUFFIXES, ending
+
+
+class NoFiles(InvalidInput):
+    """There are no event files where some are named, and later there may be."""
+
+
+def is_database(events: object) -> bool:
+    """Whether events are the address of a database, or a table of one; or one is among them.
+
+    >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
+    (True, False)
+    """
+    if isinstance(events, list | tuple):
+        return any(map(is_database, events))
+    if isinstance(events, str):
+        return events.partition("://")[0].partition("+")[0] in _DATABASES and "://" in events
+    return type(events).__module__.partition(".")[0].lstrip("_") in _LIBRARIES
+
+
+_DATABASES = ("duckdb", "sqlite", "postgresql")
+#: Whose tables are asked for columns.
+_LIBRARIES = ("duckdb", "ibis", "deltalake", "pyiceberg")
+
+
+def event_paths(events: object, stated: str | None = None) -> list[str]:
+    """Paths of the files that events are read from; none of a data frame.
+
+    Raises:
+        NoFiles: no such file, or a folder or pattern without event files.
+        InvalidInput: a file twice, or what is no path.
+    """
+    if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
+        return []
+    given = [events] if isinstance(events, str | os.PathLike) else list(events)
+    if not given:
+        raise InvalidInput(f"{field('events')} names no file; give at least one")
+    paths = [path for one in given for path in _find_files(one, stated)]
+    seen: set[str] = set()
+    for path in paths:
+        place = os.path.realpath(path) if path != "-" else path
+        if place in seen:
+            raise InvalidInput(f"{path!r} is given twice, and would be counted twice; give it once")
+        seen.add(place)
+    return paths
+
+
+def names_tell_format(events: object) -> bool:
+    """Whether the names of all files say what they are; of a frame nothing has to be said.
+
+    >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
+    (True, False)
+    """
+    if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
+        return True
+    given = [events] if isinstance(events, str | os.PathLike) else list(events)
+    names = list[str]()
+    for one in given:
+        if not isinstance(one, str | os.PathLike):
+            return False
+        path = os.fspath(one)
+        if os.path.isdir(path):
+            hidden = (".", "_")
+            inside = [entry for entry in os.scandir(path) if not entry.name.startswith(hidden)]
+            names += [entry.path for entry in inside if entry.is_file()]
+        else:
+            names += glob.glob(path, recursive=True) if glob.has_magic(path) else [path]
+    return all(ending(name) in SUFFIXES for name in names)
+
+
+def refuse_among_events(events: object, out: Path | None) -> None:
+    """Refuse a table that a later run would take for events, since it lies in their folder."""
+    if out is None or ending(out.name) not in SUFFIXES:
+        return
+    given = events if isinstance(events, list | tuple) else [events]
+    for path in given:
+        if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):
+            continue
+        if os.path.realpath(path) == os.path.realpath(out.parent):
+            raise InvalidInput(
+                f"{str(out)!r} would be read as events by the next run, which reads the folder "
+                f"{os.fspath(path)!r}; write it elsewhere"
+            )
+
+
+def _find_files(given: object, stated: str | None) -> list[str]:
+    """Files that one path means: itself, those in a folder, those of a pattern."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('events')} holds a value of type {type(given).__name__}, which is not the "
+            f"path of a file; give paths, or one data frame alone"
+        )
+    path = os.fspath(given)
+    if not is_text(path):
+        raise InvalidInput(
+            f"{field('events')} is {path[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); rename the file"
+        )
+    if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
+        return [path]
+    if os.path.isdir(path):
+        if os.path.isdir(os.path.join(path, "_delta_log")):
+            raise InvalidInput(
+                f"{path!r} is the folder of a Delta table, which keeps files of deleted rows too; "
+                f"give deltalake.DeltaTable of it in Python, or have DuckDB read it "
+                f"({field('query', 'from delta_scan(...)')})"
+            )
+        inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
+        if not inside:
+            raise NoFiles(
+                f"the folder {path!r} holds no event files ({', '.join(SUFFIXES)}, also .gz and "
+                f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}"
+            )
+        return inside
+    if not glob.has_magic(path):
+        folder = os.path.dirname(path)
+        missing = f"there is no folder {folder!r}" if folder and not os.path.isdir(folder) else ""
+        raise NoFiles(
+            f"{path!r} is not a file{missing and f' ({missing})'}; check the path, or use - to "
+            f"pipe events"
+        )
+    matching = sorted(name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
+    if not matching:
+        raise NoFiles(f"no file matches {path!r}; check the pattern")
+    return matching
+
+
+def _is_events(entry: os.DirEntry[str], stated: str | None) -> bool:
+    return (
+        entry.is_file()
+        and not entry.name.startswith((".", "_"))
+        and (stated is not None or ending(entry.name) in SUFFIXES)
+    )

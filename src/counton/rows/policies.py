@@ -1,0 +1,201 @@
+"""What happens to rows that cannot be counted: refused, set aside, or left out.
+
+Without a policy the first such row ends the run, so that one row decides whether there is a release
+at all. With one, a run goes on without them: a row is set aside, or left out, by itself alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from counton.base.errors import InvalidInput, field
+from counton.base.outside_input import open_plain
+
+Missing = Literal["refuse", "skip"]
+MISSING: tuple[Missing, ...] = get_args(Missing)
+#: Rows that are set aside at most, unless stated: more look like a wrong option, or another file.
+MOST: Final = 1000
+_REFUSE, _QUARANTINE = "refuse", "quarantine:"
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Policies for rows that are no events.
+
+    Attributes:
+        quarantine: file into which rows that cannot be read are written; None: they are refused.
+        most: this many rows may be set aside in one run.
+        missing: whether rows that lack a time, user, group, value or id are left out.
+
+    >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name
+    'bad.csv'
+    """
+
+    quarantine: Path | None = None
+    most: int = MOST
+    missing: Missing = "refuse"
+
+    @property
+    def unread(self) -> int:
+        """How many lines may be such that they cannot be read.
+
+        >>> Policies().unread, Policies(Path("bad.csv")).unread
+        (0, 1000)
+        """
+        return 0 if self.quarantine is None else self.most
+
+    @classmethod
+    def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
+        """Policies as they are asked for."""
+        file = bad_rows.removeprefix(_QUARANTINE)
+        if bad_rows != _REFUSE and (file == bad_rows or not file):
+            raise InvalidInput(
+                f"{field('bad_rows')} is {bad_rows!r}; use {_REFUSE}, or {_QUARANTINE}FILE"
+            )
+        if most < 0:
+            raise InvalidInput(f"{field('bad_rows_most', most)} is below 0; give how many rows")
+        for known in MISSING:
+            if missing == known:
+                return cls(Path(file) if file != bad_rows else None, most, known)
+        raise InvalidInput(f"{field('missing')} is {missing!r}; use one of {', '.join(MISSING)}")
+
+
+def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows into a new file which its owner alone can read; one of that name is replaced.
+
+    Args:
+        file: CSV, anew in each run.
+        columns: of the events.
+        rows: the file that each came from, its number there, what is wrong with it, and its cells.
+
+    Raises:
+        InvalidInput: it cannot be written, or is something other than a file.
+    """
+    try:
+        _refuse_no_file(file)
+        # A new file: who has the old one open, or links to it, sees none of these rows.
+        descriptor, name = tempfile.mkstemp(prefix=".counton-aside-", dir=file.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream)
+                writer.writerow(aside_header(columns))
+                writer.writerows(rows)
+            os.replace(name, file)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise _not_written(file, error.strerror) from error
+
+
+def add_aside(
+    file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
+) -> None:
+    """Add rows to the file of those that are set aside, which its owner alone can read from then.
+
+    They are on the disk when this returns.
+
+    Args:
+        file: CSV; made where it is missing.
+        columns, rows: as of `set_aside`.
+        again: whether somebody may have ended while it added the same rows: those that the file
+            ends with are not added again, and one of which a part is there is made whole.
+
+    Raises:
+        InvalidInput: it cannot be written, belongs to somebody else, or is something other than a
+            file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
+    try:
+        _refuse_no_file(file)
+        with os.fdopen(open_plain(file, flags), "rb+", buffering=0) as stream:
+            found = os.fstat(stream.fileno())
+            if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+                raise _not_written(file, "it belongs to somebody else")
+            if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(stream.fileno(), 0o600)
+            rest = memoryview(_missing_end(stream, header, lines, again=again))
+            while rest:
+                rest = rest[stream.write(rest) or 0 :]
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise _not_written(file, error.strerror) from error
+
+
+def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
+    """What a file lacks to end with lines; all of them, unless they may be there already."""
+    size = stream.seek(0, os.SEEK_END)
+    if size < len(header):
+        stream.seek(0)
+        if header.startswith(_whole(stream, size)):
+            return header[size:] + lines
+    begin = max(0, size - len(lines))
+    stream.seek(begin)
+    end = _whole(stream, size - begin)
+    if again:
+        for there in _ends_with(end, lines):
+            return lines[there:]
+    return lines if end.endswith(b"\n") or not lines else b"\r\n" + lines
+
+
+def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
+    """Numbers of bytes with which lines begin and the end of a file ends; the largest first."""
+    first = lines[: lines.find(b"\n") + 1]
+    place = end.find(first)
+    while place >= 0:
+        if lines.startswith(end[place:]):
+            yield len(end) - place
+        place = end.find(first, place + 1)
+    for there in range(min(len(first) - 1, len(end)), 0, -1):
+        if end.endswith(first[:there]):
+            yield there
+
+
+def _whole(stream: io.RawIOBase, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size and (part := stream.read(size - len(found))):
+        found += part
+    return bytes(found)
+
+
+def aside_header(columns: Iterable[str]) -> list[str]:
+    """Names of the columns of a file of rows that were set aside, each once.
+
+    >>> aside_header(["time", "row"])
+    ['file', 'counton row', 'problem', 'time', 'row']
+    """
+    columns = list(columns)
+    own = [f"counton {name}" if name in columns else name for name in ("file", "row", "problem")]
+    return [*own, *columns]
+
+
+def _refuse_no_file(file: Path) -> None:
+    """Refuse links, whose targets somebody else may choose, folders and devices."""
+    if file.is_symlink():
+        raise _not_written(file, "it is a symbolic link")
+    if file.exists() and not file.is_file():
+        raise _not_written(file, "it is no plain file")
+
+
+def _not_written(file: Path, why: str | None) -> InvalidInput:
+    return InvalidInput(
+        f"{field('bad_rows', f'{_QUARANTINE}{file}')} cannot be written ({why}); name a file of "
+        f"your own in a folder that exists"
+    )

@@ -1,0 +1,355 @@
+"""Columns of times, whatever their type, as integers: microseconds since 1970-01-01 UTC."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal, cast, get_args
+
+import polars as pl
+
+from counton.base.errors import InvalidInput
+from counton.base.windows import NO_MOMENT
+
+ClockChange = Literal["raise", "earliest", "latest"]
+CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
+
+#: Microseconds (as a ratio) of one unit of the epoch formats.
+_EPOCHS = {
+    "epoch": (1_000_000, 1),
+    "epoch_ms": (1_000, 1),
+    "epoch_us": (1, 1),
+    "epoch_ns": (1, 1000),
+}
+EPOCH_FORMATS = tuple(_EPOCHS)
+
+_WITH_OFFSET: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f%z", "%Y-%m-%dT%H:%M%z")
+_LOCAL: tuple[str, ...] = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
+_OFFSETS = ("%z", "%:z", "%#z", "%+")
+#: What ISO 8601 and databases write shorter or otherwise than the formats above.
+_ISO_8601 = (
+    (r"^(\d{4}-\d{2}-\d{2}) ", "${1}T"),
+    (r"[Zz]$", "+0000"),
+    (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
+    (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
+)
+#: One digit of a clock's minute or second: the line that has it ends too early.
+_ONE_DIGIT = ":[0-9]([^0-9]|$)"
+#: What else a format may have after a colon.
+_OTHER_CLOCK = re.compile(":%[^HMSz]")
+#: Years 1 to 9999: beyond them a number of seconds is a misread unit, and calendars end.
+_EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: Local times may lie as far beyond these as clocks differ.
+_DAY_US = 86_400_000_000
+
+#: Why a value is no moment, each less than `NO_MOMENT`.
+NO_TIME, UNREADABLE_TIME, CHANGED_CLOCKS = (NO_MOMENT - reason for reason in (1, 2, 3))
+
+
+def moments(
+    name: str,
+    dtype: pl.DataType,
+    timezone: str,
+    clock_change: ClockChange = "raise",
+    time_format: str | None = None,
+) -> pl.Expr:
+    """Microseconds since 1970 of a column of times (Int64), or why there are none.
+
+    Never null: a missing time is `NO_TIME`, one that cannot be read, or lies beyond the years 1 to
+    9999, `UNREADABLE_TIME`, and one that the local clocks skip or pass twice `CHANGED_CLOCKS`, all
+    below `NO_MOMENT`.
+
+    Args:
+        clock_change: which moment a local time means that comes twice.
+        time_format: ``epoch`` (seconds), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a strftime
+            format, or None for ISO 8601.
+
+    Raises:
+        InvalidInput: the type cannot hold times, or is a number without an epoch format.
+
+    >>> texts = pl.Series("time", ["1970-01-01T00:00:01Z", "1970-01-01 01:00:01+01:00", "?"])
+    >>> found = texts.to_frame().select(moments("time", texts.dtype, "UTC"))["time"]
+    >>> found.to_list() == [1000000, 1000000, UNREADABLE_TIME]
+    True
+    """
+    column = pl.col(name)
+    missing = pl.when(column.is_null()).then(NO_TIME)
+    if time_format == "epoch_ns" and dtype.is_float():
+        raise InvalidInput(
+            f"column {name!r} holds {dtype}, which cannot tell nanoseconds since 1970 from each "
+            f"other (a single missing value can have made it so); cast it to whole numbers"
+        )
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        # In integers: what computes with times ends the process where one has no date.
+        us = _physical_us(column, dtype)
+        beyond = missing.when(us.is_null()).then(UNREADABLE_TIME)
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
+            return us.fill_null(beyond)
+        moment = _local_to_utc(us.cast(pl.Datetime("us")), timezone, clock_change)
+        return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
+    if time_format in _EPOCHS and (dtype.is_numeric() or dtype == pl.String):
+        return missing.otherwise(_from_epoch(column, *_EPOCHS[time_format])).fill_null(
+            UNREADABLE_TIME
+        )
+    if dtype != pl.String:
+        raise InvalidInput(
+            f"column {name!r} holds {dtype}, not times; if these are numbers since 1970, state the "
+            f"time format ({', '.join(EPOCH_FORMATS)})"
+        )
+
+    def read(texts: pl.Series) -> pl.Series:
+        return _from_text(texts, timezone, clock_change, time_format)
+
+    return column.map_batches(read, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def format_like(text: str) -> str | None:
+    """The format of a time as much of Europe writes it; None of others.
+
+    >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
+    ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
+    """
+    found = re.fullmatch(r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d\d(:\d\d)?)?", text)
+    if found is None:
+        return None
+    return "%d.%m.%Y" + " %H:%M" * (found[1] is not None) + ":%S" * (found[2] is not None)
+
+
+def _physical_us(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Microseconds of dates and times as they are stored; null where they are in no year."""
+    unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
+    many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
+    stored = column.to_physical().cast(pl.Int64)
+    edges = (_EARLIEST_US * of // many, _LATEST_US * of // many)
+    low, high = max(edges[0], -(2**63)), min(edges[1], 2**63 - 1)
+    return pl.when(stored.is_between(low, high)).then(stored * many // of)
+
+
+def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Texts of a column's values; null for bytes that are no UTF-8.
+
+    What makes texts of dates and times ends the process where there is no such date or time: then
+    the text is the number that is stored.
+
+    >>> days = pl.Series("day", [0, 2**31 - 1], pl.Int32).cast(pl.Date)
+    >>> days.to_frame().select(as_text(pl.col("day"), days.dtype))["day"].to_list()
+    ['1970-01-01', '2147483647']
+    """
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        there = _physical_us(column, dtype).is_not_null()
+    elif dtype == pl.Time:
+        there = column.to_physical().is_between(0, 1000 * _DAY_US - 1)
+    elif dtype == pl.Duration:
+        return column.to_physical().cast(pl.String)
+    elif dtype == pl.Binary:
+        return column.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
+    else:
+        return column.cast(pl.String, strict=False)
+    shown = pl.when(there).then(column)
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone in (None, "UTC"):
+        text = shown.map_batches(_clock_texts, return_dtype=pl.String, is_elementwise=True)
+    else:
+        text = shown.cast(pl.String, strict=False)
+    stored = pl.when(~there).then(column.to_physical())
+    return pl.coalesce(text, stored.cast(pl.String))
+
+
+def _clock_texts(moments: pl.Series) -> pl.Series:
+    """Times without a zone or in UTC as polars writes them, in a fifth of its time.
+
+    >>> minute = pl.Series([60, None]).cast(pl.Datetime("ms", "UTC"))
+    >>> _clock_texts(minute).to_list() == minute.cast(pl.String).to_list()
+    True
+    """
+    dtype = moments.dtype
+    assert isinstance(dtype, pl.Datetime)
+    digits = {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
+    second, stored = 10**digits, moments.to_physical()
+    day = stored // (86_400 * second)
+    low, high = (int(cast("int", bound)) for bound in (day.min() or 0, day.max() or 0))
+    if high - low < len(day) + _FEW_DAYS:
+        days = pl.int_range(low, high + 1, dtype=pl.Int32, eager=True).cast(pl.Date)
+        date = days.cast(pl.String).gather(day - low)
+    else:
+        date = day.cast(pl.Int32).cast(pl.Date).cast(pl.String)
+    fraction = stored % second
+    whole = not (fraction != 0).any()
+    parts: list[pl.Expr | pl.Series | str] = [
+        date,
+        _clock().gather(stored // second % 86_400),
+        pl.lit("." + "0" * digits) if whole else fraction.cast(pl.String).str.zfill(digits),
+        pl.lit("" if dtype.time_zone is None else "+00:00"),
+    ]
+    if not whole:
+        parts.insert(2, pl.lit("."))
+    return pl.select(pl.concat_str(parts).alias(moments.name)).to_series()
+
+
+_FEW_DAYS = 1000
+
+
+@cache
+def _clock() -> pl.Series:
+    """What a clock shows at each second of a day."""
+    second = pl.int_range(86_400, eager=True)
+    times = (second // 3600, second // 60 % 60, second % 60)
+    hour, minute, rest = (part.cast(pl.String).str.zfill(2) for part in times)
+    return pl.select(pl.format(" {}:{}:{}", hour, minute, rest)).to_series()
+
+
+def _decode(values: pl.Series) -> pl.Series:
+    texts: list[str | None] = []
+    for value in values:
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError:
+            texts.append(None)
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _in_years(us: pl.Expr) -> pl.Expr:
+    """Moments in the years 1 to 9999; others cannot be read. A null stays one."""
+    near = us.is_between(_EARLIEST_US - _DAY_US, _LATEST_US + _DAY_US)
+    inside = pl.when(near).then(us.clip(_EARLIEST_US, _LATEST_US))
+    return inside.when(us.is_not_null()).then(UNREADABLE_TIME)
+
+
+def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
+    # Whole numbers exactly; text such as 1357016400.25 through float64 (exact to a microsecond).
+    low, high = (bound * denominator // numerator for bound in (_EARLIEST_US, _LATEST_US))
+    whole = column.cast(pl.Int64, strict=False)
+    exact = pl.when(whole.is_between(low, high)).then(whole * numerator // denominator)
+    number = column.cast(pl.Float64, strict=False)
+    rounded = (
+        pl.when(number.is_between(low, high))
+        .then((number * numerator / denominator).floor())
+        .cast(pl.Int64, strict=False)
+    )
+    return pl.when(number != number.floor()).then(rounded).otherwise(pl.coalesce(exact, rounded))
+
+
+def _from_text(
+    texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
+) -> pl.Series:
+    found = None
+    if time_format is None and len(texts):
+        found = _from_one_shape(texts, timezone, clock_change)
+    if found is not None:
+        found = pl.DataFrame({"us": found}).select(_in_years(pl.col("us"))).to_series()
+    if found is None:
+        return _from_any_shape(texts, timezone, clock_change, time_format)
+    other = found.is_null()
+    if not other.any():
+        return found
+    rest = _from_any_shape(texts.filter(other), timezone, clock_change, time_format)
+    return found.scatter(other.arg_true(), rest)
+
+
+#: What ISO 8601 writes after the seconds of times with an offset, and microseconds of the offset.
+_OFFSETS_US = {"Z": 0, "z": 0} | {
+    f"{sign}{minutes // 60:02}{separator}{minutes % 60:02}": int(f"{sign}1") * minutes * 60_000_000
+    for minutes in range(0, 16 * 60, 15)
+    for sign in "+-"
+    for separator in ("", ":")
+}
+
+
+def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) -> pl.Series | None:
+    """Times written as the first one is, to the second or finer; others are null.
+
+    Programs write all times of a file alike, and seconds of a fixed shape are read in a sixth of
+    the time that a general parser takes. None where the first time has another shape.
+    """
+    first = texts.drop_nulls().first()
+    shape = None if first is None else _SECONDS.fullmatch(str(first))
+    if shape is None:
+        return None
+    local = texts.str.head(_SECONDS_LONG).str.to_datetime(
+        f"%Y-%m-%d{shape['between']}%H:%M:%S", time_unit="us", strict=False, cache=False
+    )
+    # One digit of the seconds alone is what a line begins with that ends too early.
+    two = texts.str.slice(_SECONDS_LONG - 3, 1) == ":"
+    local = local.set(~(two & (texts.str.len_bytes() >= _SECONDS_LONG)), None)
+    after = texts.str.slice(_SECONDS_LONG)
+    if fraction := shape["fraction"]:
+        # The digits after the point, down to microseconds, if all that are expected are there.
+        long = len(fraction)
+        digits = after.str.slice(1, min(long, 6)).str.to_integer(strict=False, dtype=pl.Int64)
+        us = digits * 10 ** max(6 - long, 0)
+        whole = after.str.contains(rf"^\.[0-9]{{{long}}}")
+        local = local + us.set(~whole, None).cast(pl.Duration("us"))
+        after = after.str.slice(1 + long)
+    offset = shape["offset"]
+    if (after == offset).all():  # a null counts as equal, and stays null
+        if not offset:
+            frame = pl.DataFrame({"time": local})
+            return frame.select(_local_to_utc(pl.col("time"), timezone, clock_change)).to_series()
+        return local.dt.epoch("us") - _OFFSETS_US[offset]
+    offsets = after.replace_strict(_OFFSETS_US, default=None, return_dtype=pl.Int64)
+    return local.dt.epoch("us") - offsets
+
+
+_SECONDS = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d:\d\d(\.(?P<fraction>\d{1,9}))?(?P<offset>"
+    + "|".join(["", *map(re.escape, _OFFSETS_US)])
+    + ")"
+)
+_SECONDS_LONG = len("2013-01-01T05:00:00")
+
+
+def _from_any_shape(
+    texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
+) -> pl.Series:
+    """As `moments`, of texts in ISO 8601's many shapes, or in a stated format."""
+    text = pl.col("given").str.strip_chars()
+    with_offset, local = _WITH_OFFSET, _LOCAL
+    if time_format is None:
+        for pattern, replacement in _ISO_8601:
+            text = text.str.replace(pattern, replacement)
+    elif any(offset in time_format for offset in _OFFSETS):
+        with_offset, local = (time_format,), ()
+    else:
+        with_offset, local = (), (time_format,)
+    nothing = pl.lit(None, dtype=pl.Int64)
+    text_column = pl.col("text")
+    absolute = [_parse(text_column, form).dt.epoch("us") for form in with_offset]
+    naive = [_parse(text_column, form) for form in local]
+    if time_format is None:
+        naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
+    near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # else there may be no such date
+    clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
+    whole = pl.lit(True)
+    if time_format is None or _OTHER_CLOCK.search(time_format) is None:
+        whole = ~text_column.str.contains(_ONE_DIGIT)
+    # In stages, so that each text is normalised and parsed once.
+    return (
+        pl.DataFrame({"given": texts})
+        .with_columns(text=text)
+        .with_columns(text=pl.when(whole).then(text_column))
+        .with_columns(
+            us=pl.coalesce(*absolute, nothing),
+            local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
+        )
+        .select(
+            _in_years(pl.coalesce("us", clocks)).fill_null(
+                pl.when(pl.col("given").is_null())
+                .then(NO_TIME)
+                .when(pl.col("local").is_null() | ~near)
+                .then(UNREADABLE_TIME)
+                .otherwise(CHANGED_CLOCKS)
+            )
+        )
+        .to_series()
+    )
+
+
+def _parse(text: pl.Expr, form: str) -> pl.Expr:
+    return text.str.to_datetime(form, time_unit="us", strict=False)
+
+
+def _local_to_utc(local: pl.Expr, timezone: str, clock_change: ClockChange) -> pl.Expr:
+    return local.dt.replace_time_zone(
+        timezone,
+        ambiguous="null" if clock_change == "raise" else clock_change,
+        non_existent="null",
+    ).dt.epoch("us")

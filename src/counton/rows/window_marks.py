@@ -1,0 +1,204 @@
+"""Rows with their windows: one row an event, whatever it is read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from counton.base.columns import MISSING, OUTSIDE
+from counton.base.windows import NO_MOMENT
+from counton.rows.problems import Problem
+from counton.rows.row_reading import Adds, EventPart, RowReading
+from counton.rows.samples import FactSampler
+from counton.rows.sources import UNREADABLE, Rows, Source
+from counton.rows.timestamps import as_text, moments
+
+#: The column of marked rows that says of which part of their source they are.
+PART = "part"
+
+# Polars loads numpy when it first meets an array, and fails where two of its threads do so at once.
+pl.Series(np.zeros(1, np.int64))
+
+#: A row counts so often at most.
+MOST_COUNTED = 2**32
+
+
+def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+    """A frame of a source's rows, computed."""
+    try:
+        return frame.collect(engine="streaming")
+    except UNREADABLE as error:
+        raise unreadable_part(source, error) from error
+
+
+def unreadable_part(source: Source, error: BaseException) -> Exception:
+    """The error of the part that cannot be read."""
+    for part in source.parts[:-1]:
+        try:
+            names = part.columns()
+            part.frame(names).select(pl.col(names).is_null().any()).collect(engine="streaming")
+        except UNREADABLE:
+            return part.unreadable(error)
+    return source.parts[-1].unreadable(error)
+
+
+def mark_rows(
+    source: Source,
+    reading: RowReading,
+    watch: Callable[[int], None] | None = None,
+    *,
+    numbered: bool = False,
+    samplers: Sequence[FactSampler] = (),
+) -> pl.LazyFrame:
+    """One row an event, in the source's order, whatever it is read from.
+
+    Args:
+        watch: told how many rows have been read, as often as some have.
+        numbered: with a column `PART` where there are several parts: the number of each row's.
+        samplers: look at the rows of each part as they pass; none do so if it is empty.
+
+    Returns:
+        Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
+        there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
+        instead), ``group`` (text), ``total`` (1, or the value on the grid), and, where
+        the columns are stated, ``user`` and ``id`` (text).
+
+    Raises:
+        InvalidInput: a column is missing, or cannot hold what it should.
+    """
+    parts = [mark_part(part, reading, watch) for part in source.parts]
+    if samplers:
+        parts = [sampler.watch(frame) for sampler, frame in zip(samplers, parts, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    if numbered:
+        parts = [
+            frame.with_columns(pl.lit(place, pl.UInt32).alias(PART))
+            for place, frame in enumerate(parts)
+        ]
+    return pl.concat(parts)
+
+
+def mark_part(
+    part: Rows, reading: RowReading, watch: Callable[[int], None] | None = None
+) -> pl.LazyFrame:
+    """The rows of one part: see `mark_rows`."""
+    columns = reading.columns
+    parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
+    told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
+    told += [name for name, one in parts if one is not None and one.kind == "label"]
+    frame = part.scan(columns.names, told)
+    types = frame.collect_schema()
+    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # where rows have no time
+    if columns.time:
+        us = moments(
+            columns.time,
+            types[columns.time],
+            reading.windows.timezone,
+            reading.clock_change,
+            reading.time_format,
+        )
+    if watch is not None:
+        us = _watch(us, watch)
+    if part.unread:
+        frame, us = unread_marked(frame, us, part)
+    taken = {"us": us}
+    for name, column in (("group", columns.group), ("user", columns.user), ("id", columns.id)):
+        if column is not None:
+            taken[name] = as_text(pl.col(column), types[column])
+    for place, (column, one) in enumerate(parts):
+        label = one is not None and one.kind == "label"
+        given = pl.col(column)
+        taken[f"part {place}"] = as_text(given, types[column]) if label else part.number(given)
+    step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
+    missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
+    if reading.unknown == "refuse" and reading.other is None:
+        missing.insert(0, ("group", Problem.NO_GROUP))
+    problems = [
+        (pl.col(name).is_null() | (pl.col(name) == ""), problem)
+        for name, problem in missing
+        if name in taken
+    ]
+    values = []
+    for place, (_, one) in enumerate(parts):
+        given = pl.col(f"part {place}")
+        if one is not None and one.kind == "label":
+            values.append(_code(given, one.labels))
+            continue
+        value = given.cast(pl.Float64, strict=False)
+        finite = value.is_finite().fill_null(False)
+        problems += [(given.is_null(), Problem.NO_VALUE), (~finite, Problem.NOT_FINITE)]
+        if one is not None and one.kind == "count":
+            whole = (value == value.floor()) & value.is_between(0, MOST_COUNTED)
+            problems.append((finite & ~whole, Problem.NO_COUNT))
+            finite &= whole
+        values.append(pl.when(finite).then(value).otherwise(0.0))
+    if values and reading.adds is not None:
+        total = _encode(values, reading.adds)
+    for wrong, problem in reversed(problems):
+        unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
+        step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
+    kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
+    if "group" in taken:
+        kept.insert(0, reading.group(pl.col("group")).alias("group"))
+    return frame.select(**taken).select("us", *kept, step=step, total=total)
+
+
+def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
+    """Rows and their times where some rows of a part cannot be read, which have this for a time."""
+    number = row_number_name(frame.collect_schema().names())
+    unread = pl.Series(list(part.unread), dtype=pl.UInt32)
+    problem = NO_MOMENT - int(Problem.UNREADABLE_ROW)
+    us = pl.when(pl.col(number).is_in(unread.implode())).then(problem).otherwise(us)
+    return frame.with_row_index(number), us
+
+
+def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
+    """What is known of the columns of parts; nothing where rows are only read."""
+    if reading.adds is None:
+        return [None] * len(reading.columns.parts)
+    return [part for part in reading.adds.parts if part.name != "by"]
+
+
+def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
+    """Places of texts among the labels, `MISSING` where there is none, `OUTSIDE` for others."""
+    place = given.cast(pl.Enum(list(labels)), strict=False).to_physical().cast(pl.Int64)
+    nothing = given.is_null() | (given == "")
+    return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
+
+
+def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
+    def passing(rows: pl.Series) -> pl.Series:
+        watch(len(rows))
+        return rows
+
+    return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+    """What rows say, of their parts; of a row that lacks one whatever it may be."""
+    if len(values) == 1:
+        return values[0].map_batches(
+            lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
+            return_dtype=pl.Int64,
+            is_elementwise=True,
+        )
+    names = [f"part {place}" for place in range(len(values))]
+
+    def encode(rows: pl.Series) -> pl.Series:
+        given = [rows.struct.field(name).to_numpy() for name in names]
+        return pl.Series(adds.encode(*given), dtype=pl.Int64)
+
+    together = pl.struct([one.alias(name) for name, one in zip(names, values, strict=True)])
+    return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)
+
+
+def row_number_name(columns: Sequence[str]) -> str:
+    """A name for numbers of rows that none of the columns has: longer than each.
+
+    >>> row_number_name(["time", "row"])
+    'row timerow'
+    """
+    return f"row {''.join(columns)}"

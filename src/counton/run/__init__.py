@@ -1,0 +1,62 @@
+"""Durable releases: what ``counton count`` and its like do, for Python.
+
+A `Job` says which events go into which stream of which state; `run` reads the events, releases
+the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
+must not vanish. Everything that can be wrong is found before the state is touched. An error's
+``fields`` are the fields of `Job` that it is about.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> from counton.run import Job, run
+>>> folder = tempfile.TemporaryDirectory()
+>>> events = Path(folder.name, "visits.csv")
+>>> _ = events.write_text(
+...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
+... )
+>>> request = Job(
+...     what="count", events=events, state=Path(folder.name, "visits.db"),
+...     time="time", every="1d", by="page", domain="home,shop", start="2024-03-01", steps=365,
+...     until="2024-03-03", epsilon=1, unit="visit",
+... )
+>>> with run(request) as outcome:
+...     table = outcome.read().table()
+>>> table.select("step", "group").rows()
+[(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+>>> with run(request) as outcome:  # again: nothing new, and the same numbers from the journal
+...     outcome.after - outcome.before, outcome.read().table().equals(table)
+(0, True)
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from counton.base.lazy import attach, require
+
+if TYPE_CHECKING:
+    from counton.released.look_report import Inspection as Inspection
+    from counton.released.read_options import View as View
+    from counton.released.release import Release as Release
+    from counton.run.calls import release as release
+    from counton.run.definition import Definition as Definition
+    from counton.run.exports import export as export
+    from counton.run.exports import export_all as export_all
+    from counton.run.exports import methods as methods
+    from counton.run.exports import publish as publish
+    from counton.run.memory import recall as recall
+    from counton.run.private_look import inspect as inspect
+    from counton.run.progress import Progress as Progress
+    from counton.run.publication import Publication as Publication
+    from counton.run.read_back import read as read
+    from counton.run.runs import Outcome as Outcome
+    from counton.run.runs import run as run
+    from counton.spec.job import Job as Job
+
+_load, __dir__, __all__ = attach(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__ and name != "Job":
+        require("polars")  # events are read with it; what is asked needs none
+    return _load(name)

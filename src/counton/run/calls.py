@@ -1,0 +1,141 @@
+"""Releases from Python: one call for every statistic, the same state as the command line's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
+from counton.run.output_files import Outputs
+from counton.run.progress import Progress, silent
+from counton.run.runs import carry_out, resolve
+from counton.spec.job import Events, Job
+from counton.spec.keywords import JobFields
+from counton.spec.stated_options import all_options, own_options
+
+if TYPE_CHECKING:
+    from counton.released.release import Release
+    from counton.statistics import Statistic
+
+
+def release(
+    what: str | Statistic,
+    /,
+    events: Events,
+    *,
+    state: str | os.PathLike[str],
+    guarantee: Guarantee | None = None,
+    progress: Progress = silent,
+    **more: Unpack[JobFields],
+) -> Release:
+    """Release a statistic of events after each window that has ended, under one guarantee.
+
+    The function serves counts, sums, averages, quantiles, the largest groups, distinct users,
+    words, graphs, hierarchies and tables; ``by`` and ``domain`` split them by group. It does what
+    the command line does: either continues what the other began, and gives the same numbers. A
+    later call may leave out what defines the stream, and may not contradict it.
+
+    Args:
+        what: a statistic, such as ``Average(0, 200, resolution=1)``, or the name of one as commands
+            have it: "count", "sum", "average", "quantiles", "top-k", "distinct", ...
+        events: a file, ``-``, a folder, a pattern, several of these, or a data frame that speaks
+            Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row an event.
+        state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
+        guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
+            `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
+        progress: is told where the run is.
+        more: the fields of `Job`. A new stream needs ``time`` (column of the events' times),
+            ``every`` (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
+            `timedelta`), ``start`` (of the first window) and ``steps`` (how many there will ever
+            be). ``value`` or ``columns`` name what a statistic reads. ``by`` names the column of
+            groups, or several. ``domain`` declares the groups, which are public knowledge: a list,
+            or for several columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most``
+            events of a user count in each ``per``, and a user is protected.
+
+    Returns:
+        All steps released so far, none where no window has ended. The exact numbers of rows that
+        were late or left out are not in it: `counton.run.run` tells them to the operator.
+
+    Raises:
+        CountonError: see `counton.run.run`; nothing was released or changed.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import Average, PureDP, release
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({
+    ...     "time": ["2024-03-01T09:00", "2024-03-01T11:30", "2024-03-03T10:15"],
+    ...     "page": ["home", "shop", "home"],
+    ...     "paid": [20.5, 3.25, 7.0],
+    ... })
+    >>> stream = {
+    ...     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 365, "until": "newest",
+    ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
+    ...     "state": folder.name + "/visits.db",
+    ... }
+    >>> views = release("count", visits, **stream)
+    >>> views.table().select("step", "group").rows()
+    [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+    >>> print(views.describe())
+    events: 2 windows of 1d released
+    protected: one event more or less, counted in one group of one window by at most 1
+               people are not protected: a person with 100 events loses 100 times the epsilon
+    guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
+               one event more or less makes no output more than 2.718 times as likely or as
+               unlikely
+    cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
+               this series of releases: later ones cost nothing more; another stream about the same
+               event costs its own, and costs add up
+    >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
+    >>> paid.table().columns[3:]
+    ['group', 'name', 'estimate', 'std', 'lower', 'upper']
+    >>> folder.cleanup()
+    """
+    known = {item.name for item in fields(Job)} - {"what", "events", "state", "options"}
+    known |= {option.name for option in own_options(what)}
+    for name in more:
+        if name not in known and name not in all_options():
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*known, *all_options()], 1)
+            meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all there are"
+            raise InvalidInput(f"release takes no argument {name!r}: {meant}")
+    named = cast("dict[str, Any]", more)
+    job = Job(what, events, state, **(named | _numbers(guarantee, named)))
+    with resolve(job, progress=progress) as settled:
+        outputs = Outputs.of_run(settled)
+        with carry_out(settled, progress) as outcome:
+            written = outputs.write(outcome, progress)
+            found = written.released or outcome.read(outputs.level, outputs.shown)
+            return found.at_hand()
+
+
+def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request that say a guarantee."""
+    if guarantee is None:
+        return {}
+    for name in ("epsilon", "delta", "rho"):
+        if named.get(name) is not None:
+            raise InvalidInput(
+                f"{field('guarantee')} and {field(name, named[name])} both say what is promised; "
+                f"give one of them"
+            )
+    if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        expiry = guarantee.expiry
+        how = {} if expiry is None else {"growth": expiry.growth, "delay": expiry.delay}
+        if isinstance(guarantee, ExpiringDP):
+            return {"expire": True, "epsilon": guarantee.epsilon, **how}
+        return {"expire": True, "rho": guarantee.rho, **how}
+    if isinstance(guarantee, PureDP):
+        return {"epsilon": guarantee.epsilon}
+    if isinstance(guarantee, ApproxDP):
+        return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+    if isinstance(guarantee, ZCDP):
+        return {"rho": guarantee.rho}
+    raise InvalidInput(
+        f"{field('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
+        f"delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
+    )

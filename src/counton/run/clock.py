@@ -1,0 +1,188 @@
+"""Until when windows are released: one rule for every job that cuts time.
+
+The clock decides unless a time is stated: how many steps there are is then no matter of the data.
+The newest event decides only where it is asked to by name, since it is somebody's.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from counton.base.errors import HorizonExceeded, InvalidInput, field
+from counton.base.windows import Windows, microseconds, moment, parse_time
+from counton.spec.job import NEWEST, NOW
+
+#: Windows without an event before ``until``: from this many on it looks like a mistake.
+_QUIET_LEAST, _QUIET_MOST = 12, 100
+#: By what windows have ended where nobody says.
+_UNSTATED = NOW
+#: A stream that ended longer ago holds data of the past, of which the clock says nothing.
+_PAST = timedelta(days=31)
+#: No time is later.
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+class ClockFacts(NamedTuple):
+    """What a job knows of its events when it asks.
+
+    Attributes:
+        events: what they are called in messages.
+        newest: microsecond of the newest one; None where there is none.
+        beyond: whether one lies after the last window.
+        released: steps released before; None for a new stream.
+    """
+
+    events: str
+    newest: int | None
+    beyond: bool
+    released: int | None
+
+
+def windows_ended(
+    until: str | datetime | None,
+    windows: Windows,
+    seen: ClockFacts,
+    *,
+    confirmed: bool,
+    watermark: str | None = None,
+    now: datetime | None = None,
+) -> tuple[int, int]:
+    """Until when windows are released, in microseconds, and how many have ended by then.
+
+    Args:
+        until: a time, "now", or "newest"; None: now.
+        windows: of the stream.
+        seen: of the events.
+        confirmed: release also what looks like a mistake.
+        watermark: a window is released only so long after its end, whatever says what time it is:
+            the clock, the newest event, or ``until``.
+        now: what the clock says; None: that of this machine.
+
+    Raises:
+        InvalidInput: a time that has not passed, is before the first window, or is many windows
+            after the newest event; a stream of the past without one; or "newest" without an event.
+        HorizonExceeded: a time, or an event that decides, after the last window.
+    """
+    now = now or datetime.now(UTC)
+    stated, until = until is not None, _UNSTATED if until is None else until
+    late = 0 if watermark is None else length_of(watermark)
+    whole = windows.end + late  # when the last window is released
+    end = windows.at(min(whole, microseconds(_LATEST)))
+    if (seen.released or 0) >= windows.steps:  # then nothing can be released any more
+        return windows.end, windows.steps
+    if until == NEWEST:
+        us = _newest(windows, seen, end, now) - late
+        return us, windows.ended_by(us)
+    if until == NOW:
+        if not stated and now - moment(windows.end) > _PAST and not confirmed:
+            raise InvalidInput(
+                f"the last window ended at {windows.at(windows.end)}, so these are data of "
+                f"the past, and the clock does not say up to when they are complete; give "
+                f"{field('until', end)}, or an earlier time "
+                f"({field('until', NEWEST)} takes the newest event's, which is not protected)"
+            )
+        us, given = min(microseconds(now), whole), field("until", NOW)
+    else:
+        text = until.isoformat() if isinstance(until, datetime) else str(until)
+        us, given = microseconds(parse_time(text, windows.timezone)), field("until", until)
+    if us > microseconds(now):
+        raise InvalidInput(
+            f"{given} lies in the future (now is {windows.local(now):%Y-%m-%dT%H:%M%z}), so "
+            f"windows would be released before they end and could not be counted again; give a "
+            f"time that has passed"
+        )
+    if us > whole:
+        raise HorizonExceeded(
+            f"{given} is beyond the end of step {windows.steps:,}, "
+            f"{_end_in_words(end, watermark)}; give {field('until', end)} for the rest of "
+            f"this stream and start another one for what follows"
+        )
+    begin = microseconds(windows.start)
+    if us - late <= begin and (us > begin or (until == NOW and (late or confirmed))):
+        return us - late, 0
+    us -= late
+    if us <= begin:
+        raise InvalidInput(
+            f"{given} is not after {windows.at(windows.start)}, when the first window begins, so "
+            f"no window can have ended; give a later time, or correct {field('start')}"
+        )
+    count = windows.ended_by(us)
+    if not confirmed:
+        _refuse_quiet(given, count, windows, seen, stated=stated)
+    return us, count
+
+
+def _end_in_words(end: str, watermark: str | None) -> str:
+    return end if watermark is None else f"{end} with its watermark of {watermark}"
+
+
+_UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def length_of(watermark: str) -> int:
+    """A length of time in microseconds.
+
+    Raises:
+        InvalidInput: it is none.
+
+    >>> length_of("6h") == 6 * 3_600_000_000
+    True
+    """
+    found = re.fullmatch(r"(\d{1,6})([smhd])", watermark.strip())
+    if found is None:
+        raise InvalidInput(
+            f"{field('watermark')} is {watermark!r}; write a length such as 90s, 15m, 6h or 2d"
+        )
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def is_stated(until: str | datetime | None) -> bool:
+    """Whether windows end by the clock or by a time that was given, not by the newest event."""
+    return (_UNSTATED if until is None else until) != NEWEST
+
+
+def _refuse_quiet(
+    given: str, count: int, windows: Windows, seen: ClockFacts, *, stated: bool
+) -> None:
+    """Refuse to release many windows in which nothing is known to have happened."""
+    newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
+    quiet = count - max(newest, seen.released or 0)
+    if quiet <= min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4)):
+        return
+    last = "there is none" if seen.newest is None else f"it is of {windows.local(seen.newest)}"
+    correct = "correct it" if stated else f"of data of the past give {field('until')}"
+    raise InvalidInput(
+        f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
+        f"nothing had happened in them, and those steps would be gone; {correct}, or give "
+        f"{field('confirmed', True)} if that is what happened"
+    )
+
+
+def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
+    """Until when the newest event says that windows have ended."""
+    if seen.newest is None:
+        raise InvalidInput(
+            f"{seen.events} holds no rows, so it says of no window that it has "
+            f"ended; give {field('until')}, or at least one event"
+        )
+    newest = windows.local(seen.newest)
+    if seen.beyond:
+        raise HorizonExceeded(
+            f"the newest event ({newest.isoformat()}) is beyond the end of step "
+            f"{windows.steps:,}, {windows.at(windows.end)}; give {field('until', end)} for "
+            f"the rest of this stream and start another one for what follows"
+        )
+    if newest > now:
+        raise InvalidInput(
+            f"the newest event ({newest.isoformat()}) lies in the future, so windows would be "
+            f"released before they end; correct the event or give {field('until')}"
+        )
+    if seen.released is None and newest < windows.start:
+        raise InvalidInput(
+            f"the newest event ({newest.isoformat()}) is before {windows.at(windows.start)}, when "
+            f"the first window begins, so there is nothing to count; correct {field('start')} or "
+            f"the events"
+        )
+    return seen.newest

@@ -1,0 +1,368 @@
+"""The end of a stream, and a stream that goes on from there.
+
+A successor is a stream of its own: it has its own guarantee in the ledger, its own noise, and a
+key of its own. It takes over what it does not state otherwise, and begins where its
+predecessor ended. The totals go on from the last that was released: the noise of that release comes
+to its own.
+
+**What both cost.** Where the predecessor has released all of its steps, and the time of a row says
+in which of the two streams it counts, a unit whose rows count at one such time, or within one
+period that the cut does not part, counts in one stream alone. The two then lose no more than the
+larger of their guarantees (docs/trust.md, "A stream that follows another"), and `apart` says so.
+Everything else adds up: a stream that ended early, which a copy of its state may have gone on with;
+people over all periods; ids, which may come again at another time; times that are read otherwise,
+or ever were in the stream before: `time_format`, `clock_change` and the column's name are said by
+each run.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.distributions import Law
+from counton.base.errors import InvalidInput, RequestMismatch, field
+from counton.base.private import open_private
+from counton.base.windows import microseconds
+from counton.privacy import Spend
+from counton.privacy.ledger import why_not_following
+from counton.released.description import CarriedTotals
+from counton.run.definition import Continuation, Definition
+from counton.spec.fields import options_of
+from counton.spec.job import EXPIRING, Job
+from counton.spec.parts import STRATEGIES
+from counton.state import Store, Stream
+from counton.state.store import JournalReader
+from counton.statistics.tally_statistic import TallyStatistic
+from counton.strategies import StreamStrategy
+
+
+class End(NamedTuple):
+    """Where a stream ended, and how many rows it had seen by then and not counted (secret)."""
+
+    step: int
+    dropped: int
+
+    def __repr__(self) -> str:
+        return "End(secret)"
+
+
+class WaitingRows(NamedTuple):
+    """Numbers of rows that a stream has seen and not counted. Secret.
+
+    Attributes:
+        kept: they are in the state alone, since files of new events need not bring them again.
+        loose: the last file of all events had them, and the next such file brings them again.
+    """
+
+    kept: int
+    loose: int
+
+    def __repr__(self) -> str:
+        return "WaitingRows(secret)"
+
+
+def waiting_in(reader: JournalReader) -> WaitingRows:
+    """The rows of a stream that wait for their windows to end, or came late since its release."""
+    kept = loose = 0
+    for _, totals in open_private(reader.observed_blocks()):
+        # Windows, seen or counted, measures, groups.
+        seen, counted = totals[:, 0, 0], totals[:, 1, 0]
+        whole = np.maximum(-counted, 0)  # so `Intake` keeps them
+        kept += int((seen - np.maximum(counted, 0) - whole).sum())
+        loose += int(whole.sum())
+    return WaitingRows(kept, loose)
+
+
+def end_stream(
+    state: str | os.PathLike[str] | Store, name: str, *, drop_waiting: bool = False
+) -> End:
+    """End a stream of events: it releases nothing more. It may have ended before.
+
+    Args:
+        state: path of a SQLite file, a database URL, or an open state.
+        name: of the stream.
+        drop_waiting: rows that it has seen and not counted may be dropped.
+
+    Returns:
+        The step at which it ended, and how many rows it drops now.
+
+    Raises:
+        StateError: there is no such stream of events, or the state cannot be used.
+        InvalidInput: it would drop rows, which is not allowed; or it was released once, all of
+            it.
+    """
+    if not isinstance(state, Store):
+        with Store(state) as store:
+            return end_stream(store, name, drop_waiting=drop_waiting)
+    reader = state.reader(name)
+    definition = Definition.reopen(reader.terms, reader.details, discovering=False)
+    if definition.once:
+        raise InvalidInput(
+            f"{name!r} is a table that is released once, and releases nothing more: it needs no "
+            f"end; leave it as it is, and its numbers can be written again from the state alone"
+        )
+    if definition.ended is None:
+        waiting = waiting_in(reader).kept
+        if waiting and not drop_waiting:
+            raise _would_drop(name, waiting)
+        step = state.amend(name, lambda step: replace(definition, ended=step).details)
+        return End(step, waiting)
+    return End(definition.ended, 0)
+
+
+def _would_drop(name: str, rows: int) -> InvalidInput:
+    waiting = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
+    return InvalidInput(
+        f"{waiting} in stream {name!r}, seen and not counted, and no other stream counts what its "
+        f"own events lack; release their windows first (late rows are counted with the next "
+        f"one), or give {field('drop_waiting', True)} to drop them"
+    )
+
+
+def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
+    """A new stream's request with all that it takes over from the stream it continues.
+
+    Returns:
+        The request, that stream's definition, its last step, and how many rows it drops.
+
+    Raises:
+        StateError: there is no such stream of events.
+        InvalidInput: a stream without an end, a beginning of one's own, or rows that would be
+            dropped, which is not allowed.
+    """
+    assert request.continues is not None
+    if store is None:
+        raise RequestMismatch(
+            f"{field('continues', request.continues)} names a stream of the same state, and "
+            f"{field('state', os.fspath(request.state))} does not exist; correct it"
+        )
+    reader = store.reader(request.continues)
+    before = Definition.reopen(reader.terms, reader.details, discovering=False)
+    if before.once:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a table that is released once, and "
+            f"nothing follows it; begin another {field('name')}"
+        )
+    if before.strategy.horizon is None and before.choice != EXPIRING:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a stream without an end, which goes on by "
+            f"itself: run it again"
+        )
+    if before.choice == EXPIRING:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a stream without an end, whose loss grows "
+            f"with the age of an event; begin one of its own"
+        )
+    if request.start is not None:
+        raise InvalidInput(
+            f"{field('start', request.start)} does not go with "
+            f"{field('continues', request.continues)}, where the new stream begins; leave it out"
+        )
+    if request.what != before.what:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is of {before.what!r} and cannot be "
+            f"continued as {request.what!r}; use {field('what', before.what)}"
+        )
+    step = reader.step if before.ended is None else before.ended
+    waiting = waiting_in(reader)
+    dropped = waiting.kept if before.ended is None else 0  # else it dropped them when it ended
+    dropped += waiting.loose if request.append else 0
+    if dropped and not request.drop_waiting:
+        raise _would_drop(request.continues, dropped)
+    filled = {
+        name: value
+        for name, value in _taken_over(before, step, request).items()
+        if request.option(name) is None or request.option(name) is False
+    }
+    return replace(request, **filled), before, End(step, dropped)
+
+
+#: What a stream says of its own beginning and of an end.
+_ITS_OWN = ("continues", "growth", "delay")
+#: Of a stream without an end they follow from what is expected of it.
+_OF_STEPS = ("steps", "metric", "simple", "strategy")
+
+
+def _with_what_needs(name: str) -> list[str]:
+    """An option, and those that mean nothing without it."""
+    return [name, *(one.name for one in options_of(Job).values() if one.needs == name)]
+
+
+def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
+    """What a successor takes over that says nothing else, by the names of options."""
+    windows, left_out = before.windows, [*_ITS_OWN]
+    left_out += [] if request.around is None else _OF_STEPS
+    if before.domain is None or request.domain is not None:
+        left_out += _with_what_needs("domain")
+    if before.people is None or request.user is not None:
+        left_out += _with_what_needs("user")
+    taken = {
+        **before.defining_options,
+        "value": before.columns.value,
+        "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
+        "steps": windows.steps - step or windows.steps,
+        "domain": list(before.declared_groups),
+        "strategy": before.choice if before.choice in STRATEGIES else None,
+        **before.stated,
+    }
+    if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
+        loss = before.guarantee.to_dict()
+        taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
+    if before.people is not None:
+        taken["unit"] = before.unit.removesuffix(before.people.of(""))
+    return {name: value for name, value in taken.items() if name not in left_out}
+
+
+def apart(definition: Definition, before: Definition, step: int) -> bool:
+    """Whether no unit counts both in a stream and in the one that it continues.
+
+    Args:
+        definition: of the new stream, with what is remembered of it.
+        before: of the stream that it continues.
+        step: the last step of that one.
+
+    >>> from counton.run.request import ask
+
+    >>> from counton.run.new_stream import define
+    >>> visits = Job(
+    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=31,
+    ...     epsilon=1
+    ... )
+    >>> more = replace(visits, start="2024-04-01", steps=30)
+    >>> before, after = (define(ask(job)) for job in (visits, more))
+    >>> apart(after, before, 31), apart(after, before, 30)
+    (True, False)
+    """
+    both = before, definition
+    if any(one.once or not isinstance(one.statistic, TallyStatistic) for one in both):
+        return False
+    end = int(before.windows.ends(range(step, step + 1))[0])
+    over = step == before.windows.steps == before.strategy.horizon
+    if not over or microseconds(definition.windows.start) != end:
+        return False
+    if read_as(definition) != read_as(before) or before.reread:
+        return False
+    if before.discovery or definition.discovery:
+        return False
+    if any(one.contribution.relation != "add_remove" for one in both):
+        return False
+    people = [one.people for one in both]
+    if people == [None, None]:
+        return all(one.columns.id is None and one.contribution.in_one_step for one in both)
+    return _begins_period(end, definition, before)
+
+
+def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
+    """Whether both protect one period of a person, and none of these has rows on both sides."""
+    from counton.run.contribution_bounds import period_of
+
+    one, other = definition.people, before.people
+    if one is None or other is None or one.per is None or one.per != other.per:
+        return False
+    if definition.columns.user != before.columns.user:
+        return False
+    around = pl.DataFrame({"us": [end - 1, end]})
+    number = around.select(period_of(pl.col("us"), one.per, definition.windows.timezone))["us"]
+    return bool(number[0] != number[1])
+
+
+def read_as(definition: Definition) -> dict[str, object]:
+    """The options that decide when a row counts, by name."""
+    told = definition.remembered
+    return {
+        "rename": definition.columns.time,
+        "timezone": definition.windows.timezone,
+        "time_format": told.get("time_format"),
+        "clock_change": told.get("clock_change"),
+    }
+
+
+def as_read(definition: Definition, before: Definition) -> Definition:
+    """A known stream's definition, with whether its times were ever read otherwise.
+
+    Args:
+        definition: with what is to be remembered of the run.
+        before: as it is kept.
+
+    Raises:
+        InvalidInput: it follows another, in none of whose units any of its own may be, so that rows
+            of that one would count again, at another time.
+    """
+    if definition.cut is None:
+        return definition
+    now, then = read_as(definition), read_as(before)
+    other = [name for name, value in now.items() if value != then[name]]
+    if not other:
+        return definition
+    if definition.continues is not None and definition.continues.apart:
+        raise InvalidInput(
+            f"{field(other[0], now[other[0]])} reads times otherwise than when this stream began "
+            f"where {definition.continues.name!r} ends, so that a row could count in both, and "
+            f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
+        )
+    return replace(definition, reread=True)
+
+
+def as_continuation(definition: Definition, name: str, before: Definition, step: int) -> Definition:
+    """A new stream's definition, as it goes on from another one of that name."""
+    inherited = (
+        definition.declared_groups == before.declared_groups and definition.other == before.other
+    )
+    inherited &= definition.shape == before.shape
+    if inherited:
+        named = tuple((group, 1) for group, _ in before.named)
+        definition = replace(definition, domain=before.domain, named=named, spare=before.spare)
+    # Whoever was counted once for ever is seen for the first time again by another stream.
+    once = definition.first or before.first
+    totals = (
+        inherited
+        and not once
+        and "windows" not in (definition.release, before.release)
+        and definition.contribution.resolution == before.contribution.resolution
+        and definition.statistic.additive  # readings of a statistic begin anew
+    )
+    return replace(definition, continues=Continuation(name, step, totals))
+
+
+def counted_once(definition: Definition, before: Definition, name: str, store: Store) -> Definition:
+    """A successor's definition, which says whether the ledger counts both streams or the larger.
+
+    Args:
+        definition: as `as_continuation` says, with what is remembered of it.
+        before: of the stream that it continues.
+        name: of the new stream.
+        store: the state, which counts by itself alone.
+    """
+    found = definition.continues
+    assert found is not None
+    entry = Spend(name, definition.guarantee, definition.unit, follows=found.name)
+    one = apart(definition, before, found.step)
+    one = one and why_not_following(entry, store.spends) is None
+    return replace(definition, continues=found._replace(apart=one))
+
+
+def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
+    """What a stream's totals go on from, along all streams before it; None: they begin anew."""
+    found = definition.continues
+    if found is None or not found.totals:
+        return None
+    reader = stream.beside(found.name)
+    before = Definition.reopen(reader.terms, reader.details, discovering=False)
+    earlier = carried_by(reader, before)
+    estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
+    variance = 0.0
+    releases: tuple[tuple[StreamStrategy, Law, int], ...] = ()
+    if earlier is not None:
+        estimates, variance, releases = earlier.estimates, earlier.variance, earlier.releases
+    if found.step:
+        last = reader.releases(found.step, found.step + 1)
+        estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
+        variance += float(last.std()[0]) ** 2
+        releases = (*releases, (reader.terms.strategy, reader.terms.law, found.step))
+    return CarriedTotals(estimates, variance, releases)

@@ -1,0 +1,822 @@
+"""Which rows count, so that one user changes no more than is stated, and no row counts twice.
+
+A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
+with ``most_a_window``, at most that number in one released window. A row that is taken stays
+taken; of the rows that a run finds anew, the first in the order (time, group, value, digest of the
+id) are taken as long as there is room: of each window first, and of these in all; with ``each``
+that number of each group, and of the groups the first ``most``. So the choice depends on the unit's
+own rows alone, and on the run that brought them: with or without the unit, the same rows of all
+others are taken, of those that the run accepts. Without ids it may refuse a file that comes again,
+or count none of it, by the looks of all its rows; with ids it never does.
+
+**What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
+value; with ``most_a_window`` also the window that releases it. A file with everything
+since the first window holds the rows that were taken before; they are told from new ones by window,
+group and value, since rows that agree in these do the same. With a column of ids rows are told by
+their ids, unit by unit: else one unit's ids would decide which rows of another count.
+
+**What is forgotten.** Rows from more than `LATE_DAYS` before the end of the last released window
+count nowhere: with periods, rows of periods that ended before then; with ids, rows of days before
+then. What is remembered of such periods is forgotten, and no room comes back by that, because none
+of their rows is looked at again. The operator may close periods sooner (`counton.run.erasure`):
+then their rows count nowhere. Users without periods are never forgotten. An id is remembered by the
+day on which the window ends with which it is counted, so that it is known for as long after it
+was counted, whatever its time says then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.arrays import Integers
+from counton.base.errors import ReplayMismatch, StreamConflict, field
+from counton.base.private import Private, open_private
+from counton.rows.cell_sums import added_up
+from counton.rows.row_reading import by_row
+from counton.rows.window_marks import PART
+from counton.run.additions import KNOWN_SHARE
+from counton.run.definition import Definition
+from counton.run.first_rows import (
+    CellRoom,
+    HeldRows,
+    Places,
+    Pool,
+    StepRoom,
+    by_key,
+    first_rows,
+    ranks,
+    runs,
+)
+from counton.run.looks import Suspicion, refuse
+from counton.spec.guards import LATE_DAYS
+from counton.state import Stream
+from counton.state import seen as marks
+
+_DAY_US = 86_400_000_000
+_EARLIEST = -(2**62)  # no period or day is before it
+_LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+#: Names that are looked at together, so that what is computed of them stays in the cache.
+_TOGETHER = 2**14
+_CELL = ("step", "group", "total")
+_NAMES = ("user", "id")
+#: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
+USER, REFUSED = 1, "refused"
+#: The kind of marks up to whose period everybody is forgotten, and no row counts any more.
+CLOSED = "closed"
+#: Into this many parts all users fall, of which one is refused for each person who was forgotten.
+BUCKETS = 1024
+#: Fewer rows of users known in the same windows may be chance.
+_FEW = 3
+
+
+class DigestHolder:
+    """Rows held in memory until it is known which of them count: what `tally` is ``bound`` by.
+
+    Args:
+        definition: of the stream.
+        secret: by which users and ids are known again.
+        thinned: see `Pool`.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        secret: marks.Secret,
+        thinned: Callable[[HeldRows], HeldRows] | None,
+    ) -> None:
+        self._definition, self._secret = definition, secret
+        self._step = _narrowest(definition.windows.steps + 1)
+        self._group = _narrowest(len(definition.groups))
+        self._pool = Pool(thinned)
+
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """Of marked rows what is held, with digests for names."""
+        columns, domain = self._definition.columns, self._definition.domain
+        wanted = [pl.col("us"), pl.col("step")]
+        types = marked.collect_schema()
+        wanted += [pl.col(PART) for name in types.names() if name == PART]
+        if domain is not None:
+            group, declared = pl.col("group"), pl.Enum(list(domain))
+            text = types["group"] == pl.String  # else its place
+            wanted.append(group.cast(declared, strict=False) if text else group.cat.to(declared))
+        if self._definition.adds is not None:
+            wanted.append(pl.col("total"))
+        for purpose, name in enumerate(("user", "id"), USER):
+            if getattr(columns, name) is not None:
+                digests = partial(_digests, self._secret, purpose)
+                column = pl.col(name).fill_null("")
+                wanted.append(
+                    column.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True)
+                )
+        return marked.select(wanted)
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold those of some rows that are of declared groups and within the windows."""
+        inside = pl.col("step").is_between(1, self._definition.windows.steps)
+        if self._definition.domain is not None:
+            inside &= pl.col("group").is_not_null()
+        adds = self._definition.adds
+        if adds is not None and by_row(adds):
+            inside &= pl.col("total") >= 0  # else it is of no cell that is known
+        those = rows.select(inside).to_series()
+        if not those.all():
+            rows = rows.filter(those)
+        group: Any = np.zeros(rows.height, np.int8)
+        total: Any = np.ones(rows.height, np.int8)
+        if self._definition.domain is not None:
+            group = rows["group"].to_physical().to_numpy().astype(self._group)
+        if "total" in rows.columns:
+            total = rows["total"].to_numpy()
+        names: Any = (rows[name].to_numpy() if name in rows.columns else None for name in _NAMES)
+        us, step = rows["us"].to_numpy(), np.asarray(rows["step"].to_numpy(), self._step)
+        if rows.height:
+            self._pool.add(HeldRows(us, step, group, total, *names))
+
+    def by_keys(self) -> Iterator[HeldRows]:
+        """See `Pool.by_keys`."""
+        return self._pool.by_keys()
+
+
+def _narrowest(largest: int) -> Any:
+    """The narrowest type of whole numbers up to one.
+
+    >>> [_narrowest(size).__name__ for size in (100, 2**15 - 1, 2**15, 2**31)]
+    ['int16', 'int16', 'int32', 'int64']
+    """
+    return next(kind for kind in (np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
+
+
+def bucket_of(digests: Any) -> Any:
+    """Which part of all users a digest, or each of several, falls into."""
+    return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
+
+
+def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
+    """Digests of names."""
+    found = np.empty(len(texts), np.uint64)
+    for begin in range(0, len(texts), _TOGETHER):
+        some = texts.slice(begin, _TOGETHER)
+        lengths = some.str.len_bytes().to_numpy().astype(np.int64)
+        text = some.str.join("").item().encode()
+        found[begin : begin + len(some)] = secret.digests(text, lengths, purpose)
+    return pl.Series(found, dtype=pl.UInt64)
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """Rows that count. Exact data: secret.
+
+    Attributes:
+        cells: ``step``, ``group``, ``rows``, ``total`` of the rows that are new and count.
+        ids: of them, with their steps.
+        users: what is to be remembered of them by period.
+        over: rows that were left out, because their unit had its share.
+        known: rows that were counted before.
+        closed: rows that came too late to be counted at all.
+    """
+
+    cells: pl.DataFrame
+    ids: marks.MarkSet
+    users: list[marks.MarkSet]
+    over: int
+    known: int
+    closed: int
+
+    def __repr__(self) -> str:
+        return "Chosen(secret)"
+
+
+def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
+    """Number of the aligned period of each moment: calendar of the time zone, or whole hours.
+
+    >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
+    >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
+    [-1, 0]
+    """
+    if per is None:
+        return us * 0
+    match = re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", per)
+    assert match is not None
+    amount, unit = int(match[1]), match[2]
+    if unit in _LENGTHS:
+        return us // (amount * _LENGTHS[unit])
+    local = pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
+    local = local.dt.convert_time_zone(timezone)
+    if unit == "mo":
+        number = local.dt.year().cast(pl.Int64) * 12 + local.dt.month().cast(pl.Int64) - 1
+    else:
+        number = local.dt.date().to_physical().cast(pl.Int64)
+        if unit == "w":
+            number = (number + 3) // 7  # 1970 began on a Thursday, weeks begin on Mondays
+    return number // amount
+
+
+class Bounding:
+    """The choice of rows for one run of a stream.
+
+    Args:
+        definition: of the stream.
+        secret: by which users and ids are known again; None where nobody is known yet.
+        append: the rows are new ones only, and not all since the first window.
+        judged: whether new rows are those of earlier runs is judged elsewhere.
+        released: steps released so far.
+        keep: rows that were counted may be missing, and stay counted.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        secret: marks.Secret | None,
+        append: bool,
+        judged: bool,
+        released: int,
+        keep: bool = False,
+    ) -> None:
+        self._definition, self._append, self._judged = definition, append, judged
+        self._keep = keep
+        self._people, self._windows = definition.people, definition.windows
+        self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
+        self._named = np.empty(self._groups, np.int64)  # place of groups among their names
+        self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
+        self._new = secret is None or definition.once
+        self.secret = self._secret = marks.Secret.fresh() if secret is None else secret
+        self._released = 0 if definition.once else released
+        self._closed = self._left_out = 0  # before all rows were read
+        self._memory: Stream | None = None
+        self._first_not_closed = _EARLIEST  # period; later once the stream was asked to forget
+        self._kept: list[marks.MarkSet] = []
+        self.held = DigestHolder(definition, self._secret, self._thin if self._thins else None)
+
+    @property
+    def _thins(self) -> bool:
+        """Whether it is known of some rows that they cannot count, before all rows are read.
+
+        It is not where rows that were counted have to be found among them, or ids that repeat.
+        """
+        return self._people is not None and not self._by_id and (self._new or self._new_alone)
+
+    @property
+    def _new_alone(self) -> bool:
+        """Whether no row is one that was counted, whatever it looks like."""
+        return self._append and self._judged
+
+    def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
+        """Of the rows held, those that are new and count.
+
+        Args:
+            memory: the stream; None for one that has counted nothing yet.
+            released: steps released so far.
+
+        Raises:
+            ReplayMismatch: rows that were counted are missing from a file of all rows, or nearly
+                all of them are in a file of new rows.
+            StreamConflict: rows were left out that another process has made count meanwhile.
+        """
+        self._memory, self._kept = memory, []
+        closed = (part.period for part in self._parts_of(CLOSED))
+        self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
+        before = _Before(self._parts_of(REFUSED), self._parts_of("id"), self._marks(released))
+        outdated = released != self._released or bool(before.users and not self._new_alone)
+        if outdated and self._left_out + self._closed:
+            raise StreamConflict(
+                "another process has released steps of this stream meanwhile; nothing was "
+                "released: run again"
+            )
+        self._released = released
+        found = _Findings(self._left_out, self._closed)
+        cells = added_up(self._choose(before, found), self._groups, self._definition.adds)
+        if self._people is not None and not self._by_id:
+            if not self._append and not self._keep:
+                _refuse_missing(
+                    sum(len(part.digests) for part in before.users.values()) - found.known
+                )
+            elif self._append and not self._judged:
+                _refuse_known(found, before.users.values())
+        users = [_join("user", period, parts) for period, parts in found.users.items()]
+        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
+        ids = _join("id", 0, [nothing, *found.ids])
+        known = 0 if self._append and not self._by_id else found.known
+        return Private(ChosenRows(cells, ids, users, found.over, known, found.closed))
+
+    def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
+        """Some at a time the rows that count; what else is found of them is added up beside."""
+        for rows in self.held.by_keys():
+            rows, period, closed = self._open(rows)
+            found.closed += closed
+            if self._by_id and len(rows):
+                rows, period = self._without_known_ids(rows, period, before, found)
+            if self._people is not None and len(rows):
+                rows, period = self._apply_bounds(rows, period, before, found)
+                for number, places in _by_number(period):
+                    some = rows.at(places)
+                    facts = tuple(getattr(some, name) for name in _CELL)
+                    if self._people.most_a_window is not None:
+                        facts = (*facts, self._released_with(some))
+                    part = marks.MarkSet("user", number, some.key, facts)
+                    found.users.setdefault(number, []).append(part)
+                rows = self._with_ranks(rows, period, before)
+            if rows.id is not None:
+                found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
+            yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
+
+    def _thin(self, rows: HeldRows) -> HeldRows:
+        """Of all rows of some users so far, those that may still count."""
+        assert self._people is not None
+        rows, period, closed = self._open(rows)
+        unit, units = _units(rows, period)
+        room = np.full(units, self._people.most, np.int64)
+        if self._people.each is not None and not self._new:
+            room[:] = len(rows)  # which groups were entered before is not known yet
+        kept = self._choose_first(rows, unit, room, self._cells(rows, []), self._spread(rows, []))
+        self._closed += closed
+        self._left_out += len(kept) - int(kept.sum())
+        return rows.at(kept)
+
+    def change(
+        self, private: Private[ChosenRows], target: int, files: Private[marks.Change] | None = None
+    ) -> Private[marks.Change]:
+        """What the stream has to remember of chosen rows once ``target`` steps are released.
+
+        Args:
+            private: the rows.
+            target: steps.
+            files: what it has to remember of files besides.
+        """
+        chosen, line = open_private(private), self._line(target)
+        added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
+        if self._by_id:
+            forgotten.append(("id", line.day))
+            # A row counts with its window, or with the next that is released.
+            (steps,) = chosen.ids.facts
+            ends = self._windows.ends_of(np.maximum(steps, target))
+            days = np.asarray(ends, np.int64) // _DAY_US
+            added += _by_period(chosen.ids, days)
+        if self._people is not None:
+            forgotten += [("user", line.period), (REFUSED, line.period)]
+            added += [part for part in chosen.users if part.period >= line.period]
+        former: dict[tuple[str, int], list[marks.MarkSet]] = {}
+        for part in self._kept:
+            former.setdefault((part.kind, part.period), []).append(part)
+        full = {place for place, parts in former.items() if len(parts) >= marks.MOST_PARTS}
+        held, replaced = [], []
+        for part in added:
+            place = (part.kind, part.period)
+            if place in full:
+                replaced.append(place)
+                part = marks.merge([*former[place], part])
+            held.append(part)
+        if files is not None:
+            also = open_private(files)
+            held, replaced = [*held, *also.added], [*replaced, *also.replaced]
+        return Private(marks.Change(self._secret, held, replaced, forgotten))
+
+    def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
+        """Rows that do not come too late, by key and period; their periods; how many do."""
+        period, line = self._periods(rows), self._line(self._released)
+        if line == _NOTHING_OVER:
+            order = by_key(rows.key, period)
+            return rows.at(order), period[order], 0
+        still = period >= line.period
+        if self._by_id:
+            still &= rows.us // _DAY_US >= line.day
+        places = np.flatnonzero(still)
+        places = places[by_key(rows.key[places], period[places])]
+        return rows.at(places), period[places], len(rows) - len(places)
+
+    def _periods(self, rows: HeldRows) -> Integers:
+        """The number of each row's period; where windows are parts of periods, by window."""
+        per, zone = None if self._people is None else self._people.per, self._windows.timezone
+        if per is None or not len(rows):
+            return np.zeros(len(rows), np.int64)
+        first, last = int(rows.step.min()), int(rows.step.max())
+        if last - first < len(rows):
+            steps = range(first, last + 1)
+            edges = pl.DataFrame({"begin": self._windows.starts(steps)}).with_columns(
+                end=pl.Series(self._windows.ends(steps)) - 1
+            )
+            periods = edges.select(period_of(pl.col(name), per, zone) for name in edges.columns)
+            if periods["begin"].equals(periods["end"]):
+                return np.asarray(periods["begin"].to_numpy()[rows.step - first], np.int64)
+        us = pl.DataFrame({"us": rows.us})
+        return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
+
+    def _line(self, released: int) -> _Line:
+        """What is over once so many steps are released.
+
+        Whose rows are looked at (`_open`), whose marks are read (`_marks`) and whose are forgotten
+        (`change`) is asked here alone: a row that is looked at, and whose mark is gone, counts
+        twice.
+        """
+        period, day = _EARLIEST, _EARLIEST
+        if released:
+            end = int(self._windows.ends(range(released, released + 1))[0])
+            late = pl.DataFrame({"us": [end - LATE_DAYS * _DAY_US]}, schema={"us": pl.Int64})
+            per = None if self._people is None else self._people.per
+            found = late.select(period_of(pl.col("us"), per, self._windows.timezone))
+            period, day = int(found.item()), int(late.item()) // _DAY_US
+        return _Line(max(period, self._first_not_closed), day)
+
+    def _parts_of(self, kind: str) -> list[marks.MarkSet]:
+        """What is remembered; kept in mind since it may have to be merged."""
+        if self._memory is None:
+            return []
+        parts = [*open_private(self._memory.marks(kind))]
+        self._kept += parts
+        return parts
+
+    def _without_known_ids(
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
+    ) -> tuple[HeldRows, Integers]:
+        """One row of each id, the first in order, and none whose id was counted before."""
+        # Each id with its unit: what one unit writes says nothing of another's rows.
+        owner = np.zeros(len(rows), np.uint64)
+        if rows.user is not None:
+            owner = self._secret.pair_digests(rows.user, period)
+        assert rows.id is not None
+        rows = replace(rows, id=self._secret.pair_digests(rows.id, owner))
+        assert rows.id is not None
+        order = by_key(rows.id)
+        ordered = rows.at(order)
+        begins, sizes = runs(ordered.id)
+        unit = np.repeat(np.arange(len(begins)), sizes)
+        once = first_rows(ordered, unit, self._named, np.ones(len(begins), np.int64))
+        kept = np.zeros(len(rows), np.bool_)
+        kept[order[once]] = True
+        for part in before.ids:
+            place = np.searchsorted(part.digests, rows.id)
+            place[place == len(part.digests)] = 0
+            kept &= part.digests[place] != rows.id
+        found.known += len(rows) - int(kept.sum())
+        return rows.at(kept), period[kept]
+
+    def _apply_bounds(
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
+    ) -> tuple[HeldRows, Integers]:
+        """The rows that count, of some users."""
+        asked_for = len(rows)
+        if before.refused:
+            stay = self._not_refused(rows, period, before)
+            rows, period = rows.at(stay), period[stay]
+        if before.users:
+            found.steps.update(np.unique(rows.step).tolist())
+        past = list(_past(rows, period, before))
+        known = self._find_known(rows, past)
+        new = np.ones(len(rows), np.bool_) if self._append else ~known
+        found.known += int(known.sum())
+        found.over += asked_for - len(rows) + int(new.sum())
+        unit, room = self._room_left(rows, period, past)
+        cells, spread = self._cells(rows, past), self._spread(rows, past)
+        if cells is not None:
+            new &= cells.room > 0
+        if not new.all():
+            rows, period, unit = rows.at(new), period[new], unit[new]
+            cells = None if cells is None else cells.at(new)
+            spread = None if spread is None else spread.at(new)
+        chosen = self._choose_first(rows, unit, room, cells, spread)
+        found.over -= int(chosen.sum())
+        return rows.at(chosen), period[chosen]
+
+    def _find_known(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
+        """Rows that look like those that were taken before.
+
+        A file of all rows brings those again, and they are not looked at any further. One of new
+        rows (``append``) may hold others like them, which are: how many are known tells then
+        whether the file was given before. Ids have told rows apart already.
+        """
+        known = np.zeros(len(rows), np.bool_)
+        for places, part in () if self._by_id else past:
+            known[places] = known_rows_of(rows.at(places), part, self._before_named())
+        return known
+
+    def _cells(self, rows: HeldRows, past: _Past) -> CellRoom | None:
+        """How many more rows of each row's unit may count in its cell, where that is bounded.
+
+        In both forms: a row of a file of new rows has no more right to the cell than a late one of
+        a file of all rows.
+        """
+        assert self._people is not None
+        each: int | None = self._people.each
+        of: tuple[str, ...] = ("group",)
+        if each is None:
+            if not self._people.distinct:
+                return None
+            of = ("step", "group")
+        room = np.full(len(rows), each or 1, np.int64)
+        for places, part in past:
+            kept = dict(zip(_CELL, part.facts, strict=False))
+            there = _mix([part.digests, *(kept[name] for name in of)])
+            cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in of)])
+            room[places] -= _times_among(cell, there)
+        return CellRoom(of, room, None if each is None else room < each)
+
+    def _room_left(
+        self, rows: HeldRows, period: Integers, past: _Past
+    ) -> tuple[Places, NDArray[np.int64]]:
+        """The unit of each row, and how many more of its rows may count, or enter a group.
+
+        In both forms what was taken has used it up: a file of all rows gives none back, since
+        those that are known are not chosen again.
+        """
+        assert self._people is not None
+        unit, units = _units(rows, period)
+        room = np.full(units, self._people.most, np.int64)
+        for places, part in past:
+            here, begins = np.unique(unit[places], return_index=True)
+            users, used = rows.key[places][begins], part.digests
+            if self._people.each is not None:
+                used = _once_each(part.digests, part.facts[1])
+            ends = np.searchsorted(used, users, "right")
+            room[here] -= ends - np.searchsorted(used, users)
+        return unit, room
+
+    def _released_with(self, rows: HeldRows) -> NDArray[np.int64]:
+        """The step that releases each row: its own, or the next if that was released before."""
+        return np.maximum(rows.step.astype(np.int64), self._released + 1)
+
+    def _spread(self, rows: HeldRows, past: _Past) -> StepRoom | None:
+        """How many more rows of each row's unit may be released with the same step.
+
+        Late rows stand in the step that releases them, beside those of its own window;
+        so what was taken before is remembered by that.
+        """
+        assert self._people is not None
+        if self._people.most_a_window is None:
+            return None
+        step = self._released_with(rows)
+        room = np.full(len(rows), self._people.most_a_window, np.int64)
+        for places, part in past:
+            there = _mix([part.digests, part.facts[3]])
+            room[places] -= _times_among(_mix([rows.key[places], step[places]]), there)
+        return StepRoom(step, room)
+
+    def _choose_first(
+        self,
+        rows: HeldRows,
+        unit: Places,
+        room: NDArray[np.int64],
+        cells: CellRoom | None,
+        spread: StepRoom | None,
+    ) -> NDArray[np.bool_]:
+        """The first new rows of each unit, as many as have room.
+
+        Of a file of all rows these come after the rows that were taken, whatever their times say:
+        who was first in an earlier file stays, in both forms.
+        """
+        return first_rows(rows, unit, self._named, room, cells, spread)
+
+    def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
+        """Rows that say which of their unit's rows that count they are, where units are counted.
+
+        A function of the unit's own rows: those that are new, and those that were taken before.
+        """
+        adds = self._definition.adds
+        if adds is None or not adds.counts_users:
+            return rows
+        total = rows.total.astype(np.int64)
+        more = np.zeros(len(rows), np.int64)
+        past = list(_past(rows, period, before))
+        for one in adds.rank_digits:
+            cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
+            rank = np.zeros(len(rows), np.int64)
+            for places, part in past:
+                group, said = part.facts[1:3]
+                same = np.full(len(group), part.period)
+                there = _mix([part.digests, group, said // one.unit % one.size, same])
+                rank[places] = _times_among(cell[places], there)
+            alike = by_key(cell)
+            begins, sizes = runs(cell[alike])
+            unit = np.repeat(np.arange(len(begins)), sizes)
+            rank[alike] += ranks(rows.at(alike), unit, self._named)
+            for place, counted in enumerate(one.ranks):
+                more += np.where(rank == counted, one.unit << place, 0)
+        return replace(rows, total=total + more)
+
+    def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
+        """Rows but for those that might be of a person who was forgotten: see `forgetting`.
+
+        Whether a row stays depends on its own user's rows alone, and on who was asked to be
+        forgotten.
+        """
+        refused = np.zeros(len(rows), np.bool_)
+        for part in before.refused:
+            refused |= np.isin(bucket_of(rows.key), part.digests) & (period <= part.period)
+        if refused.any():
+            for number, part in before.users.items():
+                refused &= ~((period == number) & np.isin(rows.key, part.digests))
+        return np.flatnonzero(~refused)
+
+    def _before_named(self) -> NDArray[np.int64] | None:
+        """In which group each was counted before it was named; None where that is its own."""
+        this = self._definition
+        if this.other is None or not this.named:
+            return None
+        before = np.arange(self._groups)
+        before[[this.groups.index(group) for group, _ in this.named]] = this.groups.index(
+            this.other
+        )
+        return before
+
+    def _marks(self, released: int) -> dict[int, marks.MarkSet]:
+        """Rows of open periods that were taken before."""
+        first = self._line(released).period
+        parts: dict[int, list[marks.MarkSet]] = {}
+        for part in self._parts_of("user") if self._people is not None else ():
+            if part.period >= first:
+                parts.setdefault(part.period, []).append(part)
+        return {period: marks.merge(several) for period, several in parts.items()}
+
+
+class _Line(NamedTuple):
+    """The first period of users, and the first day of ids, that is not over."""
+
+    period: int
+    day: int
+
+
+_NOTHING_OVER = _Line(_EARLIEST, _EARLIEST)
+
+
+class _Before(NamedTuple):
+    """What is remembered: who is refused, ids, and by period rows of users."""
+
+    refused: list[marks.MarkSet]
+    ids: list[marks.MarkSet]
+    users: dict[int, marks.MarkSet]
+
+
+#: Places of rows of one period, and what is remembered of their users in it.
+_Past = Sequence[tuple[Any, marks.MarkSet]]
+
+
+def _past(rows: HeldRows, period: Integers, before: _Before) -> Iterator[tuple[Any, marks.MarkSet]]:
+    """See `_Past`: of all periods of which anything is."""
+    for number, places in _by_number(period) if before.users else ():
+        part = before.users.get(number)
+        if part is not None:
+            users = rows.key[places]
+            yield places, _between(part, users[0], users[-1])
+
+
+@dataclass
+class _Findings:
+    """What is found of rows beside their cells, user by user."""
+
+    over: int
+    closed: int
+    known: int = 0
+    steps: set[int] = attribute(default_factory=set)
+    users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
+    ids: list[marks.MarkSet] = attribute(default_factory=list)
+
+
+def known_rows_of(
+    rows: HeldRows, part: marks.MarkSet, before: NDArray[np.int64] | None
+) -> NDArray[np.bool_]:
+    """Which rows are those of a part: of equal ones the first, as many as it has.
+
+    Args:
+        rows: looked at.
+        part: what is remembered.
+        before: of groups that were named later, the one in which their rows were counted until
+            then: a row of a window that was open may be known by that.
+    """
+    kinds, times = np.unique(_mix([part.digests, *part.facts[:3]]), return_counts=True)
+    known = _among(rows, rows.group, kinds, times)
+    if before is not None:
+        was = before[rows.group]
+        rest = np.flatnonzero(~known & (was != rows.group))
+        if len(rest):
+            known[rest] = _among(rows.at(rest), was[rest], kinds, times)
+    return known
+
+
+def _among(
+    rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which rows are among those of each kind, which are then fewer."""
+    mine = _mix([rows.key, rows.step, group, rows.total])
+    kind = np.searchsorted(kinds, mine)
+    kind[kind == len(kinds)] = 0
+    known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
+    found = np.bincount(kind[known], minlength=len(kinds))
+    doubtful = np.flatnonzero(known & (found > times)[kind]) if len(kinds) else kind[:0]
+    if len(doubtful):
+        order = doubtful[np.lexsort((rows.us[doubtful], kind[doubtful]))]
+        begins, sizes = runs(kind[order])
+        rank = np.arange(len(order)) - np.repeat(begins, sizes)
+        known[order] = rank < times[kind[order]]
+    np.subtract(times, np.bincount(kind[known], minlength=len(kinds)), out=times)
+    return np.asarray(known)
+
+
+def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
+    """One word for each row, for comparisons in memory: rows that differ have others.
+
+    Not by chance in 2^64, and nobody can try: digests are secret.
+    """
+    word = columns[0].astype(np.uint64)
+    for column in columns[1:]:
+        word = (word ^ (word >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        word ^= column.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return word ^ (word >> np.uint64(32))
+
+
+def _times_among(words: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """How often each word is among others.
+
+    >>> _times_among(np.array([3, 5, 3], np.uint64), np.array([3, 3, 7], np.uint64)).tolist()
+    [2, 0, 2]
+    """
+    kinds, times = np.unique(others, return_counts=True)
+    if not len(kinds):
+        return np.zeros(len(words), np.int64)
+    at = np.minimum(np.searchsorted(kinds, words), len(kinds) - 1)
+    return np.where(kinds[at] == words, times[at], 0)
+
+
+def _once_each(digests: NDArray[np.uint64], group: NDArray[Any]) -> NDArray[np.uint64]:
+    """Digests that ascend, each as often as it has groups.
+
+    >>> _once_each(np.array([4, 4, 4, 9], np.uint64), np.array([0, 1, 0, 1])).tolist()
+    [4, 4, 9]
+    """
+    order = np.lexsort((group, digests))
+    begins, _ = runs(digests[order], group[order])
+    return digests[order][begins]
+
+
+def _units(rows: HeldRows, period: Integers) -> tuple[Places, int]:
+    """The number of each row's unit, of rows by user and period; how many units there are."""
+    begins, sizes = runs(rows.key, period)
+    return np.repeat(np.arange(len(begins)), sizes), len(begins)
+
+
+def _between(part: marks.MarkSet, first: Any, last: Any) -> marks.MarkSet:
+    """Marks of the digests from one to another."""
+    begin = np.searchsorted(part.digests, first)
+    end = np.searchsorted(part.digests, last, "right")
+    facts = tuple(fact[begin:end] for fact in part.facts)
+    return marks.MarkSet(part.kind, part.period, part.digests[begin:end], facts)
+
+
+def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
+    """Parts whose digests ascend from one to the next, as one."""
+    facts = zip(*(part.facts for part in parts), strict=True)
+    digests = np.concatenate([part.digests for part in parts])
+    return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
+
+
+def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
+    """Marks without their facts by period; in each the digests ascend."""
+    made = []
+    for number, places in _by_number(period):
+        made.append(marks.MarkSet(found.kind, number, np.sort(found.digests[places])))
+    return made
+
+
+def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+    """Each number that occurs, and where."""
+    if not len(numbers):
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), slice(None)
+        return
+    distinct: NDArray[Any] = numbers - numbers.min()
+    if distinct.max() < 2**16:
+        distinct = distinct.astype(np.uint16)  # sorted without comparisons
+    order = np.argsort(distinct, kind="stable")
+    ordered = numbers[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    for begin, end in zip(begins, np.append(begins[1:], len(ordered)), strict=True):
+        yield int(ordered[begin]), order[begin:end]
+
+
+def _refuse_known(found: _Findings, before: Iterable[marks.MarkSet]) -> None:
+    """Refuse new rows among which nearly all are that were counted in the same windows."""
+    if found.known < _FEW:
+        return
+    windows = np.array(sorted(found.steps))
+    counted = sum(int(np.isin(part.facts[0], windows).sum()) for part in before)
+    if found.known >= KNOWN_SHARE * counted:
+        why = f"{found.known:,} rows are those of users that have been counted in the same windows"
+        refuse(Suspicion(why, whole=False))
+
+
+def _refuse_missing(missing: int) -> None:
+    if missing:
+        raise ReplayMismatch(
+            f"{missing:,} rows of users that were counted are missing, or have another time, "
+            f"group or value: rows must not disappear or change once they are counted; restore "
+            f"them, or, if they were erased or corrected, let them stay counted as they were "
+            f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
+            f"events only"
+        )

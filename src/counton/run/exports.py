@@ -1,0 +1,578 @@
+"""What was released, once more: ``counton export`` and ``publish`` for Python.
+
+A state needs no key, no events and no permission to write for it, and whoever writes the stream is
+not disturbed. A released table, or what else `counton.read` reads, is exported as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
+from counton.base.options import check_text
+from counton.numbers.fit_request import Fit
+from counton.numbers.intervals import check_level
+from counton.released.above import check_thresholds, large_only
+from counton.released.read_options import LOOK
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+from counton.released.selection import groups_named, steps_between, steps_within
+from counton.released.steps import ReleasedSteps
+from counton.run.definition import KIND, Definition
+from counton.run.journal_values import (
+    read_released,
+    refuse_other_fit,
+    shown_of,
+)
+from counton.run.outputs import (
+    PICTURES,
+    beside,
+    check_output,
+    pictures_of,
+    save_charts,
+    write_table,
+)
+from counton.run.publication import Publication, publish_new
+from counton.run.read_back import public_places, read
+from counton.state import Store, published, state_file
+from counton.state.keyfile import state_files
+from counton.state.store import JournalReader
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.state.keyfile import Kept
+
+_Moment = str | datetime
+
+
+def export(
+    state: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    steps: str | range | None = None,
+    start: _Moment | None = None,
+    until: _Moment | None = None,
+    groups: str | Sequence[str] | None = None,
+    level: float | None = None,
+    like: str | os.PathLike[str] | None = None,
+    panels: bool = False,
+    title: str | None = None,
+    axis: str | None = None,
+    source: str | None = None,
+    width: float | None = None,
+    fit: Fit | None = None,
+    above: float | None = None,
+    surely_above: float | None = None,
+) -> Release:
+    """Read what was released again, and write it if a file is named.
+
+    Args:
+        state: path of a SQLite file, or a database URL; or what `counton.read` reads: a released
+            table, a published database, the address of a stream of a service.
+        out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
+            A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
+            beside it.
+        name: of the stream; needed where the state has several.
+        steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
+            ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
+        start, until: only windows that begin at ``start`` or later, and end by ``until``.
+        groups: only these, in this order; None: all.
+        level: probability with which each interval holds; None: as the stream's own files have
+            it, at first 0.95. What was shown of a statistic, as by ``over`` or ``shares``, is
+            shown again.
+        like: of a released table whose description was lost, as of `counton.read`.
+        panels: of a chart: one for each group.
+        title, axis, source, width: of a chart, as of `Release.figures`.
+        fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
+            does not say so.
+        above: of many groups only rows whose estimate is above this: a number that is chosen
+            without looking at the data. The file says what is left out.
+        surely_above: the same of the lower ends of intervals.
+
+    Raises:
+        StateError: the state cannot be read, has no such release, or several and no name is given.
+        InvalidInput: steps, times or groups that are not among what was released, or a file that
+            could not be written.
+        OSError: the file could not be written; the old one, if any, is as it was.
+
+    >>> import tempfile
+    >>> from counton.run import Job, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time,page\\n2024-03-01T09:00,home\\n2024-03-04T10:15,shop\\n")
+    >>> run(Job(
+    ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
+    ...     by="page", domain="home,shop", epsilon=1,
+    ... )).close()
+    >>> found = export(state, steps="2:3", groups="shop", level=0.9)
+    >>> found.table().select("step", "group").rows(), found.level
+    ([(2, 'shop'), (3, 'shop')], 0.9)
+    >>> folder.cleanup()
+    """
+    level = None if level is None else check_level(level)
+    path = None if out is None else checked_file(out, state)
+    check_thresholds(above, surely_above)
+    if (public := public_places(state, like)) is not None:
+        if fit:
+            raise InvalidInput(
+                f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
+            )
+        found = _part_of(
+            read(public, name=name, level=level, like=like), steps, start, until, groups
+        )
+        found = large_only(found, above, surely_above)
+    else:
+        with Store(state) as store:
+            reader = store.reader(only_name(store.streams) if name is None else name)
+            found = _of_stream(reader, steps, start, until, groups, level, fit)
+            found = large_only(found, above, surely_above)
+            if (doubt := reader.doubt()) is not None:
+                found = found.with_note(doubt).at_hand()
+    if path is not None:
+        look = {"title": title, "axis": axis, "source": source, "width": width}
+        write_release(found, path, panels=panels, **look)
+    return found
+
+
+#: What stands in the name of a file for that of a release.
+NAMED = "{name}"
+
+
+def export_all(
+    state: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    name: str | None = None,
+    **asked: Any,
+) -> dict[str, Release]:
+    """`export` of everything that a state, or the states of a job file, have released.
+
+    All is read before anything is written. A stream that has released nothing yet is left out.
+
+    Args:
+        state: as of `export`, or a job file (.toml).
+        out: as of `export`, with ``{name}`` where the name of each release is to stand.
+        name: of one of them; None: all.
+        asked: all else, as of `export`.
+
+    Returns:
+        What was read, by the names of releases.
+
+    Raises:
+        StateError, InvalidInput, OSError: as `export`; or two releases whose files would be one.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for each in ("visits", "orders"):
+    ...     with Stream.create(folder.name + "/s.db", each, Binary(9), PureDP(1)) as stream:
+    ...         _ = stream.release_many([3, 0, 5])
+    >>> sorted(export_all(folder.name + "/s.db", folder.name + "/{name}.csv"))
+    ['orders', 'visits']
+    >>> sorted(path.name for path in Path(folder.name).glob("*.csv"))
+    ['orders.csv', 'visits.csv']
+    >>> folder.cleanup()
+    """
+    if NAMED not in Path(out).name:
+        raise InvalidInput(
+            f"{field('out', os.fspath(out))} names one file; several releases need one each: write "
+            f"{NAMED} where the name of each is to stand, as in {NAMED}.csv"
+        )
+    if Path(state).suffix.lower() == ".toml":
+        from counton.spec.jobfile import load
+
+        jobs = [job for job in load(state).values() if name in (None, job.name)]
+        named = dict.fromkeys((str(job.state), job.name) for job in jobs)
+        places = [
+            place for place in named if place[1] in _streams_with_releases(place[0], of_jobs=True)
+        ]
+    else:
+        places = [
+            (os.fspath(state), each)
+            for each in _streams_with_releases(state, name, asked.get("like"))
+            if name in (None, each)
+        ]
+    if not places:
+        raise RequestMismatch(f"{os.fspath(state)} has released nothing yet: release first")
+    files: dict[tuple[str, str], Path] = {}
+    for place in places:
+        path = checked_file(file_of(out, place[1]), place[0])
+        if path in files.values():
+            raise InvalidInput(
+                f"{place[1]!r} would be written to {path}, as another release: export each alone, "
+                f"{field('name')}"
+            )
+        files[place] = path
+    fits = {"fit": asked.pop("fit", None)}
+    look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
+    found = {}
+    for of, each in places:
+        more = {}
+        if public_places(of) is None:
+            with Store(of) as store:
+                more = fits if store.reader(each).details.get("once") else {}
+        found[of, each] = export(of, name=each, **asked, **more)
+    for place, path in files.items():
+        write_release(found[place], path, **look)
+    several = len({each for _, each in places}) < len(places)
+    return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
+
+
+def _streams_with_releases(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    like: str | os.PathLike[str] | None = None,
+    *,
+    of_jobs: bool = False,
+) -> list[str]:
+    """What has been released in a state, by name; nothing where it is still to be made."""
+    if not of_jobs and (public := public_places(state, like)) is not None:
+        return [read(public, name=name, like=like).terms.name]
+    file = state_file(state)
+    if of_jobs and file is not None and not file.exists():
+        return []
+    with Store(state) as store:
+        return [one for one in store.streams if store.reader(one).step]
+
+
+def file_of(out: str | os.PathLike[str], name: str) -> Path:
+    """The file that `export_all` writes for a release.
+
+    >>> file_of("out/{name}.csv", "visits").as_posix()
+    'out/visits.csv'
+    """
+    return Path(out).with_name(Path(out).name.replace(NAMED, _as_file(name)))
+
+
+def _as_file(name: str) -> str:
+    """A name as part of a file's name."""
+    return re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
+
+
+def released_in(
+    state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
+) -> Release:
+    """Everything that a stream of events has released, from its state alone: needs no key.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of the stream; needed where the state has several.
+        level: probability with which each interval holds; None: as the stream's files have it.
+
+    Raises:
+        StateError: the state cannot be read, or has no such stream.
+        InvalidInput: nothing is released yet.
+    """
+    with Store(state) as store:
+        reader = store.reader(only_name(store.streams) if name is None else name)
+        return _of_stream(reader, None, None, None, None, level)
+
+
+def methods(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    level: float | None = None,
+    full: bool = False,
+) -> dict[str, str]:
+    """The text for a publication, of each release of a state: see `Release.methods`.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of one stream; None: all that have released something.
+        level: of the intervals of which it tells; None: as the stream's own files have it.
+        full: the whole account, for specialists.
+
+    Returns:
+        Texts by the names of releases.
+
+    Raises:
+        StateError: the state cannot be read, or has released nothing.
+        InvalidInput: a level outside (0, 1 - 1e-9], or a stream without a step.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> print(methods(folder.name + "/s.db")["visits"].partition(". ")[0])
+    The total 'visits' so far was published 3 times
+    >>> folder.cleanup()
+    """
+    level = None if level is None else check_level(level)
+    with Store(state) as store:
+        return {
+            one: _of_stream(store.reader(one), None, None, None, None, level).methods(full=full)
+            for one in _released_names(store, name)
+        }
+
+
+def registry(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    like: str | os.PathLike[str] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """A record for the public register of deployments, of each release of a state.
+
+    Args:
+        state: path of a SQLite file, or a database URL; or what `counton.read` reads, which does
+            not say when the stream began and what others have spent: that is to be filled in.
+        name: of one stream; None: all that have released something.
+        like: of a released table whose description was lost, as of `counton.read`.
+
+    Returns:
+        Records by the names of releases, JSON values: see `counton.released.registry`.
+
+    Raises:
+        StateError: the state cannot be read, or has released nothing.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> record = registry(folder.name + "/s.db")["visits"]["deployment"]
+    >>> record["privacy_loss"]["privacy_parameters"]
+    {'epsilon': 1.0}
+    >>> folder.cleanup()
+    """
+    from counton.released.registry import TO_WRITE, record
+
+    if (public := public_places(state, like)) is not None:
+        one = read(public, name=name, like=like)
+        filled = record(
+            one.terms,
+            one.methods(full=True),
+            unit=one.definition.unit,
+            began=f"{TO_WRITE} the day of its first release",
+            ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
+            once=one.definition.once,
+        )
+        return {one.terms.name: filled}
+    with Store(state) as store:
+        whole = store.summary()
+        began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
+        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in store.spends)
+        limit = "no limit is set" if store.ledger is None else f"the limit is {store.ledger.limit}"
+        shared = store.shared_ledger is not None or bool(store.shared_entries)
+        ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
+        if shared:
+            ledger += " A ledger that it shares with other states adds up what all of them spend."
+        found = {}
+        for each in _released_names(store, name):
+            reader = store.reader(each)
+            said = _of_stream(reader, None, None, None, None, None).methods(full=True)
+            found[each] = record(
+                reader.terms,
+                said,
+                unit=str(reader.details.get("unit") or reader.terms.contribution.unit),
+                began=began[each],
+                ledger=ledger,
+                once=bool(reader.details.get("once")),
+            )
+        return found
+
+
+def _released_names(store: Store, name: str | None) -> list[str]:
+    if name is not None:
+        return [name]
+    names = [one for one in store.streams if store.reader(one).step]
+    if not names:
+        raise RequestMismatch(
+            f"state {store.database.label} has released nothing yet: release first"
+        )
+    return names
+
+
+def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
+    """A path that a table or a chart may be written to, which is none of a state's files.
+
+    Raises:
+        InvalidInput: it is one of them, or ends as neither does.
+    """
+    path = Path(out)
+    check_text("out", str(path))
+    chart = path.suffix.lower() in PICTURES
+    public = public_places(state)
+    inputs = state_files(state, None) if public is None else [Path(place) for place in public]
+    check_output(path, PICTURES if chart else None, inputs=[*inputs, *map(beside, inputs)])
+    return path
+
+
+def only_name(names: Sequence[str]) -> str:
+    """The one of the names that there is.
+
+    Raises:
+        StateError: there is none, or several.
+    """
+    if len(names) != 1:
+        if not names:
+            raise RequestMismatch("the state has released nothing: release first")
+        listed = ", ".join(map(repr, sorted(names)))
+        raise RequestMismatch(f"the state has {listed}: say which with {field('name')}")
+    return names[0]
+
+
+def _of_stream(
+    reader: JournalReader,
+    steps: str | range | None,
+    start: _Moment | None,
+    until: _Moment | None,
+    groups: str | Sequence[str] | None,
+    level: float | None,
+    fit: Fit | None = None,
+) -> Release:
+    name = reader.terms.name
+    if not reader.step:
+        try:
+            reader.terms.strategy.check_law(reader.terms.law)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"stream {name!r} has released no step, and can release none, so that there is "
+                f"nothing to export ({error}); end it, and begin another stream"
+            ) from error
+        raise InvalidInput(
+            f"stream {name!r} has released no step yet: there is nothing to export before its "
+            f"first window has ended"
+        )
+    if "every" not in reader.details:
+        once = bool(reader.details.get("once"))
+        asked: dict[str, Any] = {"start": start, "until": until, "groups": groups}
+        if once:
+            asked["steps"] = steps
+        for word, given in asked.items():
+            if given is not None:
+                why = "was released at one go" if once else "was not made from events"
+                raise InvalidInput(
+                    f"{field(word, given)} is not known to stream {name!r}, which {why}: leave "
+                    f"it out"
+                )
+        if reader.details.get("kind") != KIND:
+            given = ReleasedSteps.of(reader.terms, reader.releases(), level or 0.95)
+            return given.only(steps_between(steps, reader.step))
+    definition = Definition.reopen(reader.terms, reader.details)
+    shown = None
+    if fit:
+        kept = shown_of(definition.remembered)
+        refuse_other_fit(name, kept.fit, fit)
+        shown = replace(kept, fit=fit)
+    found = _part_of(read_released(reader, definition, level, shown), steps, start, until, groups)
+    return found.at_hand()  # a table that is asked for later must not open the state again
+
+
+def _part_of(
+    found: Release,
+    steps: str | range | None,
+    start: _Moment | None,
+    until: _Moment | None,
+    groups: str | Sequence[str] | None,
+) -> Release:
+    """Some of the steps and groups that were released."""
+    definition = found.definition
+    if (steps, start, until) != (None, None, None):
+        windows = None if definition.cut is None else definition.windows
+        chosen = steps_between(steps, found.steps.stop - 1, windows)
+        if start is not None or until is not None:
+            chosen = steps_within(definition, chosen, start, until)
+        found = found.only(chosen)
+    if groups is not None:
+        found = found.only(groups=groups_named(groups, found.groups or definition.groups))
+    return found
+
+
+def write_release(found: Release, path: Path, **look: Any) -> None:
+    """Write a table with its description, or a chart, by the ending of the path."""
+    if path.suffix.lower() in PICTURES:
+
+        def draw() -> dict[Path, Figure]:
+            figures = found.figures(**look)
+            pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
+            return {pictures[kind]: figure for kind, figure in figures.items()}
+
+        save_charts(draw, path)
+    else:
+        named_by_rows = found.definition.discovery is not None
+        write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
+
+
+def publish(
+    state: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    remove: bool = False,
+    key: Kept = None,
+) -> Publication:
+    """Write what a stream has released into plain tables, and a view over them for SQL.
+
+    What is there already stays, and what is new is added, so it is run after each release. Within
+    the state's own database every later run of the stream does so by itself.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        to: another database: a SQLite file, made if missing, or a URL; None: that of the state.
+            Whoever may read a SQLite state reads exact sums in it: publish to a file of its own.
+        name: of the stream; needed where the state has several.
+        level: probability with which each interval holds; None: as before, at first as the
+            stream's own files have it. What is shown of a statistic is what they show.
+        remove: take the stream's rows away instead.
+        key: where the key is kept, if not beside the state; its witness says how new the state is.
+
+    Raises:
+        StateError: no such stream, a state restored from an old copy, another stream of this name
+            is published there, or a database that cannot be used.
+        InvalidInput: a stream that was not made from events, or arguments out of range.
+
+    >>> import tempfile
+    >>> from counton.run import Job, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-04T10:15\\n")
+    >>> run(Job(
+    ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
+    ...     epsilon=1,
+    ... )).close()
+    >>> publish(state, Path(folder.name, "dashboards.db")).after
+    3
+    >>> folder.cleanup()
+    """
+    if level is not None:
+        level = check_level(level)
+        if remove:
+            raise InvalidInput(
+                f"{field('level', level)} does not go with {field('remove', True)}, which "
+                f"publishes nothing: leave one of them out"
+            )
+    with Store(state) as store:
+        chosen = only_name(store.streams) if name is None else name
+        reader = store.reader(chosen, key)
+        place = published.Place(store.database, to)
+        try:
+            if remove:
+                with place.transaction(write=True) as connection:
+                    known = published.remove(connection, chosen)
+                if known is None:
+                    raise RequestMismatch(
+                        f"no stream {chosen!r} is published in {place.label}: correct "
+                        f"{field('name')} or {field('to')}; nothing was removed"
+                    )
+                return Publication(chosen, place.label, known.step, 0)
+            if (doubt := reader.doubt()) is not None:
+                raise OldCopy(f"nothing was published: {doubt}")
+            return publish_new(reader, place, level)
+        finally:
+            place.close()

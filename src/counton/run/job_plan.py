@@ -1,0 +1,506 @@
+"""What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
+
+A plan does what a run does before it reads a row (`counton.run.runs.resolve`), and so refuses what
+a run refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at
+where they are there already, and of a file of events the header alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
+from counton.numbers.intervals import check_level
+from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
+from counton.privacy.contribution import Relation, known_unit
+from counton.privacy.ledger import Spend, totals
+from counton.rows.frames import EventFrame
+from counton.rows.paths import NoFiles, event_paths
+from counton.rows.sources import Source
+from counton.run.accuracy import EACH_WINDOW, design_of, halfwidths_at, last_step
+from counton.run.definition import Definition
+from counton.run.journal_values import shown_by
+from counton.run.memory import look
+from counton.run.output_files import Outputs
+from counton.run.runs import ended_at, resolve, shared_book, spend_of
+from counton.run.settlement import SettledJob
+from counton.run.shared_paths import ledger_within, state_of
+from counton.spec import stated_options as statements
+from counton.spec.job import Job
+from counton.state.shared import SharedBook
+from counton.state.units import SpentUnit, of_limit
+from counton.statistics import Grouped, TallyStatistic
+from counton.statistics.report_budget import budget_shares
+
+if TYPE_CHECKING:
+    from counton.released.read_options import View
+    from counton.released.release import Release
+
+#: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
+_AROUND = 1000
+
+
+class PlannedNumber(NamedTuple):
+    """How far off a number will be.
+
+    Attributes:
+        what: which; "" of a statistic that has one kind.
+        halfwidths: of its intervals, at each of the steps of its job.
+        percent: the last of them, in per cent of how many rows there will be; None: nobody says how
+            many, or it is no number of rows.
+        in_rank: the per cent are of the rows that may lie between a quantile and the true one.
+        part: of a report the statistic that it is of; "": it is no report.
+        share: of the report's budget that this statistic has; None: it follows from another.
+        source: that other one; "": there is none.
+    """
+
+    what: str
+    halfwidths: tuple[float, ...]
+    percent: float | None = None
+    in_rank: bool = False
+    part: str = ""
+    share: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """What a job will release.
+
+    Attributes:
+        name: of the job.
+        definition: of its stream, as it would be made.
+        steps: the first, one in the middle, and the last; of a table that is released once, one.
+        level: probability with which each interval holds.
+        numbers: what is released.
+        needs_size: whether there is more, whose half-width depends on how many rows there are.
+        state: where it will be kept.
+        ledger: a state whose limit it shares with others, if any.
+        spend: what the ledger of the state will hold.
+        shown: what is shown of a statistic's readings.
+    """
+
+    name: str
+    definition: Definition
+    steps: tuple[int, ...]
+    level: float
+    numbers: tuple[PlannedNumber, ...]
+    needs_size: bool
+    state: str
+    ledger: str | None
+    spend: Spend
+    shown: View
+
+    @property
+    def bound_note(self) -> str | None:
+        """Why a bound on people that spans windows does harm, and the remedy; None: it does not.
+
+        >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
+        ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
+        >>> print(planned_job(job).bound_note)
+        late windows of a period are counted too low: ...; most-a-window = 1 beside it, ...
+        """
+        people, late = self.definition.people, self.definition.late_note
+        if people is None or late is None:
+            return None
+        if people.most_a_window is not None:
+            return f"{late}; a larger most leaves more to late windows"
+        if self.definition.contribution.pattern is not None:
+            return f"{late}; a larger most, or a period of one window, avoids it"
+        return (
+            f"{late}; most-a-window = 1 beside it, or another small number, keeps windows from "
+            f"taking what later ones need"
+        )
+
+    def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
+        """What a reader would see if the true numbers were these; nothing is read or spent.
+
+        Args:
+            numbers: what happens in each step from the first on: of counts and sums a number for
+                each group, in data units, of shape ``(steps, groups)``; of other statistics what
+                their cells change by. As many steps as there are numbers are simulated.
+            n: how many releases, each with noise of its own.
+
+        Raises:
+            InvalidInput: numbers of another shape or that are not finite, or a stream whose groups
+                are found, or whose cells are computed on demand.
+
+        >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
+        ...           start="2024-03-01", steps=52, epsilon=1)
+        >>> (made,) = planned_job(job).simulate([[300], [500], [200]])
+        >>> made.terms.name, made.table().height, made.definition.simulated
+        ('SIMULATED events', 3, True)
+        """
+        from counton.released.before_release import release_of_nothing
+
+        definition = self.definition
+        if definition.discovery is not None:
+            raise InvalidInput(
+                f"job {self.name!r} finds its groups, and which are found depends on their rows: "
+                f"declare them ({field('domain')}) to simulate their numbers"
+            )
+        terms = design_of(definition, definition.shape, self.spend.name)
+        return release_of_nothing(definition, terms, self.level, self.shown).simulate(numbers, n)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "what": self.definition.what,
+            "steps": list(self.steps),
+            "level": self.level,
+            "guarantee": self.definition.guarantee.to_dict(),
+            "unit": self.definition.unit,
+            "protected": self.definition.contribution.describe(self.definition.unit),
+            "strategy": repr(self.definition.strategy),
+            "state": self.state,
+            "ledger": self.ledger,
+            **({} if self.bound_note is None else {"note": self.bound_note}),
+            "numbers": [
+                {
+                    "of": one.what,
+                    "halfwidths": list(one.halfwidths),
+                    "percent": one.percent,
+                    **({"in_rank": True} if one.in_rank else {}),
+                    **({"part": one.part, "share": one.share} if one.part else {}),
+                }
+                for one in self.numbers
+            ],
+        }
+
+
+class Account(NamedTuple):
+    """What the ledger of a state, or one that several states share, will hold for a kind of unit.
+
+    Attributes:
+        unit: what is protected.
+        relation: how neighbours differ.
+        spent: by all jobs together; None where no one sum is known.
+        limit: what may be spent; None: as much as anybody likes.
+        left: what is left of it; None: nothing, or there is no limit.
+        shares: of the limit, or of what is spent where there is none, by job.
+    """
+
+    unit: str
+    relation: Relation
+    spent: Guarantee | None
+    limit: Guarantee | None
+    left: Guarantee | None
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """What the jobs of a file will release.
+
+    Attributes:
+        jobs: those that can be planned, by name.
+        failed: why others cannot, or do not fit a limit, by name.
+        ended: at which step the streams of others ended, by name.
+        accounts: of each state, what its ledger will hold.
+        shared: of each ledger that states share, the same.
+    """
+
+    jobs: Mapping[str, PlannedJob]
+    failed: Mapping[str, CountonError | OSError]
+    ended: Mapping[str, int]
+    accounts: Mapping[str, tuple[Account, ...]]
+    shared: Mapping[str, tuple[Account, ...]]
+
+
+class _Book:
+    """The spending of a state, and that of the jobs of a file there.
+
+    Args:
+        job: whose state it is.
+        limit, about: as of `planned_jobs`.
+    """
+
+    def __init__(self, job: Job, limit: PureDP | ApproxDP | ZCDP | None, about: str | None) -> None:
+        store, _ = look(job)
+        self.label = hide_secrets(os.fspath(job.state))
+        self.spends: list[Spend] = []
+        self.units: list[SpentUnit] = []
+        if store is None:
+            self.ledger = None if limit is None else Ledger(limit, unit=about)
+            self.units += of_limit(about)
+            return
+        with store:
+            self.ledger = ledger_within(store, limit, about)
+            self.spends += store.spends
+            if store.ledger is None:
+                self.units += of_limit(about)
+
+    def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
+        """Count what a job spends, unless it is entered.
+
+        Args:
+            settled: the job.
+            shared: ledgers that states share, by their names.
+
+        Raises:
+            BudgetExceeded: a limit does not allow it; nothing is counted.
+            InvalidInput: this kind of guarantee cannot be counted against a limit.
+        """
+        spend, ledger = spend_of(settled), deepcopy(self.ledger)
+        new = settled.store_entry is None
+        if ledger is not None and new:
+            ledger.spend(
+                *spend[:2], unit=spend.unit, relation=spend.relation, follows=spend.follows
+            )
+        if (found := shared_book(settled)) is not None:
+            kept = shared.setdefault(found.label, found)
+            found._replace(ledger=kept.ledger).spend(spend)
+        self.ledger = ledger
+        if new:
+            self.spends.append(spend)
+            kind = settled.definition.statistic.protects if settled.job.user is None else "user"
+            self.units.append(SpentUnit(spend.name, spend.unit, kind))
+
+
+def planned_jobs(
+    jobs: Mapping[str, Job],
+    limit: PureDP | ApproxDP | ZCDP | None = None,
+    *,
+    about: str | None = None,
+    level: float | None = None,
+    size: int | None = None,
+) -> PlannedFile:
+    """What jobs will release, and what all of them together will have spent.
+
+    Args:
+        jobs: by name.
+        limit: what each state may spend, where it has no limit yet.
+        about: what that limit is about, as "reader"; None: whatever each job protects.
+        level: probability with which intervals hold; None: as each job has it.
+        size: how many rows there will be by the last step, where that is public; None: as each job
+            has it.
+
+    Raises:
+        InvalidInput: a state has another limit.
+        BudgetExceeded: more than the limit is spent already.
+
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=52, epsilon=1)
+    >>> found = planned_jobs({"visits": job}, PureDP(4), size=5000)
+    >>> [round(half, 1) for half in found.jobs["visits"].numbers[0].halfwidths]
+    [6.1, 10.5, 12.4]
+    >>> found.accounts["visits.db"][0].shares
+    {'visits': 0.25}
+    """
+    planned: dict[str, PlannedJob] = {}
+    failed: dict[str, CountonError | OSError] = {}
+    ended: dict[str, int] = {}
+    states: dict[str, _Book] = {}
+    shared: dict[str, SharedBook] = {}
+
+    def book_of(job: Job) -> _Book:
+        where = state_of(job)
+        if where not in states:
+            states[where] = _Book(job, limit, about)
+        return states[where]
+
+    if limit is not None:  # as a run sets it, before its first job
+        for job in jobs.values():
+            book_of(job)
+    for name, job in jobs.items():
+        with suppress(CountonError, OSError):  # which is said below
+            if (last := ended_at(job)) is not None:
+                ended[name] = last
+                continue
+        try:
+            book = book_of(job)
+            with _before_rows(job, book.units) as (settled, shown):
+                one = _plan_of(settled, shown, name, level, size)
+                book.enter(settled, shared)
+            planned[name] = one
+        except (CountonError, OSError) as error:
+            failed[name] = error
+    streams = {name: (state_of(job), job.name) for name, job in jobs.items() if name in planned}
+    accounts = {
+        book.label: _accounts(
+            book.ledger,
+            book.spends,
+            {stream: name for name, (state, stream) in streams.items() if state == where},
+        )
+        for where, book in states.items()
+    }
+    return PlannedFile(
+        planned,
+        failed,
+        ended,
+        accounts,
+        {label: _accounts(book.ledger, (), {}) for label, book in shared.items()},
+    )
+
+
+def planned_job(
+    job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
+) -> PlannedJob:
+    """What one job will release.
+
+    Raises:
+        InvalidInput: what a run would refuse, or its rows would have to be read.
+        StateError: its state does not fit.
+        BudgetExceeded: it does not fit the limit of its state.
+    """
+    with _before_rows(job) as (settled, shown):
+        return _plan_of(settled, shown, job.name if name is None else name, level, size)
+
+
+@contextmanager
+def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
+    """A job as a run has it before it reads a row, and what is shown of its readings.
+
+    Raises:
+        CountonError: see `planned_job`.
+    """
+    if statements.is_numbered(job):
+        raise InvalidInput(
+            "how many cells there are is how many rows there are, and a plan reads none: give "
+            f"{field('label')} and {field('domain')}"
+        )
+    with resolve(_without_rows(job), units) as settled:
+        Outputs.of_run(settled)
+        if (before := settled.definition.continues) is not None:
+            raise InvalidInput(
+                f"{field('continues', before.name)} goes on from totals whose noise its state "
+                f"knows: plan it without, as a stream of its own"
+            )
+        yield settled, shown_by(replace(settled.job, known=None))
+
+
+def _without_rows(job: Job) -> Job:
+    """A job without rows where its files are not there yet, or can be read but once."""
+    try:
+        paths = event_paths(job.events, job.file_format)
+    except NoFiles:
+        paths = ["-"]
+    if not any(path == "-" or Path(path).is_fifo() for path in paths):
+        return job
+    nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
+    return replace(job, events=nothing)
+
+
+def _plan_of(
+    settled: SettledJob, shown: View, name: str, level: float | None, size: int | None
+) -> PlannedJob:
+    """What a job will release that a run could begin."""
+    definition, job = settled.definition, settled.job
+    size = job.size if size is None else size
+    level = check_level(job.level if level is None else level)
+    last = last_step(definition, job.around) or job.steps or _AROUND
+    steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
+    halfwidths = halfwidths_at(
+        definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
+    )
+    numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
+    needs_size = size is None and definition.inner.known_beforehand is not None
+    ranks = {}
+    if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
+        ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
+    found = [_with_percent(_of_part(one, definition), definition, size, ranks) for one in numbers]
+    return PlannedJob(
+        name=name,
+        definition=definition,
+        steps=steps,
+        level=level,
+        numbers=tuple(found),
+        needs_size=needs_size,
+        state=hide_secrets(os.fspath(job.state)),
+        ledger=None if job.ledger is None else hide_secrets(os.fspath(job.ledger)),
+        spend=spend_of(settled),
+        shown=shown,
+    )
+
+
+def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
+    """With the statistic of a report that it is of, and the share of the budget that this has."""
+    if not definition.inner.statistics:
+        return one
+    report: Any = definition.inner
+    named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
+    part = max(named, key=len)
+    laplace = design_of(definition, definition.shape).family == "laplace"
+    shares = budget_shares(report, 1 if laplace else 2)
+    source = report.derived_from.get(part, "")
+    return one._replace(part=part, source=source, share=None if source else float(shares[part]))
+
+
+def _with_percent(
+    one: PlannedNumber,
+    definition: Definition,
+    size: int | None,
+    ranks: Mapping[str, Sequence[float]],
+) -> PlannedNumber:
+    """In per cent of all rows, or of an even share of them where there are groups.
+
+    Args:
+        one: a number of the job.
+        definition: of its stream.
+        size: how many rows there will be.
+        ranks: of quantiles, by the parts of a report, how far off a rank is.
+    """
+    inner, what = definition.inner, definition.what
+    groups = 1 if definition.domain is None else max(len(definition.groups), 1)
+    if one.part:
+        member: Any = inner.statistics[one.part]
+        groups *= len(member.groups) if isinstance(member, Grouped) else 1
+        inner, what = member.inner, member.inner.keyword
+    rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)
+    if size is not None and inner.in_rank:
+        return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
+    counts = what == "count" or one.what.endswith("count") or inner.is_table
+    counts |= bool(one.part) and rows and inner.known_beforehand is None
+    if size is None or not counts or one.what == EACH_WINDOW:
+        return one
+    return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
+
+
+def _accounts(
+    ledger: Ledger | None, spends: Sequence[Spend], jobs: Mapping[str, str]
+) -> tuple[Account, ...]:
+    """What a ledger will hold.
+
+    Args:
+        ledger: with a limit; None: there is none.
+        spends: its entries, where there is no limit.
+        jobs: by the names of their streams, the names of those that are planned.
+    """
+    found = []
+    if ledger is None:
+        for unit, (relation, spent) in totals(spends).items():
+            shares = {
+                jobs[one.name]: _part(one.guarantee, spent)
+                for one in spends
+                if one.name in jobs and known_unit(one.unit, [unit]) == unit
+            }
+            found.append(Account(unit, relation, spent, None, None, shares))
+        return tuple(found)
+    for unit, relation in ledger.units.items():
+        shares = {
+            jobs[one.name]: _part(as_what, ledger.limit)
+            for one, as_what in ledger.entries_with_costs()
+            if one.name in jobs and unit in (ledger.unit, one.unit)
+        }
+        spent, left = ledger.cost(unit=unit), ledger.remaining(unit=unit)
+        found.append(Account(unit, relation, spent, ledger.limit, left, shares))
+    return tuple(found)
+
+
+def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
+    """Which part of a guarantee another one is; nan where they are of different kinds."""
+    if one is None or whole is None:
+        return float("nan") if whole is None else 0.0
+    for name in ("rho", "epsilon"):
+        if hasattr(one, name) and hasattr(whole, name):
+            return float(Fraction(getattr(one, name)) / Fraction(getattr(whole, name)))
+    return float("nan")

@@ -1,0 +1,217 @@
+"""What a stream has released, from its journal: the values that are public, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.base.errors import (
+    InvalidInput,
+    RequestMismatch,
+    field,
+)
+from counton.base.exact import quote
+from counton.base.private import open_private
+from counton.numbers.discovery import Discovery
+from counton.numbers.discovery import first_shown as reached_at
+from counton.released.counts import ReleasedCells
+from counton.run.definition import Definition
+from counton.spec.job import Job
+from counton.spec.stated_options import kept_as, options_of_job
+from counton.state import Stream
+
+if TYPE_CHECKING:
+    from counton.numbers.fit_request import Fit
+    from counton.released.read_options import View
+    from counton.released.release import Release
+    from counton.state.store import JournalReader
+
+#: Values of groups that nobody declared which are looked at together.
+_READ = 2**22
+
+
+def read_released(
+    stream: Stream | JournalReader,
+    definition: Definition,
+    level: float | None,
+    shown: View | None = None,
+) -> Release:
+    """Everything that a stream has released, from its journal.
+
+    Args:
+        stream: or a reader of it.
+        definition: of it.
+        level: probability with which each interval holds; None: as the stream's files have it.
+        shown: of a statistic, what is shown of its readings; None: what was shown of them before,
+            so that every door shows the same numbers.
+    """
+    level = level_of(definition) if level is None else level
+    shown = shown_of(definition.remembered) if shown is None else shown
+    if definition.ranks:
+        from counton.released.found_ranking import ReleasedRanking
+
+        return ReleasedRanking.of(read_cells(stream, definition, level), shown)
+    if definition.statistic.additive:
+        return read_cells(stream, definition, level)
+    from counton.released.reading_tables import ReleasedReadings
+
+    return ReleasedReadings.read(stream, definition, level, shown)
+
+
+def level_of(definition: Definition) -> float:
+    """The confidence level of a stream's files: what its last job said of it."""
+    return float(definition.remembered.get("level", 0.95))
+
+
+def shown_by(job: Job) -> View:
+    """What a job asks to be shown of a statistic's readings.
+
+    >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
+    (0.5,)
+
+    Raises:
+        InvalidInput: a share that is none.
+    """
+    told = kept_as("view", options_of_job(job))
+    return shown_of({option.name: job.option(option.name) for option in told})
+
+
+def shown_of(told: Mapping[str, Any]) -> View:
+    """What is shown of a statistic's readings, by the options of jobs.
+
+    Raises:
+        InvalidInput: a share that is none.
+    """
+    from counton.released.read_options import View
+
+    over, top, room = told.get("over") or None, told.get("top"), told.get("room")
+    return View(_parse_question(told), over, top, fit_of(told), room)
+
+
+def fit_of(told: Mapping[str, Any]) -> Fit | None:
+    """How the numbers of a table are made to fit, by the options of jobs; None: as released.
+
+    Raises:
+        InvalidInput: see `known_totals`.
+    """
+    integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
+    known = known_totals(told.get("known"))
+    if not (integers or nonnegative or known):
+        return None
+    from counton.numbers.fit_request import Fit
+
+    return Fit(integers, nonnegative, known)
+
+
+def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
+    """Refuse to show a table with other numbers than it has been shown with.
+
+    Args:
+        name: of the release.
+        kept: how its numbers were made to fit; None if not at all.
+        asked: how they are to be made to fit now; None if nobody says.
+
+    Raises:
+        RequestMismatch: another way than before.
+    """
+    if kept and asked and kept != asked:
+        raise RequestMismatch(
+            f"the numbers of {name!r} were made to fit in another way "
+            f"({', '.join(sorted(kept.to_dict()))}), and one table has one number a cell; leave "
+            f"the options of the fit out, or state them as they were"
+        )
+
+
+def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """Public totals by the paths of their nodes: of a file, a mapping, or as they are remembered.
+
+    Raises:
+        InvalidInput: a file that is no such table.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str | os.PathLike):
+        from counton.spec.public_tables import totals_of
+
+        given = totals_of(given)
+    pairs = [*given.items()] if isinstance(given, Mapping) else given
+    if not isinstance(pairs, list | tuple) or not all(map(_is_total, pairs)):
+        raise InvalidInput(
+            f"{field('known')} is {quote(given)}; give a file, or a mapping from paths of nodes "
+            f"to totals, as in {{('CA', 'Napa'): 138019}}"
+        )
+    found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
+    return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
+
+
+def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What is asked of a statistic's readings: shares, words, or sets of nodes."""
+    if (given := told.get("shares")) is not None:
+        from counton.statistics.quantiles import checked_shares
+
+        return checked_shares(given)
+    if (given := told.get("ask")) is not None:
+        names = given.split(",") if isinstance(given, str) else given
+        return tuple(dict.fromkeys(name.strip() for name in names))
+    if (given := told.get("cut")) is not None:
+        sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
+        return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
+    return None
+
+
+def _is_total(pair: Any) -> bool:
+    """A path, and a number."""
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return False
+    path, total = pair
+    return isinstance(path, str | list | tuple) and isinstance(total, int | float)
+
+
+def read_cells(
+    stream: Stream | JournalReader, definition: Definition, level: float
+) -> ReleasedCells:
+    """All counts or sums in the journal, with intervals of confidence ``level``."""
+    if definition.discovery is not None:
+        return _found_cells(stream, definition, definition.discovery, level)
+    releases = stream.releases()
+    cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cells))
+    values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
+    carried = None
+    if definition.continues is not None:
+        from counton.run.continuation import carried_by
+
+        carried = carried_by(stream, definition)
+    if carried is not None:
+        carried = carried.of(len(definition.groups))
+        values = values + carried.estimates
+    return ReleasedCells.of(definition, stream.terms, values, level, carried=carried)
+
+
+def _found_cells(
+    stream: Stream | JournalReader, definition: Definition, discovery: Discovery, level: float
+) -> ReleasedCells:
+    """The groups that are shown, by the step since when and then by name."""
+    labels, terms = open_private(stream.labels()), stream.terms
+    steps = range(1, stream.step + 1)
+    size = max(1, _READ // max(1, len(labels)))
+    chunks = [steps[start : start + size] for start in range(0, len(steps), size)]
+    first = np.full(len(labels), -1, np.int64)
+    for chunk in chunks:
+        values = stream.releases(chunk.start, chunk.stop).values
+        reached = reached_at(values, discovery.thresholds(terms, chunk))[: len(labels)]
+        new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
+        first[new] = chunk.start + reached[new]
+    since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))
+    cells = np.array([cell for _, _, cell in since], np.intp)
+    estimates = np.zeros((len(steps), len(since)), np.int64)
+    for chunk in chunks:
+        values = stream.releases(chunk.start, chunk.stop).values
+        there = cells < values.shape[1]
+        estimates[chunk.start - 1 : chunk.stop - 1, there] = values[:, cells[there]]
+    for place, (step, _, _) in enumerate(since):
+        estimates[: step - 1, place] = 0  # also where there was noise: it says since when
+    shown_since = {name: step for step, name, _ in since}
+    return ReleasedCells.of(definition, terms, estimates, level, since=shown_since)

@@ -1,0 +1,288 @@
+"""Rows that are taken one after the other: letters, edges, users who come and go.
+
+The file holds everything since the first step. What has been released is compared with it, step by
+step, and never released again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
+from counton.base.private import Private, open_private
+from counton.rows.bad_rows import change_error
+from counton.rows.ordered_events import OrderedEvents, letters_of, ordered_rows
+from counton.rows.policies import Policies
+from counton.rows.sources import Source, UnreadableRow
+from counton.rows.tally import Tally
+from counton.rows.timestamps import ClockChange
+from counton.run.changes import Counts, counts_of, ended_windows
+from counton.run.definition import Definition
+from counton.run.progress import Progress
+from counton.run.redelivery import refuse_copies
+from counton.run.settlement import SettledJob
+from counton.spec.job import Job
+from counton.spec.refusals import refuse_of_ordered
+from counton.state import Stream
+from counton.state.database import Within
+from counton.statistics import Exact, Statistic
+
+#: Values released in one transaction.
+_CHUNK = 2**20
+
+
+def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
+    """The letters of a text, each an event.
+
+    Raises:
+        InvalidInput: several files, a frame, or no text.
+    """
+    events = job.events
+    if isinstance(events, list | tuple) and len(events) == 1:
+        events = events[0]
+    if not isinstance(events, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('events')} are several files or a frame, and letters are read from one text; "
+            f"give one file, or name the column of letters"
+        )
+    return letters_of(events, statistic.parameters.get("alphabet", ()))
+
+
+def read_rows(job: Job, definition: Definition, source: Source) -> Private[OrderedEvents]:
+    """The rows of a source in the order in which they happened.
+
+    Raises:
+        InvalidInput: a column is missing, or a row that is no event.
+    """
+    parts, statistic, policies = definition.parts, definition.statistic, job.policies()
+    if definition.cut is None and policies != Policies():
+        name = "missing" if policies.missing == "skip" else "bad_rows"
+        raise InvalidInput(
+            f"{field(name, getattr(job, name))} leaves rows out, and where each row is a step how "
+            f"many steps there are would tell of them; give {field('time')}, or repair the rows"
+        )
+    only = None
+    if job.unknown == "drop" and statistic.declares is not None:
+        if definition.cut is None:
+            raise InvalidInput(
+                f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
+                f"a step, since how many steps there are would tell of them; give {field('time')}"
+            )
+        only = {parts.names[-1]: list(statistic.declares)}
+    return ordered_rows(
+        source,
+        [definition.current_name(name) or name for name in parts.names],
+        [definition.current_name(name) or name for name in parts.numbers],
+        [definition.current_name(name) or name for name in parts.flags],
+        only=only,
+        time=definition.columns.time or None,
+        windows=definition.cut,
+        clock_change=cast("ClockChange", job.clock_change),
+        time_format=job.time_format,
+        ties=in_any_order(definition),
+        policies=policies,
+    )
+
+
+def columns_of(definition: Definition) -> list[str]:
+    """All columns that are read."""
+    parts = [definition.current_name(name) or name for name in definition.parts.names]
+    time = definition.columns.time
+    return list(dict.fromkeys([*([time] if time else []), *parts]))
+
+
+def in_any_order(definition: Definition) -> bool:
+    """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
+    timed = definition.cut is not None
+    return timed and not (definition.statistic.of_letters or definition.parts.flags)
+
+
+class Fitting(NamedTuple):
+    """Events that a stream can take, closed; and of how many steps.
+
+    Attributes:
+        events: in their order.
+        found: the same as if they were added up.
+        counts: of rows, for the operator.
+        steps: how many.
+    """
+
+    events: Private[OrderedEvents]
+    found: Private[Tally]
+    counts: Private[Counts]
+    steps: int
+
+
+def fitting(
+    private: Private[OrderedEvents], definition: Definition, released: int | None
+) -> Fitting:
+    """Events that a stream can take; where each is a step, of a full stream its own.
+
+    Raises:
+        HorizonExceeded: more rows than the stream has steps.
+    """
+    events, horizon = open_private(private), definition.strategy.horizon
+    rows = len(events.stops)
+    if definition.cut is not None or horizon is None or rows <= horizon:
+        return _fitting(events)
+    if released is None or released < horizon:
+        remedy = (
+            f"{field('steps', rows)}, or more"
+            if released is None
+            else f"the first {horizon:,} rows"
+        )
+        raise HorizonExceeded(
+            f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
+            f"{remedy}: nothing is released"
+        )
+    return _fitting(events.until(horizon)._replace(beyond=rows - horizon))
+
+
+def _fitting(events: OrderedEvents) -> Fitting:
+    found = Tally(
+        *(pl.DataFrame(), events.newest, len(events.events), events.before, events.beyond),
+        *(events.left_out, events.skipped, events.quarantined),
+    )
+    exact = Private(events), Private(found), Private(counts_of(found))
+    return Fitting(*exact, len(events.stops))
+
+
+@dataclass(frozen=True)
+class OrderedRows:
+    """Rows in their order, and the steps that are to be released of them.
+
+    They are what is released, and so their own changes.
+
+    Attributes:
+        definition: of the stream.
+        events: all rows since the first step.
+        counts: of rows, for the operator.
+        until: microseconds up to which windows are released; None where each row is a step.
+        ended: how many steps have ended.
+        late: whether rows of released windows are refused ("refuse") or count nowhere ("drop").
+    """
+
+    definition: Definition
+    events: Private[OrderedEvents]
+    counts: Private[Counts]
+    until: int | None
+    ended: int
+    late: str = "refuse"
+    again: bool = False
+
+    @property
+    def _events(self) -> OrderedEvents:
+        """The rows, for the statistic and the stream that count them."""
+        return open_private(self.events)
+
+    def beside(self, stream: Stream | None) -> OrderedRows:
+        """Refuse events that are none, or other ones than a stream has counted.
+
+        Args:
+            stream: None for one that there is not yet.
+
+        Raises:
+            ReplayMismatch: the events of a released step have changed.
+            InvalidInput: an event that is none; no step is released.
+        """
+        if stream is None:
+            _try(self.definition.statistic.begin(), self._events, self._chunks(0))
+            return self
+        before, stops = stream.step, self._events.stops
+        if len(stops) < before:
+            raise ReplayMismatch(
+                f"the file holds {len(stops):,} events, and {before:,} have been released, one a "
+                f"step: rows have disappeared; give the file of all events"
+            )
+        if before and self.late == "refuse":
+            self._compare(stream, before)
+        chunks = list(self._chunks(before))
+        if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
+            _try(open_private(stream.exact()), self._events, chunks)
+        return self
+
+    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+        """Release the steps that are new.
+
+        Raises:
+            InvalidInput: an event that is none; no step of its transaction is released.
+        """
+        before = stream.step
+        for steps in self._chunks(before):
+            done = (steps.start - before) / max(1, self.ended - before)
+            progress("releasing", 0.5 + 0.4 * done)
+            stream.release_events(*_of(self._events, steps))
+
+    def _compare(self, stream: Stream, before: int) -> None:
+        known = self._events.until(before)
+        try:
+            stream.check_events(known.events, known.stops)
+        except ReplayMismatch as error:
+            order = ""
+            if self.definition.cut is not None and not in_any_order(self.definition):
+                order = "rows of one time must keep their order, from file to file too; "
+            raise ReplayMismatch(
+                f"{error} ({order}late rows and corrections cannot be entered into steps that are "
+                f"released; release later ({field('watermark', '6h')}, {field('until')}), or leave "
+                f"them out: {field('late', 'drop')})"
+            ) from error
+
+    def _chunks(self, before: int) -> Iterator[range]:
+        """Steps that are released together, counted from 0."""
+        statistic: Statistic = self.definition.statistic
+        cells = 1 if statistic.on_demand else math.prod(statistic.cells)
+        size = max(1, _CHUNK // cells)
+        for start in range(before, self.ended, size):
+            yield range(start, min(start + size, self.ended))
+
+
+def _try(exact: Exact, events: OrderedEvents, chunks: Iterable[range]) -> None:
+    for steps in chunks:
+        exact.take(*_of(events, steps))
+
+
+def _of(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
+    """Events of some steps, counted from 0, and their stops."""
+    begin = int(events.stops[steps.start - 1]) if steps.start else 0
+    stops = events.stops[steps.start : steps.stop] - begin
+    return events.events[begin : begin + int(stops[-1])], stops
+
+
+def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
+    """Read the rows, or letters, of a job in their order.
+
+    Raises:
+        InvalidInput: a column is missing, or a row that is refused.
+        HorizonExceeded: more rows than the stream has steps.
+    """
+    job, definition = settled.job, settled.definition
+    source = None if settled.source is None else open_private(settled.source)
+    refuse_of_ordered(job, definition.statistic, each_row=definition.each_row)
+    if source is None:
+        rows = read_letters(job, definition.statistic)
+    else:
+        try:
+            rows = read_rows(job, definition, source)
+        except UnreadableRow:
+            source = source.sift(columns_of(definition), job.policies().unread)
+            rows = read_rows(job, definition, source)
+        if (part := source.changed_part()) is not None:
+            raise change_error(part)
+        if definition.columns.id is None:
+            refuse_copies(source, job, definition, open_private(rows).sums)
+    fitted = fitting(rows, definition, settled.steps_released)
+    until, ended = None, fitted.steps
+    if source is not None and definition.cut is not None:
+        until, ended = ended_windows(
+            job, definition, source, fitted.found, settled.steps_released, now
+        )
+    return OrderedRows(definition, fitted.events, fitted.counts, until, ended, job.late)

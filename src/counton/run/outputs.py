@@ -1,0 +1,270 @@
+"""Files that are written: refused early where they could not be, and written whole.
+
+A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
+metadata, under the name ``counton``, and so does its Arrow schema, which pyarrow and pandas write
+again with what they cut; every other file has a second one beside it, FILE.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import polars.selectors as cs
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.base.lazy import require
+from counton.base.options import check_text
+from counton.released.release_facts import ATTRS, TABLES
+from counton.rows.formats import is_file
+from counton.state.keyfile import state_files
+from counton.state.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.state.keyfile import Kept
+
+#: Endings of pictures.
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_outputs(
+    out: Path | None,
+    plot: Path | None,
+    *,
+    state: str | os.PathLike[str],
+    key: Kept,
+    read: Sequence[object],
+) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run.
+
+    Args:
+        out, plot: the table and the picture.
+        state, key: of the run, whether they exist or are still to be made.
+        read: what the run reads; those of it that are files are meant.
+
+    Raises:
+        InvalidInput: see `check_output`.
+    """
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
+    if out is not None:
+        check_text("out", str(out))
+        check_output(out, inputs=kept)
+        kept.append(out)
+    if plot is not None:
+        check_text("plot", str(plot))
+        check_output(plot, PICTURES, inputs=kept)
+
+
+def check_output(
+    path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
+) -> None:
+    """Refuse a path that could not be written later, or must not be.
+
+    Args:
+        path: of the output.
+        formats: endings it may have; those of tables if None.
+        inputs: files of the run, which an output must not replace.
+
+    Raises:
+        InvalidInput: an unknown format, a folder, no such folder, one that cannot be written, or
+            the path of an input.
+        MissingExtra: what writes this format is not installed.
+    """
+    known = tuple(TABLES) if formats is None else formats
+    if formats is None and path.suffix.lower() in (".gz", ".zst"):
+        raise InvalidInput(
+            f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
+            f".parquet, which is compressed"
+        )
+    if path.suffix.lower() not in known:
+        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
+    if path.suffix.lower() == ".xlsx":
+        require("xlsxwriter")
+    if path.suffix.lower() in PICTURES:
+        from counton.charts.style import quietly
+
+        with quietly():
+            pass  # or say how to install it
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    if path.is_dir():
+        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{str(path)!r} is no plain file; name another")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(
+            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
+            f"elsewhere"
+        )
+    written = [path]
+    if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+        written.append(beside(path))
+    for mine in written:
+        for other in inputs:
+            both = mine.exists() and other.exists()
+            if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
+                also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
+                raise InvalidInput(
+                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
+                    f"elsewhere"
+                )
+
+
+def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
+    """Where totals and windows are drawn: beside each other, if both are asked for.
+
+    >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
+    ['visits.png', 'visits.windows.png']
+    """
+    if plot is None:
+        return {}
+    if release != "both":
+        return {release: plot}
+    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
+
+
+def save_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> None:
+    """Draw, and write what is drawn.
+
+    Args:
+        draw: gives charts by their files.
+        plot: the file that was asked for.
+
+    Raises:
+        CountonError: there is nothing to draw.
+        OSError: a file could not be written, and the old one, if any, is as it was; or whatever
+            went wrong with the drawing.
+
+    >>> save_charts(lambda: {}, Path("visits.png"))
+    """
+    from counton.charts.style import save_figure
+
+    try:
+        for path, figure in draw().items():
+            replace_file(path, partial(save_figure, figure))
+    except (CountonError, OSError):  # which say by themselves what to do
+        raise
+    except Exception as error:
+        raise OSError(
+            f"{str(plot)!r} was not drawn ({type(error).__name__}: {error}): what was released is "
+            f"kept, and export writes it as a table"
+        ) from error
+
+
+def write_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> str | None:
+    """The same of what was released just now: what goes wrong with a chart stops nothing else.
+
+    Returns:
+        A sentence about what went wrong; None: nothing.
+    """
+    try:
+        save_charts(draw, plot)
+    except (CountonError, OSError) as error:  # numbers are out by now, and whoever waits gets them
+        return str(error)
+    return None
+
+
+def beside(path: Path) -> Path:
+    """The file that says what a table promises.
+
+    >>> beside(Path("visits.csv")).name
+    'visits.csv.json'
+    """
+    return path.with_name(f"{path.name}.json")
+
+
+def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Texts that a spreadsheet would take for a formula begin with an apostrophe.
+
+    For names of groups that came with the events: whoever sends rows can choose them. It can be
+    undone: of what begins with apostrophes and then as a formula does, the first is dropped.
+
+    >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
+    ["'=1+1", 'home', "''=1+1"]
+    """
+    texts = cs.string()
+    return rows.with_columns(
+        pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
+    )
+
+
+def write_table(
+    table: pl.DataFrame | pl.LazyFrame,
+    path: Path,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    found: bool = False,
+) -> None:
+    """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
+
+    Text has times in ISO 8601; `counton.released.workbooks.write_workbook` says what a workbook
+    has.
+
+    Args:
+        table: what is written; a lazy frame is made and written in parts.
+        path: of the file; its ending is one of `TABLES`.
+        facts: what `about` says, kept with the table; None for a table that promises nothing.
+        found: whether texts came with the events, so that they are no formulas in CSV. Those that
+            were declared are the operator's own, and are written as they are.
+
+    Raises:
+        OSError: it could not be written; the old file, if any, is as it was.
+    """
+    kind = TABLES[path.suffix.lower()]
+    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
+    rows = table.lazy()
+
+    def write(name: str) -> None:
+        try:
+            if kind == "parquet":
+                from counton.released.arrow_schemas import with_metadata
+
+                schema = with_metadata(rows.collect_schema(), _for_arrow(carried))
+                rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
+            elif kind == "arrow":
+                rows.sink_ipc(name, compression="zstd")
+            elif kind == "csv":
+                _as_text(no_formulas(rows) if found else rows).sink_csv(name)
+            elif kind == "json":
+                _as_text(rows).collect().write_json(name)
+            elif kind == "xlsx":
+                from counton.released.workbooks import write_workbook
+
+                write_workbook(rows.collect(), name, facts)
+            else:
+                _as_text(rows).sink_ndjson(name)
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from error
+
+    replace_file(path, write)
+    if facts is not None and kind != "parquet":
+        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
+    """What an Arrow schema holds, so that pyarrow and pandas write it again with what they cut.
+
+    What is too long stands in the file's own metadata alone: pyarrow reads no larger schemas.
+    """
+    short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
+    return {ATTRS: json.dumps(carried)} if carried and short else {}
+
+
+#: Characters of a description that an Arrow schema holds as well.
+_MOST_IN_SCHEMA = 2**22
+#: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
+_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
+
+
+def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
+    return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))

@@ -1,0 +1,115 @@
+"""What was released, read back from files, published tables or a service.
+
+Files and services are read by `counton.released`; tables of a database by the store, which hands
+out nothing but what was published there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counton.base.errors import InvalidInput, field
+from counton.base.lazy import require
+from counton.released import release_files as files
+from counton.released.release_facts import TABLES
+from counton.released.release_files import ADDRESSES, is_database
+
+if TYPE_CHECKING:
+    from counton.released.release import Release
+    from counton.state.published import PublishedRows
+
+
+def read(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    token: str | None = None,
+    like: str | os.PathLike[str] | None = None,
+) -> Release:
+    """Read a release from a file, published tables or a service, without state and key.
+
+    The reader does not miss rows that were left out or put in another order, until somebody asks
+    for them. It cannot notice changed values.
+
+    Args:
+        source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
+            or Arrow with the description beside it (``visits.csv.json``); a pattern such as
+            ``2024-*.parquet``. Or the address of a stream of a service:
+            ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
+            wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
+            Several, if they are of one stream. Or a frame of Spark from `Release.to_spark`, or
+            from a table that keeps the metadata of its columns.
+        name: name of the stream, for a database that has several.
+        level: probability with which each interval holds; None: as the file has it.
+        token: the token of a service, or ``env:NAME``, the environment variable that holds it;
+            None: COUNTON_TOKEN, if there is one.
+        like: for a file that lost its description, since some tool cut it and wrote it again: the
+            file from which it was cut, or another of the same stream. Its rows are checked.
+
+    Raises:
+        InvalidInput: no such file or stream, one without a description, files of several streams,
+            or a token that the service refuses.
+        StateError: another version of counton wrote the file, in a form that this one does not
+            know; a state; or a database in which nothing, or no such stream, is published.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+    ...     out=folder.name + "/visits.parquet",
+    ... )
+    >>> read(folder.name + "/visits.parquet").table().equals(run.table())
+    True
+    >>> folder.cleanup()
+    """
+    return files.read(source, name=name, level=level, token=token, like=like, databases=_rows)
+
+
+def _rows(place: str, name: str | None) -> PublishedRows:
+    require("sqlalchemy")
+    from counton.state.published import read_rows
+
+    return read_rows(place, name)
+
+
+def public_places(
+    given: str | os.PathLike[str], like: str | os.PathLike[str] | None = None
+) -> list[str] | None:
+    """What `counton.read` reads: tables, a published database, a service; None: it is a state.
+
+    Args:
+        given: which is asked.
+        like: as of `read`.
+
+    Raises:
+        StateError: a database that cannot be read.
+        InvalidInput: a state, which has lost no description, with ``like``.
+    """
+    found = _public(os.fspath(given))
+    if found is None and like is not None:
+        raise InvalidInput(
+            f"{field('like', os.fspath(like))} is for released tables, and {os.fspath(given)!r} is "
+            f"a state: leave it out"
+        )
+    return found
+
+
+def _public(source: str) -> list[str] | None:
+    if source.startswith(ADDRESSES):
+        return [source]
+    if is_database(source):
+        from counton.state.published import is_published
+
+        return [source] if is_published(source) else None
+    names = [source]
+    if not Path(source).exists():
+        names = [name.strip() for name in source.split(",")]
+    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None

@@ -1,0 +1,196 @@
+"""One row for each user, made of all rows of that user: how many there are, or some of the values.
+
+What is released of such rows says how many events users have, and between which bounds a column of
+theirs lies. What becomes of a user's rows hangs on that user's rows alone: with or without one of
+them, the rows of all others are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import cast
+
+import polars as pl
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, field
+from counton.base.private import Private
+from counton.base.windows import NO_MOMENT, Once, Windows, load_zone
+from counton.rows.frames import EventFrame
+from counton.rows.policies import Policies
+from counton.rows.row_reading import Columns, RowReading
+from counton.rows.sources import Source, UnreadableRow
+from counton.rows.tally import Tally, tally
+from counton.rows.timestamps import CLOCK_CHANGE, ClockChange
+from counton.run.contribution_bounds import period_of
+from counton.run.request import check_period
+from counton.statistics import Quantiles
+
+#: Between what a user is called and the number of a period.
+_BETWEEN = "\x1f"
+
+
+@dataclass(frozen=True)
+class UserRows:
+    """How the rows of users are read.
+
+    Attributes:
+        user: column that says whose a row is.
+        named: what the column is called that is made of a user's rows.
+        grid: the cells in which values are told apart; None: none is looked at.
+        value: the column of the values; None: rows are counted.
+        most: this many values of each user are taken.
+        per: length of a user's period, each of which is one by itself; None: there is one.
+        time: column of times, by which periods are told apart.
+        timezone, time_format, clock_change: how times are read.
+        policies: what happens to rows that lack a user, a time or a value, or cannot be read.
+    """
+
+    user: str
+    named: str
+    grid: Quantiles | None
+    value: str | None = None
+    most: int = 1
+    per: str | None = None
+    time: str | None = None
+    timezone: str = "UTC"
+    time_format: str | None = None
+    clock_change: str = "raise"
+    policies: Policies = attribute(default_factory=Policies)
+
+    def __post_init__(self) -> None:
+        if self.clock_change not in CLOCK_CHANGE:
+            raise InvalidInput(
+                f"{field('clock_change')} is {self.clock_change!r}; use one of "
+                f"{', '.join(CLOCK_CHANGE)}"
+            )
+        load_zone(self.timezone)
+        if self.per is not None and self.time is None:
+            raise InvalidInput(
+                f"{field('per', self.per)} needs {field('time')}, the column of times"
+            )
+        if self.per is None and self.time is not None:
+            raise InvalidInput(
+                f"{field('time', self.time)} tells periods apart, and there is no {field('per')}, "
+                f"their length; give it, or leave {field('time')} out"
+            )
+        if self.per is not None:
+            check_period(self.per, self.timezone)
+        if self.user == self.named:
+            raise InvalidInput(
+                f"{field('user', self.user)} is also the column that is looked at; name two columns"
+            )
+
+    @property
+    def reading(self) -> RowReading:
+        """The same for `tally`."""
+        windows: Windows = Once()  # which window a row is in does not matter
+        if self.time is not None:
+            windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)
+        return RowReading(
+            Columns(self.time or "", value=self.value, user=self.user),
+            windows,
+            adds=None if self.value is None else self.grid,
+            clock_change=cast("ClockChange", self.clock_change),
+            time_format=self.time_format,
+            policies=self.policies,
+        )
+
+
+class EachUser(EventFrame):
+    """Rows of which each user has one, or as many as values are taken; made when they are read.
+
+    Columns are the user's, and ``asked.named``: the number of rows, or a number of the cell in
+    which a value lies. Of more values than are taken those that stand evenly among them are.
+
+    Args:
+        source: all rows.
+        asked: how they are read.
+
+    Attributes:
+        found: numbers of rows, once they have been read.
+
+    >>> from counton.rows.given_events import open_source
+    >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
+    >>> grid = Quantiles([1, 2, 3, 4, 5])
+    >>> EachUser(open_source(rows), UserRows("who", "events", grid)).frame().collect().rows()
+    [('ann', 2), ('bob', 1)]
+    >>> asked = UserRows("who", "paid", Quantiles([0, 4, 8, 12]), "paid", most=1)
+    >>> EachUser(open_source(rows), asked).frame().collect().rows()
+    [('ann', 4.0), ('bob', 0.0)]
+    """
+
+    numbered = False
+
+    def __init__(self, source: Source, asked: UserRows) -> None:
+        super().__init__(pl.DataFrame())
+        self._source, self._asked_for, self.name = source, asked, source.name
+        self.found: Private[Tally] | None = None
+
+    @override
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        return self._made_rows.lazy()
+
+    @override
+    def columns(self) -> list[str]:
+        """Known before anything is read."""
+        return [self._asked_for.user, self._asked_for.named]
+
+    @override
+    def has_changed(self) -> bool:
+        return self._source.changed_part() is not None
+
+    @cached_property
+    def _made_rows(self) -> pl.DataFrame:
+        asked, held = self._asked_for, _MarkedRowHolder()
+        reading = asked.reading
+        try:
+            self.found = tally(self._source, reading, bound=held)
+        except UnreadableRow:
+            held = _MarkedRowHolder()
+            source = self._source.sift(reading.columns.names, reading.policies.unread)
+            self.found = tally(source, reading, bound=held)
+        rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
+        if asked.per is not None:
+            period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
+            rows = rows.with_columns(pl.col("user") + _BETWEEN + period)
+        if asked.value is None:
+            made = rows.group_by("user").agg(pl.len().cast(pl.Int64).alias(asked.named))
+        else:
+            assert asked.grid is not None
+            edges = pl.Series(asked.grid.edges)
+            made = _evenly(rows, asked.most).select(
+                "user", pl.lit(edges).gather(pl.col("total")).alias(asked.named)
+            )
+        return made.rename({"user": asked.user}).sort(asked.user, asked.named)
+
+
+class _MarkedRowHolder:
+    """Marked rows, held: what `tally` is ``bound`` by."""
+
+    def __init__(self) -> None:
+        self.rows: list[pl.DataFrame] = []
+
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """All of it."""
+        self.rows.append(marked.collect_schema().to_frame())
+        return marked
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold some rows."""
+        self.rows.append(rows)
+
+
+def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
+    """At most this many rows of each user, evenly among all by what they say."""
+    place, many = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
+
+    def before(count: pl.Expr) -> pl.Expr:
+        return (2 * count * most + many) // (2 * many)
+
+    taken = (many <= most) | (before(place + 1) > before(place))
+    return rows.sort("user", "total").filter(taken)

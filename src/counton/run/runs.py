@@ -1,0 +1,443 @@
+"""One run of a job in four values: what is asked, what is settled, exact changes, what is released.
+
+A job is settled with what its stream remembers (`counton.run.settlement`); its rows become exact
+changes, added up (`counton.run.unordered_rows`) or in their order (`counton.run.ordered_rows`); the
+stream journals and releases them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.base.exact import quote
+from counton.base.private import Private
+from counton.privacy import Guarantee, Spend
+from counton.run import clock
+from counton.run.changes import Counts, for_operator
+from counton.run.definition import Definition
+from counton.run.journal_values import read_released
+from counton.run.memory import find_stream
+from counton.run.progress import Progress, silent
+from counton.run.settlement import SettledJob, settle
+from counton.run.unordered_rows import tallied_rows
+from counton.spec.job import Job
+from counton.state import Store, Stream
+from counton.state.database import Closing, Within
+from counton.state.shared import SharedBook, ledger_of
+from counton.state.units import SpentUnit
+
+if TYPE_CHECKING:
+    from counton.released.read_options import View
+    from counton.released.release import Release
+
+
+class Changes(Protocol):
+    """What rows change in a stream, exactly."""
+
+    @property
+    def counts(self) -> Private[Counts]:
+        """Numbers of rows, for the operator."""
+
+    @property
+    def again(self) -> bool:
+        """Whether the rows have been counted by an earlier run, and add nothing."""
+
+    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+        """Give them to a stream, which journals and releases them."""
+
+
+class ReadRows(Protocol):
+    """Rows that are read, whichever way they are counted."""
+
+    @property
+    def until(self) -> int | None:
+        """Microseconds up to which windows are released."""
+
+    def beside(self, stream: Stream | None) -> Changes:
+        """What is new in them, beside what a stream has counted; None: it is not there yet."""
+
+
+@dataclass(frozen=True)
+class Outcome(Closing):
+    """The outcome of a run. Close it, or use it in a ``with`` block: it holds the stream open.
+
+    Attributes:
+        definition: the definition of the stream.
+        stream: the stream, to read the journal from.
+        before, after: steps released before and after the run.
+        until: microseconds; windows that ended by then are released.
+        until_stated: whether ``until`` is stated, and not the newest event's time.
+        counts: the numbers of rows: see `for_operator`.
+        again: an earlier run has counted these new events, so nothing was done.
+    """
+
+    definition: Definition
+    stream: Stream
+    before: int
+    after: int
+    until: int | None
+    until_stated: bool
+    counts: Private[Counts] = attribute(repr=False)
+    again: bool = False
+
+    def for_operator(self) -> Counts:
+        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        return for_operator(self.counts)
+
+    def read(self, level: float | None = None, shown: View | None = None) -> Release:
+        """Everything released so far, from the journal, with intervals of confidence ``level``.
+
+        Args:
+            level: probability with which each interval holds; None: that of the stream's files.
+            shown: of a statistic, what is shown of its readings; None: what was shown before.
+
+        Raises:
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
+                not have.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from counton.run import Job, run
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+        >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+        >>> request = Job(
+        ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     until="newest",
+        ...     epsilon=1
+        ... )
+        >>> with run(request) as outcome:
+        ...     outcome.read(level=0.9).table().select("step", "window_end").rows()[0]
+        (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
+        >>> folder.cleanup()
+        """
+        return read_released(self.stream, self.definition, level, shown)
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
+
+
+def run(
+    request: Job,
+    progress: Progress = silent,
+    *,
+    approve: Callable[[Definition], None] | None = None,
+    commit: Within | None = None,
+    now: datetime | None = None,
+) -> Outcome:
+    """Read the events, check them, release the windows that have ended, and keep what was seen.
+
+    The run finds everything that can be wrong with the request or the events before it touches the
+    state.
+
+    Args:
+        request: what is asked.
+        progress: is told where the run is.
+        approve: is shown what defines the stream before events are read; what it raises ends the
+            run. Who has more to say between these parts calls `resolve` and `carry_out`.
+        commit: is called once in the transaction of a run over new events, in any order, to an
+            existing stream, also where the rows change nothing. What it does is committed with the
+            rest, and what it raises undoes all.
+        now: the time, aware; None: the clock of this machine.
+
+    Raises:
+        InvalidInput: the request or the data is outside what is allowed.
+        StateError: the state does not fit the request.
+        ReplayMismatch: rows have disappeared, or a file was counted before.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-01T11:30\\n2024-03-03T10:15\\n")
+    >>> request = Job(
+    ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest",
+    ...     epsilon=1
+    ... )
+    >>> with run(request) as outcome:
+    ...     outcome.before, outcome.after, outcome.read().own.estimates.shape
+    (0, 2, (2, 1))
+    >>> with run(Job("count", events, state, until="2024-03-04")) as outcome:
+    ...     outcome.before, outcome.after, outcome.for_operator().late
+    (2, 3, 0)
+    >>> folder.cleanup()
+    """
+    settled = resolve(request, progress=progress)
+    try:
+        if approve is not None:
+            approve(settled.definition)
+    except BaseException:
+        settled.close()
+        raise
+    return carry_out(settled, progress, commit=commit, now=now)
+
+
+def resolve(
+    request: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
+) -> SettledJob:
+    """Resolve a request: begin a run, up to its first row, and write nothing. Close the result.
+
+    A plan does no more.
+
+    Args:
+        request: what is asked.
+        units: as of `counton.run.settlement.settle`.
+        progress: is told where the run is.
+
+    Raises:
+        InvalidInput: the request is outside what is allowed.
+        StateError: the state does not fit the request.
+        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
+    """
+    given: object = request
+    if not isinstance(given, Job):
+        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
+    progress("choosing a strategy", 0.05)
+    settled = settle(request, units)
+    try:
+        if settled.job.watermark is not None:
+            clock.length_of(settled.job.watermark)
+        check_retained(settled)
+        refuse_beyond(settled)
+    except BaseException:
+        settled.close()
+        raise
+    return settled
+
+
+def carry_out(
+    settled: SettledJob,
+    progress: Progress = silent,
+    *,
+    commit: Within | None = None,
+    now: datetime | None = None,
+) -> Outcome:
+    """Read the rows of a resolved job and release what is due; its state is then the outcome's.
+
+    Args:
+        settled: the job.
+        progress, commit, now: as of `run`.
+
+    Raises:
+        InvalidInput, StateError, ReplayMismatch: as of `run`.
+    """
+    try:
+        progress("reading events", 0.25)
+        rows = rows_of(settled, progress, now)
+        # What a new stream cannot take is refused before there is one.
+        new = rows.beside(None) if settled.store_entry is None else None
+        stream = open_stream(settled)
+    except BaseException:
+        settled.close()
+        raise
+    try:
+        before, definition = stream.step, settled.definition
+        changes = rows.beside(stream) if new is None else new
+        if new is None and stream.details != definition.details:  # nothing is refused below
+            stream.amend(definition.details)
+        changes.release(stream, progress, commit)
+        if settled.job.retain is not None and stream.step > before:
+            from counton.run.erasure import retain
+
+            retain(stream, definition, settled.job)
+        if new is None:
+            _publish(stream)
+    except BaseException:
+        stream.close()
+        raise
+    stated = clock.is_stated(settled.job.until)
+    steps = before, stream.step
+    return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
+
+
+def check_retained(settled: SettledJob) -> None:
+    """Refuse a length after which the stream cannot forget its users.
+
+    Raises:
+        InvalidInput: no such length, or a stream that does not protect periods of people.
+    """
+    if settled.job.retain is not None:
+        from counton.run.erasure import check_retain
+
+        check_retain(settled.job.retain, settled.definition)
+
+
+def refuse_beyond(settled: SettledJob) -> None:
+    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares.
+
+    Raises:
+        BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
+    """
+    store, definition = settled.store, settled.definition
+    if settled.store_entry is not None or definition.ordered:
+        return  # whose unit is called as the state says when the stream is entered
+    if store is not None:
+        store.refuse_beyond(
+            settled.job.name,
+            definition.guarantee,
+            definition.contribution,
+            _predecessor(definition),
+        )
+    if (found := shared_book(settled)) is not None:
+        found.spend(spend_of(settled))
+
+
+def spend_of(settled: SettledJob) -> Spend:
+    """The entry of a job's stream in a ledger."""
+    definition = settled.definition
+    return Spend(
+        settled.job.name,
+        definition.guarantee,
+        definition.unit,
+        definition.contribution.relation,
+        _predecessor(definition),
+    )
+
+
+def shared_book(settled: SettledJob) -> SharedBook | None:
+    """The entries of the ledger that a job's state shares; None where it counts by itself.
+
+    Raises:
+        InvalidInput: it has no limit.
+        StateError: it cannot be used.
+    """
+    database = None if settled.store is None else settled.store.database
+    shared = ledger_of(database, settled.job.ledger)
+    if shared is None:
+        return None
+    with shared:
+        return shared.book(database, settled.job.name)
+
+
+def rows_of(settled: SettledJob, progress: Progress, now: datetime | None) -> ReadRows:
+    """The rows of a settled job, read: added up, or in their order."""
+    if not settled.definition.ordered:
+        return tallied_rows(settled, progress, now)
+    from counton.run.ordered_rows import rows_in_order
+
+    return rows_in_order(settled, now)
+
+
+def open_stream(settled: SettledJob) -> Stream:
+    """The stream, as its writer; made where there is none. What it continues is ended.
+
+    Raises:
+        StreamConflict: another process made it in the meantime.
+    """
+    job = settled.job
+    if settled.store_entry is None:
+        settled.close()
+        stream = _create(job, settled.definition)
+        _end_before(settled, job.state)
+        return stream
+    store, _ = settled.store_entry
+    _end_before(settled, store)  # a run may have been killed before it did so
+    return Stream.open(store, job.name, key=job.key, ledger=job.ledger, witness=job.witness)
+
+
+def _end_before(settled: SettledJob, state: Any) -> None:
+    """End the stream that a job's stream continues, if there is one."""
+    continues = settled.definition.continues
+    if continues is not None:
+        from counton.run.continuation import end_stream
+
+        end_stream(state, continues.name, drop_waiting=True)
+
+
+def is_known(request: Job) -> bool:
+    """Whether a job's state has its stream.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> is_known(Job("count", "visits.csv", "a-state-that-is-new.db"))
+    False
+    """
+    return find_stream(request) is not None
+
+
+def ended_at(request: Job) -> int | None:
+    """The step at which a job's stream was ended; None where it goes on, or is new.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> ended_at(Job("count", "visits.csv", "a-state-that-is-new.db"))
+    """
+    saved = find_stream(request)
+    return None if saved is None else saved.details.get("ended")
+
+
+def _publish(stream: Stream) -> None:
+    """Add what is new where the stream is published in the state's own database."""
+    from counton.state import published
+
+    place = published.Place(stream.database, None)
+    with place.transaction(write=False) as connection:
+        known = published.find_row(connection, stream.name)
+    if known is not None:
+        from counton.run.publication import publish_new
+
+        publish_new(stream, place, None)
+
+
+def _create(request: Job, definition: Definition) -> Stream:
+    """A new stream, where the run began without one.
+
+    Raises:
+        StreamConflict: another process made it in the meantime.
+    """
+    try:
+        return _create_stream(request, definition)
+    except (StateError, WrongKey) as error:
+        try:
+            with Store(request.state) as store:
+                there = store.find(request.name) is not None
+        except (CountonError, OSError):
+            raise error from None
+        if not there:
+            raise
+        raise StreamConflict(
+            f"another process has just created stream {request.name!r} of this state, so nothing "
+            f"was released here: run the same command again, and it goes on with that stream"
+        ) from error
+
+
+def _create_stream(request: Job, definition: Definition) -> Stream:
+    return Stream.create(
+        request.state,
+        request.name,
+        definition.strategy,
+        definition.guarantee,
+        key=request.key,
+        contribution=definition.contribution,
+        shape=() if definition.statistic.in_terms else definition.shape,
+        details=definition.details,
+        counters=_counters(definition),
+        statistic=definition.statistic if definition.statistic.in_terms else None,
+        batched=not definition.each_row,
+        ledger=request.ledger,
+        witness=request.witness,
+        follows=_predecessor(definition),
+    )
+
+
+def _predecessor(definition: Definition) -> str | None:
+    """The stream of which no unit counts in this one, if it goes on from such a one."""
+    before = definition.continues
+    return before.name if before is not None and before.apart else None
+
+
+def _counters(definition: Definition) -> Guarantee | None:
+    if definition.discovery is None:
+        return None
+    from counton.numbers.discovery import counters_of
+
+    return counters_of(definition.guarantee)

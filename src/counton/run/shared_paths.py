@@ -1,0 +1,222 @@
+"""Jobs beside each other: none may write what another one writes, reads or keeps.
+
+Each job looks at its own files before it runs (`counton.run.output_files`). What several jobs
+share, through the defaults of their file or through a link, shows only when all of them are looked
+at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.released.release_facts import TABLES
+from counton.rows.formats import is_file
+from counton.rows.paths import event_paths, refuse_among_events
+from counton.run.memory import recall
+from counton.run.output_files import files_of_sums
+from counton.run.outputs import beside, pictures_of
+from counton.spec.job import Job
+from counton.state import Store
+from counton.state.database import database_url, label_of, state_file
+from counton.state.keyfile import state_files
+from counton.state.shared import ledger_files
+
+if TYPE_CHECKING:
+    from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
+
+
+class _Use(NamedTuple):
+    """A file and what a job does with it.
+
+    Attributes:
+        job: its name.
+        what: the key of a job file that says so.
+        path: as the job has it.
+    """
+
+    job: str
+    what: str
+    path: Path
+
+    @property
+    def places(self) -> Iterator[object]:
+        """By what the file is known, whatever leads to it: links, and letters that are one to some.
+
+        A name that differs in capitals alone is taken for the same: on many disks it is.
+        """
+        real = os.path.realpath(self.path)
+        yield real.casefold()
+        with suppress(OSError):
+            found = os.stat(real)
+            yield found.st_dev, found.st_ino
+
+    def __str__(self) -> str:
+        return f"{self.what} of job {self.job!r}"
+
+
+def refuse_shared(jobs: Mapping[str, Job]) -> None:
+    """Refuse jobs of which one would overwrite what another one writes, reads or keeps.
+
+    Args:
+        jobs: by name, each with what its stream remembers of outputs.
+
+    Raises:
+        InvalidInput: naming both jobs and the file; or the stream that both would release.
+    """
+    streams: dict[tuple[str, str], str] = {}
+    for name, job in jobs.items():
+        stream = (state_of(job), job.name)
+        if stream in streams:
+            raise InvalidInput(
+                f"job {name!r} releases stream {job.name!r} of state {os.fspath(job.state)!r}, as "
+                f"job {streams[stream]!r} does; a stream belongs to one job: give one of them "
+                f"another name, or leave it out"
+            )
+        streams[stream] = name
+    writes = [use for name, job in jobs.items() for use in _writes(name, job)]
+    written: dict[object, _Use] = {}
+    for use in writes:
+        for place in use.places:
+            if place in written and written[place] != use:
+                raise _both(use, written[place], "writes too")
+            written[place] = use
+    for name, job in jobs.items():
+        for use in _reads(name, job):
+            for place in use.places:
+                if place in written:
+                    raise _both(written[place], use, "reads or keeps")
+    for name, job in jobs.items():
+        for use in writes:
+            if use.job != name and use.what in ("out", "sums"):
+                try:
+                    refuse_among_events(job.events, use.path)
+                except InvalidInput as error:
+                    raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
+
+
+def keep_within(
+    jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None, about: str | None = None
+) -> None:
+    """Set what the states of jobs may spend, where none is set yet.
+
+    Args:
+        jobs: by name.
+        limit: of each state; None: nothing is said.
+        about: its subject; None: whatever each job protects.
+
+    Raises:
+        InvalidInput: a state has another limit, which is not changed by the way.
+        BudgetExceeded: more is spent already.
+    """
+    if limit is None:
+        return
+    for job in {state_of(job): job for job in jobs.values()}.values():
+        with Store(job.state, create=True) as store:
+            if store.ledger is None:
+                store.set_limit(limit, unit=about)
+            else:
+                ledger_within(store, limit, about)
+
+
+def ledger_within(
+    store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
+) -> Ledger | None:
+    """The ledger of a state under the limit of its job file; nothing is set.
+
+    Args:
+        store: the state.
+        limit, about: as of `keep_within`.
+
+    Returns:
+        None where neither the state nor the file has a limit.
+
+    Raises:
+        InvalidInput, BudgetExceeded: as of `keep_within`.
+    """
+    known = store.ledger
+    if limit is None:
+        return known
+    if known is None:
+        return store.ledger_within(limit, about)
+    if (known.limit, known.unit) != (limit, about):
+        asked, has = (
+            f"{one}{'' if unit is None else f', about one {unit}'}"
+            for one, unit in ((limit, about), (known.limit, known.unit))
+        )
+        raise InvalidInput(
+            f"the limit of the job file is {asked}, and state {store.database.label!r} has {has}; "
+            f"correct the file, or set the other limit by itself (counton ledger)"
+        )
+    return known
+
+
+def with_outputs(jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """Jobs with what their streams remember, as far as their states can be read."""
+    found = dict(jobs)
+    for name, job in jobs.items():
+        with suppress(CountonError, OSError):  # which its run says
+            found[name] = recall(job)
+    return found
+
+
+def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
+    same = "" if str(mine.path) == str(other.path) else f", as {str(other.path)!r},"
+    return InvalidInput(
+        f"job {mine.job!r} writes {str(mine.path)!r} ({mine.what}), which job {other.job!r}"
+        f"{same} {does} ({other.what}), so that one would overwrite the other; give each its own"
+    )
+
+
+def state_of(job: Job) -> str:
+    """Where a job's state is, the same of all paths that lead to it."""
+    with suppress(CountonError):  # no state, as the job itself says
+        file = state_file(job.state)
+        if file is not None:
+            return os.path.realpath(file)
+        return label_of(database_url(job.state))
+    return os.fspath(job.state)
+
+
+def _writes(name: str, job: Job) -> Iterator[_Use]:
+    """What a job writes."""
+    if job.out is not None:
+        out = Path(job.out)
+        tables = [("out", out)]
+        if job.sums is not None:
+            with suppress(CountonError):  # no period, as the job itself says
+                tables += [("sums", path) for path in files_of_sums(job.sums, out).values()]
+        for what, path in tables:
+            yield _Use(name, what, path)
+            if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+                yield _Use(name, f"the description beside its {what}", beside(path))
+    if job.plot is not None:
+        for path in pictures_of("both", Path(job.plot)).values():
+            yield _Use(name, "plot", path)
+    with suppress(CountonError):  # no such policy, as the job itself says
+        aside = job.policies().quarantine
+        if aside is not None:
+            yield _Use(name, "bad-rows", aside)
+
+
+def _reads(name: str, job: Job) -> Iterator[_Use]:
+    """What a job reads, and what keeps its state and key."""
+    with suppress(CountonError):
+        for path in state_files(job.state, job.key):
+            yield _Use(name, "state", path)
+    if job.ledger is not None:
+        with suppress(CountonError):
+            for path in ledger_files(job.ledger):
+                yield _Use(name, "ledger", path)
+    if isinstance(job.domain, str | os.PathLike) and is_file(os.fspath(job.domain)):
+        yield _Use(name, "domain", Path(job.domain))
+    found: list[str] = []
+    with suppress(CountonError, OSError):  # which the job says by itself
+        found = event_paths(job.events, job.file_format)
+    for file in found:
+        if file != "-":
+            yield _Use(name, "events", Path(file))

@@ -1,0 +1,249 @@
+"""Batches on their way in: checked by the job's reading, then committed, then acknowledged."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.groups import GroupNames
+from counton.base.private import Private, open_private
+from counton.base.windows import NO_MOMENT, microseconds
+from counton.rows.bad_rows import texts_of
+from counton.rows.policies import MOST
+from counton.rows.problems import Problem
+from counton.rows.sources import Source
+from counton.rows.tally import tally
+from counton.rows.window_marks import collect, mark_rows
+from counton.run.additions import place_sums
+from counton.run.changes import parts_of_bounds, refuse_overflow
+from counton.run.label_discovery import labels_in
+from counton.serve.bodies import Body, no_column, read_rows
+from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
+from counton.state.inbox import FULL, Batch, Inbox, Verdict
+
+Clock = Callable[[], datetime]
+#: Batches that are committed together at most.
+_TOGETHER = 256
+_FOREVER = 2**63
+
+
+class Full(Exception):
+    """So much waits already that nothing more is taken now."""
+
+
+def digest_of(media: str, body: bytes) -> bytes:
+    """Of what was sent, whatever its compression."""
+    return hashlib.sha256(f"{media}\n".encode() + body).digest()
+
+
+def checked_batch(
+    served: ServedJob, id: str, media: str, sent: bytes, digest: bytes, most: int, now: int
+) -> Batch:
+    """A batch whose rows the job can count, by its policies.
+
+    Args:
+        most: rows.
+        now: microseconds since 1970.
+
+    Raises:
+        TooLarge: more rows.
+        InvalidInput: rows that the job refuses, naming the first and the remedy; nothing is taken.
+    """
+    reading, definition = served.reading, served.definition
+    quarantines = reading.policies.quarantine is not None
+    body = read_rows(sent, media, definition.columns.names, most, "the batch", aside=quarantines)
+    part = body.rows
+    if body.missing and not quarantines and reading.policies.missing == "refuse":
+        raise no_column(part.name, body.missing[0])
+    source = Source((part,), part.name)
+    domain = definition.domain
+    if definition.discovery is not None:
+        domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
+    # All that a run reads of a row, so that none is accepted which a run could not read.
+    read = collect(source, mark_rows(source, reading))
+    bad = _bad_rows(read["step"])
+    aside: list[tuple[Any, ...]] = []
+    frame = _with_moments(part.frame().collect(), read["us"], served)
+    whole = frame.height + len(body.no_rows)
+    if bad.height and not quarantines:
+        tally(source, reading, domain)  # refuses, unless such rows are skipped
+    if quarantines:
+        aside = _aside(served, id, body, bad)
+    if bad.height:
+        frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
+    source = Source((InboxRows(frame, part.name),), part.name)
+    found = open_private(tally(source, reading, domain))
+    sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
+    totals: list[float] = sums["total"].to_list()
+    places = place_sums(found.cells, "total", definition.places)
+    refuse_overflow(definition, int(max(totals, default=0.0)), places)
+    # What is late is released with the next window.
+    late = pl.max_horizontal("step", definition.windows.ended_by(now) + 1).alias("step")
+    parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
+    if max(parts.values(), default=0.0) > FULL:
+        raise SumOverflow(
+            f"the rows of the batch come to more than {FULL:.0%} of what the sums of the stream "
+            f"can hold: correct them, or count in larger units"
+        )
+    left = {
+        "before_first_window": found.before,
+        "after_last_window": found.beyond,
+        "of_undeclared_groups": found.unknown,
+        "lacking_something": bad.height + len(body.no_rows) - len(aside),
+        "set_aside": len(aside),
+    }
+    answer = {
+        "batch": id,
+        "rows": whole,
+        "counted": whole - sum(left.values()),
+        "counted_nowhere": {name: rows for name, rows in left.items() if rows},
+    }
+    rows = pack_rows(frame)
+    return Batch(
+        served.job.name, id, digest, now, answer, whole, rows, Private(aside), Private(parts)
+    )
+
+
+def _bad_rows(steps: pl.Series) -> pl.DataFrame:
+    """Numbers of rows that cannot be counted, from 0, and what is wrong with each."""
+    rows = (steps < NO_MOMENT).arg_true()
+    problem = NO_MOMENT - steps.gather(rows)
+    return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": problem})
+
+
+def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
+    """Rows with their times as they were read: texts are read once, and not by each run again."""
+    columns = served.definition.columns
+    others = (columns.group, *columns.parts, columns.user, columns.id)
+    if not columns.time or columns.time in others:
+        return frame
+    return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))
+
+
+_LACKING = [
+    int(problem)
+    for problem in (
+        *(Problem.NO_TIME, Problem.NO_GROUP, Problem.NO_VALUE),
+        *(Problem.NO_USER, Problem.NO_ID),
+    )
+]
+
+
+def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Rows to be set aside; none of those that lack something where these are skipped."""
+    policies, columns = served.reading.policies, served.definition.columns.names
+    if policies.missing == "skip":
+        bad = bad.filter(~pl.col("problem").is_in(_LACKING))
+    many = bad.height + len(body.no_rows)
+    if many > policies.most:
+        raise InvalidInput(
+            f"{many:,} rows of the batch cannot be counted, and {policies.most:,} may be set "
+            f"aside; look at them, or raise {field('bad_rows_most', MOST)}"
+        )
+    cells = texts_of(body.rows, columns).collect()[bad["row"].to_list()]
+    found = [
+        (body.numbers[row], Problem(why).words, *values)
+        for (row, why), values in zip(bad.rows(), cells.rows(), strict=True)
+    ]
+    nothing = [None] * (len(columns) - 1)
+    found += [(one.number, one.problem, one.text, *nothing) for one in body.no_rows]
+    return [(f"batch {id}", *line) for line in sorted(found, key=lambda line: line[0])]
+
+
+class UnderWay:
+    """Batches that have come whole and are not committed yet, by the time at which they came.
+
+    A fold waits for those that came before it ends: how long one sender's rows take to be checked
+    decides not with which rows another one's are counted.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._came: dict[str, Counter[int]] = {}
+
+    def enter(self, stream: str) -> int:
+        """A batch has come; when that was, in microseconds since 1970."""
+        with self._lock:
+            now = microseconds(self._clock())
+            self._came.setdefault(stream, Counter())[now] += 1
+        return now
+
+    def leave(self, stream: str, came: int) -> None:
+        """It is committed, or is not taken."""
+        with self._lock:
+            self._came[stream][came] -= 1
+            if not self._came[stream][came]:
+                del self._came[stream][came]
+
+    def past(self, stream: str) -> int:
+        """Until when nothing is under way: now, or when the earliest came that is."""
+        with self._lock:
+            return min(microseconds(self._clock()), *self._came.get(stream, ()), _FOREVER)
+
+
+class Committer:
+    """Commits batches of all who wait, together, one transaction after the other.
+
+    Args:
+        most: batches that may wait to be committed.
+        broken: told what went wrong where a transaction failed.
+    """
+
+    def __init__(self, inbox: Inbox, most: int, broken: Callable[[Exception], None]) -> None:
+        self._inbox, self._broken = inbox, broken
+        self._queue: queue.Queue[tuple[Batch, Future[Verdict]] | None] = queue.Queue(most)
+        self._thread = threading.Thread(target=self._work, name="inbox", daemon=True)
+        self._thread.start()
+
+    def put(self, batch: Batch) -> Future[Verdict]:
+        """What becomes of a batch, once it is committed."""
+        done: Future[Verdict] = Future()
+        try:
+            self._queue.put_nowait((batch, done))
+        except queue.Full:
+            raise Full from None
+        return done
+
+    def close(self) -> None:
+        """Commit what waits, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            together, last = [first], False
+            while len(together) < _TOGETHER:
+                try:
+                    one = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if one is None:
+                    last = True
+                    break
+                together.append(one)
+            self._commit(together)
+            if last:
+                return
+
+    def _commit(self, together: list[tuple[Batch, Future[Verdict]]]) -> None:
+        try:
+            verdicts = self._inbox.put([batch for batch, _ in together])
+        except Exception as error:
+            self._broken(error)
+            for _, done in together:
+                done.set_exception(error)
+            return
+        for (_, done), verdict in zip(together, verdicts, strict=True):
+            done.set_result(verdict)

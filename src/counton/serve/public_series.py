@@ -1,0 +1,429 @@
+"""What readers are told of a stream: from its journal and its public facts, and from nothing else.
+
+No exact sum passes here: `counton.state.Store.reader` needs no key and reads what was released.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.windows import Windows, microseconds, parse_time
+from counton.numbers.intervals import check_level
+from counton.privacy.contribution import known_unit
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+from counton.released.series import finite
+from counton.run.clock import length_of
+from counton.run.definition import Definition
+from counton.run.journal_values import level_of, read_released
+from counton.spec.job import Job
+from counton.state import Store
+from counton.state.store import StoredStream
+from counton.statistics.catalogue import keywords, statistic_named
+
+#: What has been released of a stream, at a level, is kept for this many pairs of both.
+_KEPT = 8
+#: Rows of an answer at most.
+MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class SeriesAnswer:
+    """Rows of a series.
+
+    Attributes:
+        name: of the stream.
+        level: of the intervals.
+        rows: one for each step and group.
+        found: whether the names of groups came with the events.
+        promise: what protects them, in words, and where the whole description is.
+    """
+
+    name: str
+    level: float
+    rows: pl.DataFrame
+    promise: Mapping[str, Any]
+    found: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "name": self.name,
+            "level": self.level,
+            **self.promise,
+            "columns": self.rows.columns,
+            "rows": json_rows(self.rows),
+        }
+
+
+def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
+    times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
+    told = finite(rows).with_columns(
+        pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
+    )
+    return told.to_dicts()
+
+
+class Against(NamedTuple):
+    """What is taken from a number: another group, another time, or both; None: as the number's.
+
+    >>> Against(group="shop").until is None
+    True
+    """
+
+    group: str | None = None
+    start: str | None = None
+    until: str | None = None
+
+
+class Journal:
+    """A stream as its readers see it. Threads may share one.
+
+    Args:
+        job: as `counton.run.recall` gives it.
+    """
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self.job, self.name = store, job, job.name
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, float], Release] = OrderedDict()
+        self.refused = False
+        self._position = self._store.position(self.name, self.job.key)
+        self._found = self._look()
+
+    def refresh(self) -> int:
+        """Look for new steps; how many there are.
+
+        A state that has forgotten releases is not believed: `refused` is then true, and what was
+        known before stays.
+        """
+        try:
+            position = self._store.position(self.name, self.job.key)
+            if position != self._position or self.refused:
+                found = self._look()
+                self._store.position(self.name, self.job.key)  # it was no older copy meanwhile
+                self._found, self._position = found, position
+        except StateError:
+            self.refused = True
+            raise
+        self.refused = False
+        return self.step
+
+    def _look(self) -> tuple[StoredStream, Definition]:
+        found = self._store.reader(self.name, self.job.key)
+        known = StoredStream(found.terms, found.details, found.key_fingerprint, found.step)
+        return known, Definition.reopen(found.terms, found.details)
+
+    @property
+    def step(self) -> int:
+        """How many steps are known to be released."""
+        return self._found[0].step
+
+    @property
+    def definition(self) -> Definition:
+        """Of the stream."""
+        return self._found[1]
+
+    def ends(self, step: int) -> datetime | None:
+        """When the window of a step ends, in local time; None where there is no such step."""
+        windows = self.definition.windows
+        if not 1 <= step <= windows.steps:
+            return None
+        return windows.local(int(windows.ends(range(step, step + 1))[0]))
+
+    def due(self, step: int) -> datetime | None:
+        """When a step is released: its window's end, and the watermark; None: there is none."""
+        end = self.ends(step)
+        if end is None or self.definition.ended is not None:
+            return None
+        late = 0 if self.job.watermark is None else length_of(self.job.watermark)
+        return self.definition.windows.local(microseconds(end) + late)
+
+    def about(self) -> dict[str, Any]:
+        """What is public of the stream."""
+        definition, step = self.definition, self.step
+        last, due = self.ends(step), self.due(step + 1)
+        forever = definition.strategy.horizon is None
+        return {
+            "name": self.name,
+            "statistic": definition.what,
+            "what": _what(definition),
+            "unit": definition.unit,
+            "guarantee": str(definition.guarantee),
+            "protected": definition.contribution.describe(definition.unit),
+            "release": definition.release,
+            "every": definition.windows.every,
+            "timezone": definition.windows.timezone,
+            "level": self.level,
+            "group": definition.columns.group,
+            "groups": self.groups(),
+            "steps": step,
+            "horizon": None if forever else definition.windows.steps,
+            "last_window_end": None if last is None else last.isoformat(),
+            "next_release": None if due is None else due.isoformat(),
+        }
+
+    def promise(self) -> dict[str, str]:
+        """What stands beside numbers that are read alone."""
+        definition = self.definition
+        return {
+            "unit": definition.unit,
+            "protected": definition.contribution.describe(definition.unit),
+            "guarantee": str(definition.guarantee),
+            "description": "release",  # an address, as seen from that of the numbers
+        }
+
+    def groups(self) -> list[str]:
+        """Names of the groups that are shown."""
+        if not self.step and self.definition.discovery is not None:
+            return []
+        if self.definition.discovery is not None:
+            found = self.read()
+            return list(getattr(found, "groups", None) or ())
+        return list(self.definition.groups)
+
+    def describe(self) -> dict[str, Any]:
+        """What is public of the stream, in more words, and what is left of the budget."""
+        found, definition = self._found
+        ledger = self._store.ledger
+        unit = definition.unit
+        left = None if ledger is None else ledger.remaining(unit=unit)
+        totals = self._store.totals
+        _, spent = totals.get(known_unit(unit, totals), (None, None))
+        columns: list[str] = []
+        if self.step:
+            columns = self.series(last=1).rows.columns
+        return {
+            **self.about(),
+            "description": [
+                f"{definition.guarantee}, {definition.guarantee.scope}",
+                definition.guarantee.meaning_for(unit),
+                *([] if definition.people_note is None else [definition.people_note]),
+                repr(definition.strategy),
+            ],
+            "key_fingerprint": found.key_fingerprint,
+            "budget": {
+                "unit": unit,
+                "spent": None if spent is None else str(spent),
+                "limit": None if ledger is None else str(ledger.limit),
+                "left": None if left is None else str(left),
+                "shared": self._store.shared_ledger is not None,
+            },
+            "columns": columns,
+        }
+
+    def budget_left(self) -> float | None:
+        """The part of the state's limit that is left for this unit; None: there is no limit."""
+        ledger = self._store.ledger
+        if ledger is None:
+            return None
+        left = ledger.remaining(unit=self.definition.unit)
+        if left is None:
+            return 0.0
+        for name in ("rho", "epsilon"):
+            whole = getattr(ledger.limit, name, None)
+            if whole:
+                return float(getattr(left, name)) / float(whole)
+        return None
+
+    @property
+    def level(self) -> float:
+        """Of the intervals, where nobody asks for another: that of the stream's files."""
+        return level_of(self.definition)
+
+    def read(self, level: float | None = None) -> Release:
+        """Everything that is released, with its intervals.
+
+        Raises:
+            InvalidInput: a level outside what is allowed, or nothing is released yet.
+            StateError: the state has forgotten releases.
+        """
+        level = check_level(self.level if level is None else level)
+        found, definition = self._found
+        if not found.step:
+            due = self.due(1)
+            raise InvalidInput(
+                f"stream {self.name!r} has released nothing yet; ask again after "
+                f"{'its first window' if due is None else due.isoformat()}"
+            )
+        key = (found.step, level)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            reader = self._store.reader(self.name, self.job.key)
+            released = read_released(reader, definition, level)
+            self._store.position(self.name, self.job.key)  # it is no older copy
+            self._kept[(reader.step, level)] = released
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return released
+
+    def series(
+        self,
+        groups: Sequence[str] = (),
+        start: str | None = None,
+        until: str | None = None,
+        of: str | None = None,
+        level: float | None = None,
+        last: int | None = None,
+        since: int = 0,
+    ) -> SeriesAnswer:
+        """Released steps.
+
+        Args:
+            start, until: only windows that begin at ``start`` or later, and end by ``until``.
+            of: totals or windows; None: totals, where they are released.
+
+        Raises:
+            InvalidInput: what the stream does not have, or too many rows.
+        """
+        level = check_level(self.level if level is None else level)
+        if not self.step:
+            return SeriesAnswer(self.name, level, _nothing(self.definition.windows), self.promise())
+        released = self.read(level)
+        steps = self._steps(len(released.steps), start, until, last, since)
+        if not steps:
+            nothing = released.only(range(1, 2)).numbers(of).head(0)
+            return SeriesAnswer(self.name, level, nothing, self.promise())
+        found = released.only(steps, list(groups) or None)
+        if (found.rows or 0) > MOST_ROWS:
+            raise InvalidInput(
+                f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
+                f"steps ({field('last', 1000)}) or groups"
+            )
+        unforeseen = self.definition.discovery is not None
+        return SeriesAnswer(self.name, level, found.numbers(of), self.promise(), unforeseen)
+
+    def _steps(
+        self, released: int, start: str | None, until: str | None, last: int | None, since: int
+    ) -> range:
+        windows = self.definition.windows
+        first, stop = max(1, since + 1), released + 1
+        ends = windows.ends(range(released + 1))  # from the stream's beginning
+        if start is not None:
+            begin = microseconds(parse_time(start, windows.timezone))
+            first = max(first, int(np.searchsorted(ends[:-1], begin, "left")) + 1)
+        if until is not None:
+            end = microseconds(parse_time(until, windows.timezone))
+            stop = min(stop, int(np.searchsorted(ends[1:], end, "right")) + 1)
+        if last is not None:
+            first = max(first, stop - last)
+        return range(first, max(first, stop))
+
+    def difference(
+        self,
+        start: str,
+        until: str,
+        group: str | None,
+        level: float | None = None,
+        against: Against | None = None,
+    ) -> dict[str, Any]:
+        """What happened between two moments, with its interval; or how much more than elsewhere.
+
+        The moments are moved to the nearest ends of released windows before or at them.
+
+        Raises:
+            InvalidInput: a stream without differences, moments in the wrong order or that are not
+                covered, or a group that there is not.
+        """
+        released, windows = self.read(level), self.definition.windows
+        steps, moments = self._between(released, start, until)
+        if group is None and len(released.groups) > 1:
+            raise InvalidInput(
+                f"stream {self.name!r} has {len(released.groups):,} groups; name one (group)"
+            )
+        chosen = released if group is None else released.only(groups=[group])
+        found: dict[str, Any] = {
+            "name": self.name,
+            "group": chosen.groups[0],
+            "from": windows.at(moments[0]),
+            "to": windows.at(moments[1]),
+            "level": released.level,
+            **self.promise(),
+        }
+        if against is None:
+            begin, end = np.array([steps.start - 1]), np.array([steps.stop - 1])
+            one = chosen.between(begin, end)
+            return found | {
+                "estimate": one.estimates[0, 0].item(),
+                "std": float(one.std[0]),
+                "lower": one.lower[0, 0].item(),
+                "upper": one.upper[0, 0].item(),
+            }
+        other = against.group or found["group"]
+        ends = against.start or found["from"], against.until or found["to"]
+        its, others = self._between(released, *ends)
+        more = released.difference(found["group"], other, steps=steps, other_steps=its)
+        return found | {
+            "against": {
+                "group": other,
+                "from": windows.at(others[0]),
+                "to": windows.at(others[1]),
+            },
+            "estimate": more.value,
+            "std": more.std,
+            "lower": more.lower,
+            "upper": more.upper,
+        }
+
+    def _between(self, released: Release, start: str, until: str) -> tuple[range, tuple[int, int]]:
+        """The windows between two moments, and the ends that these are moved to."""
+        windows = self.definition.windows
+        ends = windows.ends(released.steps and range(released.steps.stop))
+        begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
+        for name, us in (("from", begin), ("to", end)):
+            if not ends[0] <= us <= ends[-1]:
+                raise InvalidInput(
+                    f"{name} is {windows.at(us)}; released windows lie between "
+                    f"{windows.at(int(ends[0]))} and "
+                    f"{windows.at(int(ends[-1]))}: give moments between these"
+                )
+        places = np.searchsorted(ends, [begin, end], "right") - 1
+        if places[0] >= places[1]:
+            raise InvalidInput(
+                f"no window lies between from ({windows.at(begin)}) and to "
+                f"({windows.at(end)}); windows are of {windows.every}: give two moments "
+                f"further apart, the earlier one as from"
+            )
+        first, last = map(int, places)
+        return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
+
+    def whole(self) -> dict[str, Any]:
+        """What a file of the stream carries, and its rows: what `counton.read` reads."""
+        released = self.read()
+        if (released.rows or 0) > MOST_ROWS:
+            raise InvalidInput(
+                f"that would be {released.rows:,} rows; the most is {MOST_ROWS:,}: export the "
+                f"stream to a file"
+            )
+        return {**facts_of(released), "rows": json_rows(released.table())}
+
+    def methods(self, *, full: bool = False) -> str:
+        """The text for a publication: see `counton.Release.methods`."""
+        return self.read().methods(full=full)
+
+
+def _what(definition: Definition) -> str:
+    if definition.statistic.additive:
+        return definition.subject
+    named = definition.what in keywords()
+    return statistic_named(definition.what).says if named else definition.what
+
+
+def _nothing(windows: Windows) -> pl.DataFrame:
+    """The columns of a stream that has released nothing yet."""
+    time = pl.Datetime("us", windows.timezone)
+    schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
+    schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
+    return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})

@@ -1,0 +1,343 @@
+"""The paths by which released series are read."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+
+from counton.run.outputs import no_formulas
+from counton.serve.access import Access
+from counton.serve.limits import ReadingLimit
+from counton.serve.live import Feed
+from counton.serve.public_series import Against, Journal, SeriesAnswer
+
+Name = Annotated[str, Path(description="the stream", max_length=200)]
+Level = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        lt=1,
+        description="probability that each interval holds the true number; default: as in the "
+        "stream's files",
+    ),
+]
+Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
+Groups = Annotated[
+    list[str] | None, Query(description="only this group; several times: only these")
+]
+_CSV, _ARROW, _JSON = "text/csv", "application/vnd.apache.arrow.stream", "application/json"
+#: Bytes below which an answer is sent as it is.
+_SHORT = 1000
+_FORMATS = {"json": _JSON, "csv": _CSV, "arrow": _ARROW}
+
+
+class StreamFacts(BaseModel):
+    """What is public of a stream. Times are ISO 8601."""
+
+    name: str
+    statistic: str
+    what: str
+    unit: str
+    guarantee: str
+    protected: str
+    release: str
+    every: str
+    timezone: str
+    level: float
+    group: str | None
+    groups: list[str]
+    steps: int
+    horizon: int | None
+    last_window_end: str | None
+    next_release: str | None
+
+
+class Streams(BaseModel):
+    """All streams of the service."""
+
+    streams: list[StreamFacts]
+
+
+class Budget(BaseModel):
+    """The privacy of one protected unit that all streams of the state have spent.
+
+    ``spent`` is null where they have no one sum, ``limit`` where none is set, ``left`` where
+    nothing is left, or no limit is set. Where it is ``shared``, a ledger with a limit of its own
+    adds up other states too.
+    """
+
+    unit: str
+    spent: str | None
+    limit: str | None
+    left: str | None
+    shared: bool
+
+
+class StreamDescription(StreamFacts):
+    """The same of one stream, in more words."""
+
+    description: list[str]
+    key_fingerprint: str
+    budget: Budget
+    columns: list[str]
+
+
+class Protection(BaseModel):
+    """What protects numbers; the whole description is at an address as seen from theirs."""
+
+    unit: str
+    protected: str
+    guarantee: str
+    description: str
+
+
+class SeriesRows(Protection):
+    """Released steps: one row for each step and group."""
+
+    name: str
+    level: float
+    columns: list[str]
+    rows: list[dict[str, Any]]
+
+
+class WholeRelease(BaseModel):
+    """What a file carries: the promise in words, the description that answers, and the rows."""
+
+    name: str
+    level: float
+    description: dict[str, Any]
+    rows: list[dict[str, Any]]
+    model_config = {"extra": "allow"}
+
+
+class Difference(Protection):
+    """What happened between two moments, ends of windows; less ``against``, where that is there."""
+
+    name: str
+    group: str
+    level: float
+    estimate: float
+    std: float
+    lower: float
+    upper: float
+    model_config = {"extra": "allow"}
+
+
+class Methods(BaseModel):
+    """How the numbers were made."""
+
+    text: str
+    full: str
+
+
+class Refusal(BaseModel):
+    """Why a request was refused, and what to do."""
+
+    detail: str
+
+
+#: What is said where a state is older than what was released.
+UNSURE = (
+    "the state of this stream is an older copy than what was released, so nothing is taken and "
+    "nothing is shown until the newest one is back; ask again later"
+)
+#: What is said where nobody can tell whether a state is older than what was released.
+UNSEEN = (
+    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
+    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
+    "adopts it as the newest (counton verify); ask again later"
+)
+#: What is said of a stream whose job could not begin.
+FAILED = (
+    "the job of this stream cannot run, and its operator was told why when the service started; "
+    "ask again later"
+)
+#: What every path may answer besides.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refusal, "description": says}
+    for status, says in (
+        (401, "no token, or one that is not known"),
+        (403, "a token for something else"),
+        (404, "no such stream"),
+        (422, "a value outside what is allowed"),
+        (429, "more than allowed in this time; come again after Retry-After seconds"),
+        (503, "the state cannot be used now; ask again after Retry-After seconds"),
+    )
+}
+
+
+def as_json(status: int) -> dict[str, Any]:
+    """What a path whose answers are no JSON says of a refusal, which is."""
+    content = {"application/json": {"schema": Refusal.model_json_schema()}}
+    return {"description": REFUSALS[status]["description"], "content": content}
+
+
+def router(
+    journals: Mapping[str, Journal],
+    feeds: Mapping[str, Feed],
+    failed: Collection[str],
+    access: Access,
+    limit: ReadingLimit,
+) -> APIRouter:
+    """The paths, of the streams of a service."""
+    paths = APIRouter(
+        prefix="/v1/streams",
+        tags=["read"],
+        dependencies=[access.needs("read"), limit.check],
+        responses=REFUSALS,
+    )
+
+    def of(name: str) -> Journal:
+        if name not in journals:
+            if name in failed:
+                raise HTTPException(503, FAILED, {"Retry-After": "60"})
+            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        if journals[name].refused:
+            raise HTTPException(503, UNSURE, {"Retry-After": "60"})
+        return journals[name]
+
+    @paths.get("", response_model=Streams)
+    def streams() -> dict[str, Any]:
+        """All streams whose state is there, and what is public of them."""
+        known = [journal for journal in journals.values() if not journal.refused]
+        return {"streams": [journal.about() for journal in known]}
+
+    @paths.get("/{name}", response_model=StreamDescription)
+    def stream(name: Name) -> dict[str, Any]:
+        """One stream, in more words."""
+        return of(name).describe()
+
+    @paths.get(
+        "/{name}/series",
+        response_model=SeriesRows,
+        responses={200: {"content": {_CSV: {}, _ARROW: {}}}},
+    )
+    def series(
+        request: Request,
+        name: Name,
+        group: Groups = None,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        until: Annotated[Moment, Query(alias="to")] = None,
+        of_: Annotated[
+            Literal["totals", "windows"] | None,
+            Query(alias="of", description="of counts and sums: totals, or each window alone"),
+        ] = None,
+        level: Level = None,
+        last: Annotated[
+            int | None, Query(ge=1, le=2**31, description="only the newest steps, this many")
+        ] = None,
+        format: Annotated[
+            Literal["json", "csv", "arrow"] | None,
+            Query(description="instead of the header Accept"),
+        ] = None,
+    ) -> Response:
+        """Released steps with their intervals, by window and group."""
+        found = of(name).series(group or (), start, until, of_, level, last)
+        answer = _write(found, format or _preferred_format(request.headers.get("accept", "")))
+        return _compress(answer, request.headers.get("accept-encoding", ""))
+
+    @paths.get("/{name}/release", response_model=WholeRelease)
+    def release(request: Request, name: Name) -> Response:
+        """All that is released, with what a file of it carries: what `counton.read` reads."""
+        answer = JSONResponse(of(name).whole())
+        return _compress(answer, request.headers.get("accept-encoding", ""))
+
+    @paths.get("/{name}/difference", response_model=Difference)
+    def difference(
+        name: Name,
+        start: Annotated[str, Query(alias="from", max_length=64, description="a time, ISO 8601")],
+        until: Annotated[str, Query(alias="to", max_length=64, description="a time, ISO 8601")],
+        group: Annotated[str | None, Query(description="needed where there are several")] = None,
+        level: Level = None,
+        against: Annotated[
+            str | None, Query(max_length=1000, description="less what happened in this group")
+        ] = None,
+        against_from: Annotated[
+            Moment, Query(description="less what happened from this time on, with against_to")
+        ] = None,
+        against_to: Moment = None,
+    ) -> dict[str, Any]:
+        """What happened between two moments; or how much more than in another group or time."""
+        other = None
+        if (against_from is None) != (against_to is None):
+            raise HTTPException(422, "against_from and against_to are two moments; give both")
+        if (against, against_from) != (None, None):
+            other = Against(against, against_from, against_to)
+        return of(name).difference(start, until, group, level, other)
+
+    @paths.get("/{name}/methods", response_model=Methods)
+    def methods(name: Name) -> dict[str, str]:
+        """The text to print with the numbers, for everybody; the whole account, for specialists."""
+        return {"text": of(name).methods(), "full": of(name).methods(full=True)}
+
+    @paths.get(
+        "/{name}/live",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    def live(
+        name: Name,
+        last_event_id: Annotated[
+            str | None, Header(description="the last step that the reader knows", max_length=20)
+        ] = None,
+        after: Annotated[
+            int | None, Query(ge=0, le=2**53, description="the same, where there is no header")
+        ] = None,
+    ) -> StreamingResponse:
+        """New steps as they are released: server-sent events."""
+        of(name)
+        if last_event_id is not None:
+            if not last_event_id.isascii() or not last_event_id.isdigit():
+                raise HTTPException(422, "Last-Event-ID is no step; give a whole number")
+            after = int(last_event_id)
+        return StreamingResponse(
+            feeds[name].listen(after),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return paths
+
+
+def _preferred_format(accept: str) -> str:
+    """The format that a request prefers; JSON unless it names another."""
+    for one in accept.lower().split(","):
+        kind = one.split(";")[0].strip()
+        for name, media in _FORMATS.items():
+            if kind == media:
+                return name
+    return "json"
+
+
+def _compress(answer: Response, accepted: str) -> Response:
+    """An answer as gzip, where its reader takes that and it is not short."""
+    answer.headers["Vary"] = "Accept, Accept-Encoding"
+    names = [one.split(";")[0].strip().lower() for one in accepted.split(",")]
+    if "gzip" in names and len(answer.body) > _SHORT:
+        answer.body = gzip.compress(bytes(answer.body), 5)
+        answer.headers["Content-Encoding"] = "gzip"
+        answer.headers["Content-Length"] = str(len(answer.body))
+    return answer
+
+
+def _write(found: SeriesAnswer, format: str) -> Response:
+    if format == "json":
+        return JSONResponse(found.as_json())
+    if format == "csv":
+        rows = no_formulas(found.rows.lazy()).collect() if found.found else found.rows
+        text = rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in found.name)
+        return Response(
+            text,
+            media_type=f"{_CSV}; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
+        )
+    whole = io.BytesIO()
+    found.rows.write_ipc_stream(whole)
+    return Response(whole.getvalue(), media_type=_ARROW)

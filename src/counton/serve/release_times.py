@@ -1,0 +1,336 @@
+"""Releases at their time: what waits in the inbox is counted, windows that have ended are released.
+
+What is counted together, and with which release, is decided by the times alone at which batches
+came: time is cut at fixed multiples of the interval between two folds, and at the moments at which
+windows are due, and what came between two cuts is one fold. How many rows wait, what they say and
+how long a run takes have no part in it: where people are protected, which of a user's rows count
+hangs on which rows a run is given together, and one user's rows must not decide that for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+
+import polars as pl
+
+from counton.base.errors import (
+    BudgetExceeded,
+    CountonError,
+    InvalidInput,
+    MissingExtra,
+    StateError,
+    StreamConflict,
+    WrongKey,
+)
+from counton.base.private import Private, open_private
+from counton.base.windows import moment
+from counton.numbers.counter import NoiseAhead
+from counton.rows.policies import add_aside
+from counton.run.clock import length_of
+from counton.run.memory import find_stream
+from counton.run.runs import Outcome, run
+from counton.serve.batch_intake import UnderWay
+from counton.serve.log_lines import note, warn
+from counton.serve.served_jobs import ServedJob, explain, unpack_rows
+from counton.state import Store
+from counton.state.database import Within
+from counton.state.inbox import Fold, Inbox
+
+
+def clock() -> datetime:
+    """What the clock of this machine says."""
+    return datetime.now(UTC)
+
+
+def steps_released(served: ServedJob) -> int | None:
+    """How many steps of a job are released; None where there is no stream yet."""
+    found = find_stream(served.job)
+    return None if found is None else found.step
+
+
+def begin(served: ServedJob) -> None:
+    """Make the stream of a job, where it is new."""
+    job = served.job
+    if steps_released(served) is None:
+        try:
+            run(served.with_rows([]), now=served.definition.windows.start).close()
+        except StateError:
+            if steps_released(served) is None:
+                raise  # else another server has made it
+    with Store(job.state) as store:
+        store.secret(job.name, job.key)  # the key is there, and is the stream's
+        store.position(job.name, job.key)  # and the state has forgotten nothing
+
+
+@dataclass
+class RunCounts:
+    """What runs have told since the service began. Exact: only for the operator.
+
+    Attributes:
+        rows, late, over, known, closed: as of `counton.run.Outcome`.
+        runs: how many there were.
+        releases: steps released.
+        failures: runs that failed.
+        unwritten: times at which rows could not be set aside in their file.
+        seconds: of the last run.
+    """
+
+    rows: int = 0
+    late: int = 0
+    over: int = 0
+    known: int = 0
+    closed: int = 0
+    runs: int = 0
+    releases: int = 0
+    failures: int = 0
+    unwritten: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        """By name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+_FOREVER = 2**62
+
+
+class Releaser:
+    """Counts and releases for one job, while it is this process's turn.
+
+    Args:
+        every: seconds between two folds.
+        under_way: what is not in the inbox yet, and what time it is.
+        ahead: noise of the next steps, kept from run to run.
+    """
+
+    def __init__(
+        self,
+        served: ServedJob,
+        inbox: Inbox,
+        every: float,
+        under_way: UnderWay,
+        ahead: NoiseAhead,
+    ) -> None:
+        self._ahead = ahead
+        self._served, self._inbox, self._under_way = served, inbox, under_way
+        self._every = round(every * 1e6)
+        self.counts = RunCounts()
+        self._step: int | None = None
+        self._over = False
+        # A killed process may have left rows that are to be set aside: look once, then as they
+        # come. Some of them, or all, may be in their file already.
+        self._looked = self._unwritten = False
+        self._perhaps_written = True
+
+    @property
+    def name(self) -> str:
+        """Of the stream."""
+        return self._served.job.name
+
+    @property
+    def last(self) -> int:
+        """When the last window is due: a batch that comes then or later is not taken."""
+        return self._served.definition.windows.end + self._late()
+
+    def forget(self) -> None:
+        """Another process may have released: look again."""
+        self._step, self._looked, self._perhaps_written = None, False, True
+
+    def work(self) -> bool:
+        """Do what is due; whether something was released."""
+        if self._over:
+            return False
+        try:
+            return self._work()
+        except StateError:
+            if not self._has_ended():
+                raise
+        why = "the stream has ended"
+        while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
+            self._leave_out(fold, dict.fromkeys(fold.batches, why), why)
+        self._over = True  # nothing is taken any more
+        return False
+
+    def _work(self) -> bool:
+        if not self._looked:
+            self._set_aside()
+            self._looked = True
+        past, released = self._under_way.past(self.name), False
+        while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
+            # The last window waits until nothing more is taken, whatever is folded before.
+            released |= self._release(min(fold.first, self.last - 1))
+            released |= self._take(fold, min(self._cut(fold.last), self.last - 1))
+        if past >= self.last and self._due(past) and not self._inbox.close_stream(self.name):
+            past = self.last - 1  # another server has taken a batch that came in time
+        return self._release(past) or released
+
+    def _cut(self, us: int) -> int:
+        """The end of the fold to which a batch belongs that came at a microsecond."""
+        windows = self._served.definition.windows
+        fold = (us // self._every + 1) * self._every
+        ended = windows.ended_by(us - self._late())
+        if ended >= windows.steps:
+            return fold
+        return min(fold, int(windows.ends(range(ended + 1, ended + 2))[0]) + self._late())
+
+    def _release(self, us: int) -> bool:
+        """Release what is due at a microsecond."""
+        return self._due(us) and self._run(None, us)
+
+    def _take(self, fold: Fold, us: int) -> bool:
+        """Count a fold; batches that no run can count are taken out of it first."""
+        try:
+            return self._run(fold, us)
+        except BaseException as error:
+            if not _of_rows(error):
+                raise
+            self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
+        return False  # what is left of the fold is the next one
+
+    def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
+        """Take batches out of the inbox that no run can count, and say so."""
+        rows = self._inbox.leave_out(fold, batches)
+        self._unwritten |= fold.has_aside
+        warn(
+            "batches that no run can count are left out",
+            stream=self.name,
+            batches=len(batches),
+            rows=rows,
+            error=error,
+        )
+
+    def _wrong(self, fold: Fold, us: int, error: BaseException) -> dict[int, str]:
+        """Which batches of a fold no run can count, one after the other, and why.
+
+        Those that can be counted are found without counting them: how they are counted must not
+        hang on others, so that they are given to one run together.
+        """
+        rest = list(zip(fold.batches, fold.bodies, strict=True))
+        good: list[Private[bytes]] = []
+        if self._try_run(good, us) is not None:
+            raise error
+        wrong: dict[int, str] = {}
+        while rest:
+            size = len(rest)
+            while (
+                why := self._try_run([*good, *(body for _, body in rest[:size])], us)
+            ) is not None:
+                if size == 1:
+                    wrong[rest[0][0]] = why
+                    break
+                size = (size + 1) // 2
+            else:
+                good += [body for _, body in rest[:size]]
+            del rest[:size]
+        if not wrong:  # it was not the rows that were wrong, or no more
+            raise error
+        return wrong
+
+    def _has_ended(self) -> bool:
+        """Whether a command has ended the stream."""
+        with Store(self._served.job.state) as store:
+            found = store.find(self.name)
+        return found is not None and found.details.get("ended") is not None
+
+    def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
+        """Why a run cannot count batches; None where it could. Nothing is counted."""
+        try:
+            job = self._served.with_rows(unpack_rows(bodies))
+            with self._ahead.keep_noise(), run(job, commit=_undo, now=moment(us)):
+                raise AssertionError("every run is undone")  # pragma: no cover
+        except _Undone:
+            return None
+        except BaseException as error:
+            if not _of_rows(error):
+                raise
+            return explain(error) if isinstance(error, CountonError) else type(error).__name__
+
+    def _run(self, fold: Fold | None, us: int) -> bool:
+        began = monotonic()
+        job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
+        taken = None if fold is None else self._removal(fold)
+        with self._ahead.keep_noise(), run(job, commit=taken, now=moment(us)) as outcome:
+            self._step = outcome.after
+            self._note(outcome, monotonic() - began)
+        self._unwritten |= fold is not None and fold.has_aside
+        if self._unwritten:
+            self._set_aside()
+        return outcome.after > outcome.before
+
+    def _removal(self, fold: Fold) -> Within:
+        """Removes the rows of a fold, in the transaction that counts them."""
+        return partial(self._inbox.take, fold=fold, keep_aside=self._served.quarantine is not None)
+
+    def _late(self) -> int:
+        watermark = self._served.job.watermark
+        return 0 if watermark is None else length_of(watermark)
+
+    def _due(self, us: int) -> bool:
+        """Whether a window has ended, with its watermark, that is not released."""
+        windows = self._served.definition.windows
+        if self._step is None:
+            self._step = steps_released(self._served) or 0
+        return windows.ended_by(us - self._late()) > self._step
+
+    def _note(self, outcome: Outcome, seconds: float) -> None:
+        counts, new = self.counts, outcome.after - outcome.before
+        counts.runs, counts.seconds = counts.runs + 1, seconds
+        counts.releases += new
+        exact = outcome.for_operator()
+        counts.rows += exact.rows
+        counts.over += exact.beyond_most
+        counts.known += exact.known
+        counts.closed += exact.closed
+        if new:
+            counts.late += exact.late  # now they are counted
+            note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
+
+    def _set_aside(self) -> None:
+        """Add rows that are set aside to their file: of the last fold, and those left before.
+
+        They say of which batch they are, and which row of it. Each is there once, also where a
+        process was killed while it wrote them, or before it could note that it had.
+        """
+        file = self._served.quarantine
+        kept = [] if file is None else self._inbox.unwritten(self.name)
+        self._unwritten = False
+        if file is None or not kept:
+            self._perhaps_written = False
+            return
+        lines = [line for _, lines in kept for line in open_private(lines)]
+        again, self._perhaps_written = self._perhaps_written, True
+        try:
+            add_aside(file, self._served.definition.columns.names, lines, again=again)
+        except InvalidInput:
+            self.counts.unwritten += 1
+            self._unwritten = True
+            warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
+        else:
+            self._inbox.mark_written([number for number, _ in kept])
+            self._perhaps_written = False
+
+
+class _Undone(Exception):
+    """Ends a run before it commits."""
+
+
+def _undo(_connection: object) -> None:
+    raise _Undone
+
+
+#: What is wrong with the machine, the state or its key, and passes, or needs a person.
+_NOT_OF_ROWS = (
+    *(StateError, StreamConflict, WrongKey, BudgetExceeded, MissingExtra),
+    *(OSError, MemoryError),
+)
+
+
+def _of_rows(error: BaseException) -> bool:
+    """Whether what went wrong may be the fault of the rows: it will go wrong again then."""
+    if isinstance(error, pl.exceptions.PanicException):  # of polars; no Exception
+        return True
+    return isinstance(error, Exception) and not isinstance(error, _NOT_OF_ROWS)

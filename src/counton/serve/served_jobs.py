@@ -1,0 +1,251 @@
+"""The jobs of a service: what is refused at the start, and rows that come by request."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from typing_extensions import override
+
+from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
+from counton.base.private import Private, open_private
+from counton.rows.frames import EventFrame
+from counton.rows.row_reading import RowReading
+from counton.rows.sources import Rows, Source
+from counton.run.changes import SumBounds
+from counton.run.definition import Definition
+from counton.run.memory import find_stream, recall
+from counton.run.runs import resolve
+from counton.run.shared_paths import keep_within, refuse_shared
+from counton.run.unordered_rows import reading_of
+from counton.spec.fields import options_of
+from counton.spec.job import NEWEST, Job
+from counton.spec.jobfile import for_all, load_each, select_jobs
+from counton.spec.stated_options import words_of_files
+from counton.state.store import StoredStream
+
+
+class InboxRows(EventFrame):
+    """Rows from an inbox, or of one batch."""
+
+    def __init__(self, frame: pl.DataFrame, name: str) -> None:
+        super().__init__(frame)
+        self.name = name
+
+
+class AcceptedRows(Source):
+    """Rows that were accepted: those that cannot be counted were told apart when they came."""
+
+    @property
+    @override
+    def checked(self) -> bool:
+        return True
+
+    @property
+    @override
+    def comes_once(self) -> bool:
+        """It does: see `counton.state.inbox.Inbox.take`."""
+        return True
+
+
+def no_rows(columns: Sequence[str]) -> InboxRows:
+    """A source's part without rows: windows end also where nothing happened."""
+    frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    return InboxRows(frame, "the inbox")
+
+
+@dataclass(frozen=True)
+class ServedJob:
+    """A job of a service.
+
+    Attributes:
+        job: with what the stream remembers of earlier ones.
+        definition: of its stream.
+        reading: how its rows are read.
+        quarantine: file into which rows are set aside, if they are.
+    """
+
+    job: Job
+    definition: Definition
+    reading: RowReading
+    quarantine: Path | None
+
+    @cached_property
+    def bounds(self) -> SumBounds:
+        """How large the sums of the stream may become."""
+        return SumBounds.of(self.definition)
+
+    def with_rows(self, parts: Sequence[Rows]) -> Job:
+        """The job with rows from the inbox."""
+        told = tuple(parts) or (no_rows(self.definition.columns.names),)
+        source: Any = AcceptedRows(told, "the inbox")
+        return replace(self.job, events=source, append=True, confirmed=True, counted="new")
+
+
+def explain(error: CountonError) -> str:
+    """An error in the words of job files."""
+    return error.translate(words_of_files())
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Whatever goes wrong becomes an error that names the job which it is about."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except CountonError as error:
+        raise type(error)(f"job {name!r}: {explain(error)}") from error
+    except OSError as error:
+        raise StateUnavailable(
+            f"job {name!r}: {error}; see that it can be read and written"
+        ) from error
+    except BaseException as error:  # a panic of a library of other languages is no Exception
+        raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
+
+
+class ServedJobs(NamedTuple):
+    """The jobs of a file, by name.
+
+    Attributes:
+        served: those that a service can carry out, or show where their stream has ended.
+        failed: why others cannot be, each a sentence that names its job, by the stream's name.
+    """
+
+    served: dict[str, ServedJob]
+    failed: dict[str, CountonError]
+
+
+def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
+    """The jobs of a file, each looked at by itself; changes nothing but a limit.
+
+    Raises:
+        InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
+    """
+    nothing: Any = Source((no_rows(("time",)),), "the inbox")
+    jobs = select_jobs(load_each(path, nothing), only)
+    found, failed = dict[str, ServedJob](), dict[str, CountonError]()
+    names: set[str] = set()
+    for name, job in jobs.items():
+        if isinstance(job, CountonError):
+            failed[name] = job  # it names itself
+            continue
+        if job.name in names:
+            raise InvalidInput(
+                f"job {name!r}: another job has a stream named {job.name!r} too, and "
+                f"clients ask by this name; serve one of them"
+            )
+        names.add(job.name)
+        try:
+            with about(name):
+                found[name] = serve_job(job)
+        except CountonError as error:
+            failed[job.name] = error
+    refuse_shared({name: each.job for name, each in found.items()})
+    shared = for_all(path)
+    if shared.publish is not None:
+        raise InvalidInput(
+            f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
+            f"itself: leave it out, or run counton publish beside it"
+        )
+    for name, each in list(found.items()):
+        try:
+            with about(name):
+                keep_within({name: each.job}, shared.limit, shared.about)
+        except CountonError as error:
+            failed[each.job.name] = error
+            del found[name]
+    return ServedJobs(found, failed)
+
+
+def serve_job(job: Job) -> ServedJob:
+    """A job as a service carries it out, if it can be; or as it shows it, where its stream ended.
+
+    Raises:
+        InvalidInput: it cannot, naming value and remedy.
+        StateError: its state does not fit.
+    """
+    for name, option in options_of(Job).items():
+        if not option.served and getattr(job, name) not in (None, False, option.default):
+            raise InvalidInput(
+                f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
+                f"it by itself; leave it out"
+            )
+    if job.until is not None:
+        why = "the newest event is somebody's" if job.until == NEWEST else "time goes on"
+        raise InvalidInput(
+            f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
+            f"out"
+        )
+    job = recall(job)
+    job = replace(job, out=None, plot=None, sums=None)
+    named = (job.time, job.by, job.option("value"), job.user, job.id)
+    columns = tuple(name for name in named if name is not None)
+    source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
+    job = replace(job, events=source, append=True, confirmed=True, counted="new")
+    known = find_stream(job)
+    if known is not None and known.details.get("once"):
+        raise InvalidInput(
+            f"{job.name!r} is a table that was released once, and a service releases at the ends "
+            f"of windows: choose another {field('name')} with {field('time')}, or leave the job out"
+        )
+    if isinstance(job.what, str) and job.time is None and known is None:
+        raise InvalidInput(
+            f"it has no column of times ({field('time')}), so that it releases once, or a step for "
+            f"each row; a service releases at the ends of windows: state {field('time')}, or use "
+            f"counton run"
+        )
+    definition = _ended_definition(known)
+    if definition is None:
+        with resolve(job) as settled:
+            definition = settled.definition
+    if definition.ordered or definition.statistic.on_demand:
+        raise InvalidInput(
+            f"{definition.what} takes rows one after another, in their order, and a service gets "
+            f"them in any order; use counton run with files, or a statistic such as count, sum, "
+            f"average, quantiles, distinct, top-k or a table over time"
+        )
+    reading = reading_of(job, definition)
+    # What cannot be read is told apart when it comes, and is not in the inbox.
+    return ServedJob(job, definition, reading, reading.policies.quarantine)
+
+
+def _ended_definition(known: StoredStream | None) -> Definition | None:
+    """What is known of a stream, where it has ended: no run goes on with it."""
+    if known is None or known.details.get("ended") is None:
+        return None
+    return Definition.reopen(known.terms, known.details)
+
+
+def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
+    """Rows as bytes of the inbox."""
+    whole = io.BytesIO()
+    frame.write_ipc_stream(whole, compression="lz4")
+    return Private(whole.getvalue())
+
+
+def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
+    """Parts of a source from bytes of the inbox: one for each kind of columns."""
+    kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
+    for body in bodies:
+        frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
+        kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
+    return [InboxRows(pl.concat(frames), "the inbox") for frames in kinds.values()]
+
+
+__all__ = [
+    "InboxRows",
+    "ServedJob",
+    "ServedJobs",
+    "no_rows",
+    "pack_rows",
+    "prepare",
+    "serve_job",
+    "unpack_rows",
+]

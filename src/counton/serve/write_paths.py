@@ -1,0 +1,208 @@
+"""The path by which rows come in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from counton.base.errors import CountonError, InvalidInput
+from counton.serve.batch_intake import Full, checked_batch, digest_of
+from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompress
+from counton.serve.limits import Rates, Room, later
+from counton.serve.read_paths import FAILED, REFUSALS, UNSEEN, UNSURE, Refusal
+from counton.serve.served_jobs import explain
+from counton.serve.service import Service
+from counton.state.inbox import FULL, LONGEST_ID, Verdict
+
+_BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+#: Threads that decompress bodies, and that check and commit batches.
+_OPENERS, _WORKERS = 2, 4
+
+
+class BatchReceipt(BaseModel):
+    """What became of a batch. The same is answered where it is sent again."""
+
+    batch: str
+    rows: int
+    counted: int
+    counted_nowhere: dict[str, int]
+
+
+#: What is said where sums have come to what they may.
+FULL_UP = (
+    f"the rows that were taken come to {FULL:.0%} of what the sums of the stream can hold, so that "
+    f"it takes no more of them; begin another stream, and count in larger units"
+)
+
+
+class StreamEnded(Exception):
+    """A stream that takes no rows any more."""
+
+
+_SCHEMA = {
+    "requestBody": {
+        "required": True,
+        "description": "rows with the job's columns; Content-Encoding: gzip or zstd may be used",
+        "content": {
+            **{media: {"schema": {"type": "string", "format": "binary"}} for media in JSON_LINES},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+_MORE: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refusal, "description": says}
+    for status, says in (
+        (400, "the body was not sent whole"),
+        (408, "the body did not come in time"),
+        (409, "another batch has this id"),
+        (410, "the stream has ended"),
+        (413, "more bytes or rows than allowed"),
+        (415, "a media type or encoding that is not read"),
+        (429, "more rows a second than allowed; send it again after Retry-After seconds"),
+        (503, "too much waits; send it again after Retry-After seconds"),
+    )
+}
+
+
+def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
+    """The path, of the streams of a service."""
+    paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
+    settings = service.settings
+    rates, room = Rates(settings.rows_per_second), Room(16 * settings.batch_bytes)
+    openers = ThreadPoolExecutor(_OPENERS, "bodies")
+    workers = ThreadPoolExecutor(_WORKERS, "rows")
+
+    @paths.post(
+        "/{name}/batches/{batch}",
+        status_code=202,
+        response_model=BatchReceipt,
+        dependencies=[service.access.needs("ingest")],
+        responses={
+            **REFUSALS,
+            **_MORE,
+            200: {"model": BatchReceipt, "description": "the same batch was accepted before"},
+        },
+        openapi_extra=_SCHEMA,
+    )
+    async def batches(
+        request: Request,
+        name: Annotated[str, Path(description="the stream", max_length=200)],
+        batch: Annotated[
+            str,
+            Path(
+                description="id of the batch: the same id and rows are counted once",
+                max_length=LONGEST_ID,
+                pattern=f"^{_BATCH.pattern}$",
+            ),
+        ],
+    ) -> JSONResponse:
+        """Send rows. They are acknowledged when they are committed, and counted once."""
+        if name not in service.served:
+            if name in service.failed:
+                raise later(503, FAILED, 60)
+            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        if not _BATCH.fullmatch(batch):  # also where a newline ends it
+            raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
+        media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if media not in (*JSON_LINES, ARROW):
+            raise HTTPException(415, f"send {JSON_LINES[0]} or {ARROW} as Content-Type")
+        if encoding not in ENCODINGS:
+            raise HTTPException(415, f"use one of {', '.join(ENCODINGS)} as Content-Encoding")
+        state = service.state_of(name)
+        if service.stopping.is_set():
+            raise later(503, "the service stops; send the batch again", 2)
+        if name in state.unseen:
+            raise later(503, UNSEEN, 10)
+        if state.waiting_bytes > settings.waiting_bytes:
+            raise later(503, "too many rows wait to be counted; send the batch again later", 5)
+        caller = getattr(request.state, "caller", "")
+        wait = rates.wait(caller)
+        if wait > 0:
+            raise later(429, f"more than {settings.rows_per_second:,} rows a second", wait)
+        held = 0
+        try:
+            body = bytearray()
+            try:
+                async with asyncio.timeout(settings.timeout_seconds):
+                    async for part in request.stream():
+                        if len(body) + len(part) > settings.batch_bytes:
+                            raise HTTPException(413, _too_large(service))
+                        if not room.take(len(part)):
+                            raise later(503, "too many batches at once; send it again", 1)
+                        held += len(part)
+                        body += part
+            except TimeoutError:
+                raise HTTPException(
+                    408, f"the body did not come within {settings.timeout}; send it again"
+                ) from None
+            try:
+                # Nothing waits for this: the batch has come when its bytes are there.
+                whole = await asyncio.wrap_future(
+                    openers.submit(decompress, bytes(body), encoding, settings.batch_bytes)
+                )
+                more = max(0, len(whole) - len(body))
+                if not room.take(more):
+                    raise later(503, "too many batches at once; send it again", 1)
+                held += more
+                came = service.under_way.enter(name)
+                done = workers.submit(_take_batch, service, name, batch, media, whole, came)
+                done.add_done_callback(lambda _done: service.under_way.leave(name, came))
+                verdict, rows = await asyncio.wrap_future(done)
+            except TooLarge:
+                raise HTTPException(413, _too_large(service)) from None
+            except StreamEnded as error:
+                raise HTTPException(410, str(error)) from None
+            except InvalidInput as error:
+                count(name, "refused", 0)
+                raise HTTPException(422, explain(error)) from None
+            except (Full, CountonError, OSError):
+                count(name, "put off", 0)
+                if await asyncio.to_thread(service.is_old_copy, name):
+                    raise later(503, UNSURE, 60) from None
+                raise later(503, "the batch could not be committed now; send it again", 1) from None
+        finally:
+            room.give(held)
+        rates.spend(caller, rows)
+        count(name, verdict.what, rows)
+        if verdict.what == "other":
+            raise HTTPException(409, "another batch was sent with this id; give each its own")
+        if verdict.what == "closed":
+            raise HTTPException(410, "the stream takes nothing more; send rows to another one")
+        if verdict.what == "full":
+            raise HTTPException(410, FULL_UP)
+        return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
+
+    return paths
+
+
+def _too_large(service: Service) -> str:
+    return (
+        f"a batch has at most {service.settings.batch_bytes:,} bytes (batch-bytes) after "
+        f"decompression, and {service.settings.batch_rows:,} rows (batch-rows); send several"
+    )
+
+
+def _take_batch(
+    service: Service, name: str, batch: str, media: str, whole: bytes, came: int
+) -> tuple[Verdict, int]:
+    """Check a batch and commit it."""
+    settings, state = service.settings, service.state_of(name)
+    digest = digest_of(media, whole)
+    known = state.inbox.find(name, batch, digest)
+    if known is not None:  # also where the stream has ended since
+        return known, 0
+    ended = service.why_closed(name, came)
+    if ended is not None:
+        raise StreamEnded(ended)
+    made = checked_batch(
+        service.served[name], batch, media, whole, digest, settings.batch_rows, came
+    )
+    return state.committer.put(made).result(), made.rows

@@ -1,0 +1,578 @@
+"""Job files: several jobs in TOML, as ``counton run`` carries them out.
+
+The keys of a job are the options of its command without dashes; what all jobs share stands once,
+under ``[defaults]``. Paths are those seen from the folder of the file.
+
+    [defaults]
+    state = "visits.db"
+    epsilon = 1
+
+    [jobs.visits]
+    statistic = "count"
+    events = "events/*.csv"
+    time = "time"
+    every = "1h"
+    from = "2024-03-01"
+    steps = 8760
+    out = "visits.parquet"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
+from counton.base.options import Kind, Option
+from counton.base.outside_input import parse_toml, read_plain
+from counton.privacy.contribution import checked_unit
+from counton.spec.fields import options_of
+from counton.spec.job import Events, Job, guarantee_from
+from counton.spec.own_strategies import is_file_of
+from counton.spec.stated_options import (
+    all_options,
+    hint,
+    own_options,
+    statistic_class,
+    words_of_files,
+)
+from counton.state.whole_file import replace_file
+from counton.statistics.catalogue import keywords
+
+if TYPE_CHECKING:
+    from counton.privacy import ZCDP, ApproxDP, PureDP
+
+_T = TypeVar("_T")
+#: How a field is called that says which statistic it is.
+STATISTIC = "statistic"
+#: The table of a job file for what a service needs besides its jobs.
+SERVICE = "serve"
+#: The table of reports: jobs of several statistics, each a table of its own.
+REPORT = "report"
+#: The tables of what holds for all jobs: what their states may spend, and where they publish.
+LIMIT, PUBLISH = "limit", "publish"
+#: Fields whose values are numbers or texts that say one.
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    "text": (str, int, float, datetime, date, list),
+    "texts": (str, list),
+    "whole": (int,),
+    "number": (int, float),
+    "flag": (bool,),
+    "path": (str,),
+}
+
+
+def _keys(options: Iterable[Option]) -> dict[str, Option]:
+    """What a file may say of every job, and some options more, by their names there."""
+    return {option.key: option for option in (*options_of(Job).values(), *options)}
+
+
+def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str, Job]:
+    """The jobs of a file, by name, in their order.
+
+    Args:
+        path: of the file.
+        events: of all jobs, where these come from elsewhere and the file must name none.
+
+    Raises:
+        InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
+            key.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
+    >>> load(file)["visits"].what
+    'count'
+    """
+    found: dict[str, Job] = {}
+    for name, job in load_each(path, events).items():
+        if isinstance(job, CountonError):
+            raise job
+        found[name] = job
+    return found
+
+
+def load_each(
+    path: str | os.PathLike[str], events: Events | None = None
+) -> dict[str, Job | CountonError]:
+    """As `load`; in the place of a job that cannot be read, why.
+
+    Raises:
+        InvalidInput: no such file, no TOML, or tables that are no jobs.
+    """
+    file, read = Path(path), read_file(path)
+    taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
+    unknown = [name for name in read if name not in taken]
+    jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
+    if unknown or not (isinstance(jobs, dict) and isinstance(reports, dict) and (jobs or reports)):
+        raise InvalidInput(
+            f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
+            f"[defaults], which may be left out, a table [jobs.NAME] for each job, and "
+            f"[{REPORT}.NAME] for each report"
+        )
+    for name in jobs:
+        if name in reports:
+            raise InvalidInput(
+                f"job file {str(file)!r} has a job and a report called {name!r}; give each its own "
+                f"name"
+            )
+    defaults = read.get("defaults", {})
+    found: dict[str, Job | CountonError] = {}
+    for name, own in {**jobs, **reports}.items():
+        try:
+            stated = _report(name, own, file) if name in reports else own
+            found[name] = _job(name, stated, defaults, file, events)
+        except CountonError as error:
+            found[name] = error
+    return found
+
+
+def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
+    """A report as a job: its statistics are the tables in it."""
+    if not isinstance(own, dict):
+        raise InvalidInput(f"report {name!r} of {str(file)!r} is no table: write [{REPORT}.{name}]")
+    by_name = {key for key, item in _keys(()).items() if item.by_name}
+    statistics = {
+        key: one for key, one in own.items() if isinstance(one, dict) and key not in by_name
+    }
+    if not statistics:
+        raise InvalidInput(
+            f"report {name!r} of {str(file)!r} has no statistics: write [{REPORT}.{name}.visits] "
+            f"for example, and its options below"
+        )
+    rest = {key: one for key, one in own.items() if key not in statistics}
+    return {**rest, STATISTIC: REPORT, "statistics": statistics}
+
+
+class ForAll(NamedTuple):
+    """What a file says of all its jobs.
+
+    Attributes:
+        limit: what each of their states may spend; None: nothing is said.
+        about: what that limit is about, as "reader"; None: whatever each job protects.
+        publish: the database into which their streams are published; None: into none.
+    """
+
+    limit: PureDP | ApproxDP | ZCDP | None
+    about: str | None
+    publish: str | None
+
+
+def for_all(path: str | os.PathLike[str]) -> ForAll:
+    """What a file says of all its jobs.
+
+    Raises:
+        InvalidInput: no such file, or a key or value that there is not.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
+    >>> print(for_all(file).limit)
+    pure differential privacy with epsilon = 3
+    """
+    file, read = Path(path), read_file(path)
+    limit = _table(file, read, LIMIT, ("epsilon", "delta", "rho", "unit"), (int, float, str))
+    to = _table(file, read, PUBLISH, ("to",), (str,)).get("to")
+    if PUBLISH in read and to is None:
+        raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
+    stated = guarantee_from(*(limit.get(name) for name in ("epsilon", "delta", "rho")))
+    if LIMIT in read and stated is None:
+        raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
+    about = None if limit.get("unit") is None else checked_unit(limit["unit"])
+    return ForAll(stated, about, None if to is None else _seen_from("state", to, file.parent))
+
+
+def _table(
+    file: Path, read: Mapping[str, Any], name: str, keys: Sequence[str], types: tuple[type, ...]
+) -> dict[str, Any]:
+    table = read.get(name, {})
+    if not isinstance(table, dict):
+        raise InvalidInput(f"{name!r} of {str(file)!r} is no table: write [{name}]")
+    for key, value in table.items():
+        if key not in keys:
+            raise InvalidInput(
+                f"[{name}] of {str(file)!r} takes {', '.join(keys)}, and not {key!r}"
+            )
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise InvalidInput(
+                f"[{name}] of {str(file)!r}: {key} is {value!r}, of type {type(value).__name__}"
+            )
+    return {key: repr(one) if isinstance(one, float) else one for key, one in table.items()}
+
+
+def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The tables of a job file, as they stand in it.
+
+    Raises:
+        InvalidInput: no such file, or no TOML.
+    """
+    file = Path(path)
+    try:
+        found = parse_toml(read_plain(file))
+        _refuse_no_text(found, "")
+        return found
+    except OSError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
+        ) from error
+    except ValueError as error:  # no TOML, no UTF-8, NUL in its path, too deep
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+
+
+def _refuse_no_text(value: Any, where: str) -> None:
+    """Refuse texts that no file and no database can hold, wherever in the tables they stand."""
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInput(f"{where} is {value[:80]!r}, with NUL in it, which no text has")
+    tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
+    for key, one in tables.items() if isinstance(tables, dict) else ():
+        _refuse_no_text(str(key), f"a key of {where or 'it'}")
+        _refuse_no_text(one, f"{where}.{key}" if where else str(key))
+
+
+def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) -> Job:
+    where = f"job {name!r} of {str(file)!r}"
+    if not isinstance(own, dict) or not isinstance(defaults, dict):
+        raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
+    what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
+    if what not in keywords():
+        raise InvalidInput(
+            f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(keywords())}"
+        )
+    known = _keys(own_options(what))
+    taken: dict[str, Any] = {"name": name}
+    for shared, table in ((True, defaults), (False, own)):
+        for key, value in table.items():
+            if key == STATISTIC:
+                continue
+            item = known.get(key)
+            if item is not None:
+                taken[item.name] = _value(item, value, where, file.parent)
+                continue
+            others = _keys(all_options().values())
+            if key in others and shared:
+                continue  # for jobs whose statistic has it
+            in_python = [item.key for item in known.values() if item.name == key]
+            near = in_python or get_close_matches(key, [*known, STATISTIC], 1)
+            meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
+            is_none = "is no key of a job"
+            if key in others:
+                is_none = "belongs to another statistic"
+            raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
+    if events is not None:
+        if "events" in taken:
+            raise InvalidInput(
+                f"{where} says 'events', and its rows come from elsewhere; leave it out"
+            )
+        taken["events"] = events
+    for needed in ("events", "state"):
+        if needed not in taken:
+            raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
+    try:
+        return Job(what, **taken)
+    except InvalidInput as error:  # a word that a field may not be
+        raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
+
+
+def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
+    """A value as the option takes it; paths as seen from the folder of the file."""
+    kind, key, several = item.kind, item.key, item.several
+    if item.nested and isinstance(value, dict):
+        return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
+    if item.by_name and isinstance(value, dict):
+        return _mapping(item, value, where)
+    fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
+    if isinstance(value, bool) != (kind == "flag") or not fits:
+        raise InvalidInput(
+            f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be "
+            f"{SAID[kind]}{' or a list of texts' if several else ''}"
+        )
+    if isinstance(value, list):
+        if not several or not all(isinstance(one, str | int | float) for one in value):
+            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {SAID[kind]}")
+        if item.name == "domain":  # names of groups, also where a file beside is called so
+            return [*map(str, value)]
+        return [_seen_from(item.name, str(one), folder) for one in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if kind == "text" and not isinstance(value, str):
+        value = repr(value)
+    return _seen_from(item.name, value, folder) if isinstance(value, str) else value
+
+
+def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
+    """What is said of one statistic of several; it reads its own options."""
+    if not isinstance(own, dict):
+        raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a table of options")
+    if isinstance(domain := own.get("domain"), str):
+        return {**own, "domain": _seen_from("domain", domain, folder)}
+    return own
+
+
+def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a table says by name: of each column its values, of each level its deviation."""
+    lists = item.several
+    found: dict[str, Any] = {}
+    for name, one in value.items():
+        fits = isinstance(one, list) if lists else isinstance(one, int | float)
+        if not fits or isinstance(one, bool):
+            wanted = "a list of texts" if lists else "a number"
+            raise InvalidInput(
+                f"{where}: {item.key}.{name} is {one!r}, of type {type(one).__name__}; it must "
+                f"be {wanted}"
+            )
+        found[name] = [*map(str, one)] if lists else one
+    return found
+
+
+#: What the values of a file are called.
+SAID: dict[Kind, str] = {
+    "text": "a text or a number",
+    "texts": "a text",
+    "whole": "a whole number",
+    "number": "a number",
+    "flag": "true or false",
+    "path": "a text",
+}
+
+
+def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
+    """What stands before the path in a value, and the path; None where the value names no file.
+
+    Args:
+        name: of the option.
+        value: what is stated.
+        folder: from which the path is seen.
+    """
+    said = options_of(Job).get(name)
+    before, quarantine, path = value.rpartition("quarantine:")
+    if said is None or not said.file or value == "-" or "://" in value:
+        return None
+    names_none = {
+        "bad_rows": not quarantine,
+        "key": path.startswith(("env:", "command:")),
+        "domain": not (folder / path).exists(),  # but groups
+        "strategy": not is_file_of(path),
+    }
+    return None if names_none.get(name) else (before + quarantine, path)
+
+
+def _seen_from(name: str, value: str, folder: Path) -> str:
+    """A path of a file as seen from another folder; what is no path stays as it is."""
+    found = _path_in(name, value, folder)
+    return value if found is None else found[0] + str(folder / found[1])
+
+
+def save(job: Job, path: str | os.PathLike[str]) -> None:
+    """Write a job into a file, beside the jobs that it has, in place of one of its name.
+
+    Comments and the order of what is there stay as they are. Addresses of databases are written
+    without their passwords, which the environment may give (PGPASSWORD, PGPASSFILE); a new file is
+    its owner's alone.
+
+    Raises:
+        InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
+            file is no job file.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    file = Path(path)
+    if not isinstance(job.what, str):
+        raise InvalidInput(
+            f"{field('what')} is {job.what!r}; a job file names its statistic: one of "
+            f"{', '.join(keywords())}"
+        )
+    try:
+        text = read_plain(file).decode() if file.exists() else ""
+        document = tomlkit.parse(text)
+    except OSError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} cannot be read ({error.strerror}); save it into another file"
+        ) from error
+    except (TOMLKitError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
+    written = tomlkit.table()
+    stated = job_entries(job, file.parent)
+    known = _keys(own_options(job.what))
+    shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
+    if shared:
+        raise InvalidInput(
+            f"job file {str(file)!r} has defaults which the job does not state "
+            f"({', '.join(shared)}), so that it would mean something else there; state them, or "
+            f"save it into another file"
+        )
+    for key, value in stated.items():
+        written.add(key, value)
+    jobs[job.name] = written
+    mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+    replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
+
+
+def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
+    """What a job says, as keys and values of a job file; what has its default is left out.
+
+    Args:
+        job: which.
+        folder: from which paths are seen; None: as they are.
+
+    Raises:
+        InvalidInput: events that are a frame.
+
+    >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
+    >>> job_entries(job)["start"], list(job_entries(job))
+    ('2024-03-01', ['statistic', 'events', 'state', 'start'])
+    """
+    found: dict[str, Any] = {STATISTIC: job.what}
+    for key, item in _keys(own_options(job.what)).items():
+        value = job.option(item.name)
+        same = item.name not in ("name", "events") and value == item.default
+        if item.name == "name" or value is None or same:
+            continue
+        if item.name == "events":
+            several = [value] if isinstance(value, str | os.PathLike) else value
+            if not isinstance(several, Sequence) or not all(
+                isinstance(one, str | os.PathLike) for one in several
+            ):
+                raise InvalidInput(
+                    f"{field('events')} are a frame, which a job file cannot hold; name a file"
+                )
+            value = [_seen_in(item.name, os.fspath(one), folder) for one in several]
+            value = value[0] if len(value) == 1 else value
+        elif isinstance(value, os.PathLike | str):
+            value = _seen_in(item.name, os.fspath(value), folder)
+        elif isinstance(value, list | tuple):
+            value = [str(one) for one in value]
+        elif isinstance(value, datetime):
+            value = value.isoformat()
+        elif isinstance(value, Mapping) and item.nested:
+            value = {str(key): dict(one) for key, one in value.items()}
+        elif isinstance(value, Mapping):
+            value = {
+                str(key): [*map(str, one)] if isinstance(one, list | tuple) else one
+                for key, one in value.items()
+            }
+        elif item.name == "key":
+            raise InvalidInput(
+                f"{field('key')} is a Key at hand, and a job file says where one is kept: save it "
+                f"(Key.save) and give its file"
+            )
+        elif item.name == "strategy":
+            raise InvalidInput(
+                f"{field('strategy')} is {value!r}, which a job file names by a file: write it "
+                f"with counton.spec.own_strategies.write_strategy"
+            )
+        elif not isinstance(value, bool | int | float):
+            value = str(value)
+        found[key] = value
+    return found
+
+
+def _seen_in(name: str, value: str, folder: Path | None) -> str:
+    """A path of a file as a job file in a folder says it, without passwords."""
+    said = options_of(Job).get(name)
+    value = without_secrets(value) if said is not None and said.file else value
+    found = _path_in(name, value, Path())
+    if folder is None or found is None:
+        return value
+    return found[0] + os.path.relpath(found[1], folder)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a job file, from the fields of `Job` and what is said of them.
+
+    >>> schema()["$defs"]["job"]["properties"]["every"]["description"]
+    'length of a window: 15m, 1h, 1d, 1w, 1mo'
+    """
+    kinds: dict[Kind, list[str]] = {
+        "text": ["string", "number"],
+        "texts": ["string", "array"],
+        "whole": ["integer"],
+        "number": ["number"],
+        "flag": ["boolean"],
+        "path": ["string"],
+    }
+    properties: dict[str, Any] = {
+        STATISTIC: {
+            "enum": [*keywords()],
+            "description": "; ".join(
+                f"{name}: {statistic_class(name).says}" for name in keywords()
+            ),
+        }
+    }
+    for key, item in _keys(all_options().values()).items():
+        types = kinds[item.kind]
+        if item.several:
+            types = list(dict.fromkeys([*types, "array"]))
+        if item.by_name:
+            types = [*types, "object"]
+        told = {"type": types[0] if len(types) == 1 else types}
+        properties[key] = {**told, "description": item.help}
+        if item.default not in (None, ""):
+            properties[key]["default"] = item.default
+    job = {"type": "object", "properties": properties, "additionalProperties": False}
+    own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
+    own |= {"shares"}  # of quantiles
+    part = {name: one for name, one in properties.items() if name in own}
+    part["within"] = {
+        "type": ["number", "string", "object"],
+        "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
+    }
+    part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
+    statistic = {"type": "object", "properties": part, "additionalProperties": False}
+    report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "jobs of counton",
+        "type": "object",
+        "properties": {
+            "defaults": {"$ref": "#/$defs/job"},
+            "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
+            REPORT: {"type": "object", "additionalProperties": {"$ref": "#/$defs/report"}},
+            SERVICE: {"type": "object", "description": "settings of counton serve"},
+            LIMIT: {
+                "type": "object",
+                "description": "what each state may spend: epsilon, delta, or rho",
+                "properties": {
+                    **{name: {"type": "number"} for name in ("epsilon", "delta", "rho")},
+                    "unit": {"type": "string"},
+                },
+            },
+            PUBLISH: {
+                "type": "object",
+                "description": "where all streams are published",
+                "properties": {"to": {"type": "string", "description": "SQLite file or URL"}},
+            },
+        },
+        "anyOf": [{"required": ["jobs"]}, {"required": [REPORT]}],
+        "additionalProperties": False,
+        "$defs": {"job": job, "report": report, "statistic": statistic},
+    }
+
+
+def schema_text() -> str:
+    """The schema as text.
+
+    >>> schema_text().splitlines()[0]
+    '{'
+    """
+    return json.dumps(schema(), indent=2)
+
+
+def select_jobs(jobs: Mapping[str, _T], only: Sequence[str]) -> dict[str, _T]:
+    """Some of the jobs of a file, in its order; all of them where none is named.
+
+    Raises:
+        InvalidInput: a name that no job has.
+    """
+    for name in only:
+        if name not in jobs:
+            raise InvalidInput(
+                f"{field('only', name)} is no job of the file; it has {', '.join(jobs)}"
+            )
+    return {name: job for name, job in jobs.items() if not only or name in only}

@@ -1,0 +1,144 @@
+"""The fields of a job as keyword arguments: what editors offer and type checkers hold.
+
+`Job` says what each of them means, and ``python -m tools.keywords`` writes this file from it. A
+length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and several columns a
+list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from counton.base.exact import Number
+    from counton.state.keyfile import Kept
+    from counton.strategies.strategy import StreamStrategy
+
+
+class RowFields(TypedDict, total=False):
+    """How rows are read, whatever reads them."""
+
+    file_format: str | None
+    separator: str
+    decimal: str
+    comment: str | None
+    time_format: str | None
+    clock_change: str
+    bad_rows: str
+    bad_rows_most: int
+    missing: str
+
+
+class JobFields(RowFields, total=False):
+    """What `counton.release` takes by name, besides where the state is and the guarantee.
+
+    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
+    >>> sorted(stream)
+    ['every', 'start', 'steps', 'time']
+    """
+
+    continues: str | None
+    drop_waiting: bool
+    name: str
+    key: Kept
+    ledger: str | os.PathLike[str] | None
+    witness: str | os.PathLike[str] | None
+    time: str | None
+    every: str | timedelta | None
+    steps: int | None
+    around: int | None
+    start: str | date | None
+    until: str | date | None
+    watermark: str | timedelta | None
+    confirmed: bool
+    timezone: str | None
+    by: str | Sequence[str] | None
+    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None
+    other: str | None
+    spare: int | None
+    also: str | Sequence[Any] | None
+    unknown: str
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+    within: Number | None
+    least: str | None
+    size: int | None
+    expire: bool
+    growth: Number | None
+    delay: int | None
+    unit: str | None
+    release: str | None
+    strategy: str | StreamStrategy | None
+    metric: str | None
+    simple: bool
+    user: str | None
+    most: int | None
+    per: str | timedelta | None
+    most_a_window: int | None
+    retain: str | timedelta | None
+    distinct: bool
+    first: bool
+    rename: str | None
+    id: str | None
+    query: str | None
+    late: str
+    append: bool
+    counted: str
+    out: str | os.PathLike[str] | None
+    above: float | None
+    surely_above: float | None
+    plot: str | os.PathLike[str] | None
+    sums: str | None
+    title: str | None
+    axis: str | None
+    source: str | None
+    width: float | None
+    over: int | None
+    shares: str | Sequence[float] | None
+    ask: str | Sequence[str] | None
+    cut: str | None
+    integers: bool
+    nonnegative: bool
+    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
+    level: float
+    options: Mapping[str, Any]
+    value: str | None
+    lower: Number | None
+    upper: Number | None
+    resolution: Number | None
+    number: int | None
+    cells: int | None
+    edges: str | Sequence[str] | Sequence[float] | None
+    line: str | None
+    replace: bool
+    top: int | None
+    room: int | None
+    levels: str | Sequence[str] | None
+    target: str | Mapping[str, float] | None
+    label: str | None
+    workload: str | None
+    columns: str | Sequence[str] | None
+    equal: bool
+    bounds: str | Sequence[str] | Sequence[float] | None
+    grid: int | None
+    window: int | None
+    windows: int | None
+    changes: int | None
+    stay: int | None
+    comes: str | None
+    at_least: str | Sequence[str] | Sequence[float] | None
+    alphabet: str | Sequence[str] | Sequence[float] | None
+    longest: int | None
+    letter: str | None
+    edge: str | Sequence[str] | None
+    beyond: str | None
+    degree: int | None
+    leaves: int | None
+    nodes: int | None
+    weight: str | None
+    largest: Number | None
+    statistics: str | Mapping[str, Mapping[str, Any]] | None

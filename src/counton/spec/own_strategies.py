@@ -1,0 +1,110 @@
+"""Strategies of one's own in jobs: a matrix in Python, or what it says of itself in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counton.base.errors import InvalidInput, field, is_one
+from counton.base.outside_input import parse_json, read_plain
+
+if TYPE_CHECKING:
+    from counton.strategies.strategy import StreamStrategy
+
+#: What a job is said to have chosen that has a strategy of its own.
+OWN = "own"
+#: How the name of a file ends that holds one, as `to_dict` says it, in JSON.
+ENDING = ".json"
+#: Characters of what a strategy says of itself, at most: every release of a stream carries it.
+_MOST_TEXT = 2**24
+
+
+def is_file_of(given: object) -> bool:
+    """Whether a strategy is named by a file.
+
+    >>> is_file_of("mine.json"), is_file_of("kary")
+    (True, False)
+    """
+    return isinstance(given, str) and given.lower().endswith(ENDING)
+
+
+def own_strategy(given: object) -> StreamStrategy | None:
+    """The strategy that a job brings along; None where it names one, or none.
+
+    Args:
+        given: a strategy, such as `counton.strategies.Factorisation`; a file with what its
+            ``to_dict`` says, in JSON; or a name.
+
+    Raises:
+        InvalidInput: what is no strategy for streams, or cannot be read back from a state.
+
+    >>> from counton.strategies import Factorisation
+    >>> mine = Factorisation([[1, 0], [0.5, 1]])
+    >>> own_strategy(mine) is mine, own_strategy("kary")
+    (True, None)
+    """
+    if given is None or (isinstance(given, str) and not is_file_of(given)):
+        return None
+    from counton.strategies import strategy_from_dict
+    from counton.strategies.strategy import StreamStrategy
+
+    if isinstance(given, str):
+        try:
+            read = parse_json(read_plain(given))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            raise InvalidInput(
+                f"{field('strategy', given)} cannot be read ({why}); write into it what to_dict() "
+                f"of a strategy says, as JSON"
+            ) from error
+        if not isinstance(read, dict):
+            raise InvalidInput(
+                f"{field('strategy', given)} holds no strategy; write into it what to_dict() of "
+                f"one says, as JSON"
+            )
+        return strategy_from_dict(read)
+    if not isinstance(given, StreamStrategy):
+        shown = f" {given!r}" if is_one(given) else ""
+        raise InvalidInput(
+            f"{field('strategy')} is{shown} of type {type(given).__name__}; give a strategy for "
+            f"streams, such as Factorisation, or the name of one"
+        )
+    text = json.dumps(given.to_dict())
+    if len(text) > _MOST_TEXT:
+        raise InvalidInput(
+            f"{field('strategy')} says {len(text):,} characters of itself, and a state and its "
+            f"files take up to {_MOST_TEXT:,}; give one of fewer steps"
+        )
+    try:
+        again = strategy_from_dict(json.loads(text))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{field('strategy')} is {given!r}, which no state can read back ({error}); write it "
+            f"as counton.strategies.Factorisation, from its matrix C"
+        ) from error
+    if again != given:
+        raise InvalidInput(
+            f"{field('strategy')} is {given!r}, and what it says of itself makes {again!r}; mend "
+            f"its parameters, or write it as counton.strategies.Factorisation"
+        )
+    return given
+
+
+def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
+    """Write a strategy into a file that jobs name.
+
+    Raises:
+        InvalidInput: the name of the file does not end in ``.json``.
+
+    >>> import tempfile
+    >>> from counton.strategies import Factorisation
+    >>> file = Path(tempfile.mkdtemp(), "mine.json")
+    >>> write_strategy(Factorisation([[1, 0], [0.5, 1]]), file)
+    >>> own_strategy(str(file)).horizon
+    2
+    """
+    if not is_file_of(os.fspath(path)):
+        raise InvalidInput(f"{os.fspath(path)!r} is to hold a strategy; let it end in {ENDING}")
+    Path(path).write_text(json.dumps(strategy.to_dict()), "utf-8")

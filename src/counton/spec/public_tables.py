@@ -1,0 +1,243 @@
+"""Public tables that say which cells a released table has: read from files, labels as texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+from counton.base.options import ROWS
+from counton.rows.domains import table_columns
+from counton.rows.files import EventFile
+from counton.rows.formats import is_file
+from counton.rows.paths import is_database
+from counton.rows.window_marks import collect
+from counton.spec.job import Job
+from counton.strategies.trees import Tree
+
+_Path = str | os.PathLike[str]
+
+
+def read_table(path: _Path, columns: Sequence[str], value: str | None = None) -> pl.DataFrame:
+    """The named columns of a file, in its order; all but that of the values hold names."""
+    for place, name in enumerate(columns):
+        if name in columns[:place]:
+            raise InvalidInput(
+                f"column {name!r} of {os.fspath(path)} is named twice; each has one meaning"
+            )
+    file = EventFile(path)
+    try:
+        names = [name for name in columns if name != value]
+        return file.scan(tuple(columns), names).collect()
+    except pl.exceptions.PolarsError as error:
+        raise file.unreadable(error) from error
+
+
+def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[np.object_]]:
+    """Columns as text; empty text counts as missing."""
+    return {
+        name: np.array(
+            [value or None for value in table[name].cast(pl.String).to_list()], dtype=object
+        )
+        for name in columns
+    }
+
+
+def names_of(given: str | Sequence[str], name: str) -> list[str]:
+    """Names of columns: a list, or a text with commas between them.
+
+    Raises:
+        InvalidInput: an empty one.
+    """
+    names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
+    if "" in names:
+        raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
+    return names
+
+
+def number_rows(job: Job) -> Job:
+    """A line of rows without names, each of them a cell: with a column of their numbers.
+
+    How many rows there are is published.
+
+    Raises:
+        InvalidInput: several files, names of cells that no column has, no column of counts, no
+            rows, rows without an order, or one that cannot be read: the others are not its cells.
+    """
+    if job.domain is not None:
+        raise InvalidInput(
+            f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
+            f"but there is no {field('label')}, the column with their names; give it"
+        )
+    value = job.option("value")
+    if value is None:
+        raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
+    if is_database(job.events):
+        raise InvalidInput(
+            f"a database answers with rows in no order, and without {field('label')} each row is a "
+            f"cell of a line; give {field('label')}, the column that names the cells"
+        )
+    source = job.open_rows(job.events)
+    if len(source.parts) != 1:
+        raise InvalidInput(
+            f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
+            f"{field('label')} have an order; give one file, or names of the cells"
+        )
+    part = source.parts[0]
+    if not part.numbered:
+        raise InvalidInput(
+            f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
+            f"a line; give {field('label')}, the column that names the cells"
+        )
+    rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
+    table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
+    if not table.height:
+        raise InvalidInput(
+            f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
+            f"give one at least"
+        )
+    return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
+
+
+def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
+    """Known totals of a table: its first columns are levels, the coarsest first, then ``total``.
+
+    Args:
+        file: of the table.
+        known_levels: names of all levels; None: nobody says.
+
+    Raises:
+        InvalidInput: another table, a total that is no whole number, or a node that is there twice.
+    """
+    present = EventFile(file).columns()
+    levels = [name for name in present if name != "total"]
+    all_levels = levels if known_levels is None else list(known_levels)
+    if "total" not in present or levels != all_levels[: len(levels)]:
+        raise InvalidInput(
+            f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
+            f"level columns from the coarsest on ({', '.join(all_levels)}) and 'total'"
+        )
+    table = read_table(file, [*levels, "total"], "total")
+    series = table["total"]
+    numbers = series.cast(pl.Int64, strict=False)
+    if series.dtype.is_float():
+        numbers = numbers.set(numbers.cast(pl.Float64) != series, None)
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        raise InvalidInput(
+            f"row {row + 1} of {os.fspath(file)}: total is {series[row]!r}, which is not a whole "
+            f"number; repair it or drop the row"
+        )
+    labels = [part.tolist() for part in labels_of(table, levels).values()]
+    totals: dict[tuple[str, ...], int] = {}
+    for row, total in enumerate(numbers.to_list()):
+        parts = [part[row] for part in labels]
+        path = tuple(label for label in parts if label is not None)
+        if tuple(parts[: len(path)]) != path or path in totals:
+            why = "repeats a node" if path in totals else "names a level below an empty one"
+            raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
+        totals[path] = total
+    return totals
+
+
+def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:
+    """The tree whose leaves are the rows of a public table.
+
+    Args:
+        domain: a file, a mapping from level names to labels, or the tree itself.
+        levels: names of the columns, coarsest first.
+        value: column of the private counts, which a public table has not.
+
+    Raises:
+        InvalidInput: no such file, or no tree.
+    """
+    named = names_of(levels, "levels")
+    if isinstance(domain, Tree):
+        if (known := list(domain.levels[1:])) != named:
+            raise InvalidInput(
+                f"{field('levels', ','.join(named))} are not those of the tree, "
+                f"{', '.join(known)}; give these, or leave them out"
+            )
+        return domain
+    if isinstance(domain, str | os.PathLike):
+        refuse_counts(domain, value)
+        domain = labels_of(read_table(domain, named), named)
+    elif isinstance(domain, pl.LazyFrame):
+        domain = domain.collect()
+    return Tree.from_leaves(domain, named)
+
+
+def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The public values that each column can have, in the order stated.
+
+    Args:
+        domain: a table with these columns (shorter ones end in empty cells), a text
+            ``sex=f,m;smokes=no,yes``, or a mapping.
+        columns: their names.
+
+    Raises:
+        InvalidInput: none of these, or one that says something twice.
+
+    >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])
+    {'sex': ['f', 'm'], 'smokes': ['no', 'yes']}
+    """
+    if isinstance(domain, Mapping):
+        return {column: list(values) for column, values in domain.items()}
+    if not isinstance(domain, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('domain')} is of type {type(domain).__name__}; give a mapping from each "
+            f"column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
+        )
+    text = os.fspath(domain)
+    if is_file(text):
+        table = read_table(text, columns)
+        found = {}
+        for column, labels in labels_of(table, columns).items():
+            named = [label for label in labels.tolist() if label is not None]
+            if labels.tolist()[: len(named)] != named:
+                raise InvalidInput(
+                    f"{field('domain', text)} has an empty cell among the values of {column!r}: "
+                    f"list them from the first row on, without gaps"
+                )
+            found[column] = named
+        return found
+    found = {}
+    for part in text.split(";"):
+        column, equals, values = part.partition("=")
+        if not equals or not column.strip():
+            raise InvalidInput(
+                f"{field('domain', part.strip())} is no file and does not list values; write "
+                f"sex=f,m;smokes=no,yes, or name a table with these columns"
+            )
+        if column.strip() in found:
+            raise InvalidInput(
+                f"{field('domain')} lists the values of {column.strip()!r} twice; list them once"
+            )
+        if column.strip() not in columns:
+            raise InvalidInput(
+                f"{field('domain')} lists values of {column.strip()!r}, which is not among "
+                f"{field('columns')}: correct one of them"
+            )
+        found[column.strip()] = [value.strip() for value in values.split(",")]
+    return found
+
+
+def refuse_counts(domain: Any, value: str | None) -> None:
+    """Refuse a table of the cells there are that has the column of the private counts.
+
+    Raises:
+        InvalidInput: it has.
+    """
+    if value is None or not isinstance(domain, str | os.PathLike):
+        return
+    if is_file(os.fspath(domain)) and value in table_columns(domain):
+        raise InvalidInput(
+            f"{field('domain', os.fspath(domain))} has the column of the counts, {value!r}, so it "
+            f"looks like the private rows; what has counts would show in what is released: list "
+            f"what is publicly known to exist"
+        )

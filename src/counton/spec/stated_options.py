@@ -1,0 +1,312 @@
+"""What a job states of its statistic: its options, and the public files that it names.
+
+A job that names a statistic states its options by name; one in Python may hand over a `Statistic`
+instead, and name its columns. Which statistics there are, and what each takes, stands in their own
+files (`counton.statistics`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, field
+from counton.base.options import Kept, Option, OwnColumns, Statement, check_value, split_names
+from counton.spec.fields import options_of
+from counton.spec.job import Job
+
+if TYPE_CHECKING:
+    from counton.statistics import Statistic
+
+
+class OfJob(Statement):
+    """What a job states.
+
+    >>> OfJob(Job("average", "visits.csv", "visits.db", lower=0))["lower"]
+    0
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.statistic, self.options = str(job.what), job.options
+        self.time, self.by, self.user, self.id = job.time, job.by, job.user, job.id
+        self.other, self.spare = job.other, job.spare
+        self.most, self.first, self.unknown = job.most, job.first, job.unknown
+        self.domain, self.size = job.domain, job.size
+
+    @override
+    def of_part(
+        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
+    ) -> OfJob:
+        own = replace(self._job, what=statistic, options=dict(options), by=by, domain=domain)
+        return OfJob(own)
+
+    @override
+    def groups(self, column: str) -> tuple[str, ...]:
+        from counton.rows.domains import read_domain, refuse_long_terms
+
+        names = read_domain(self.domain, column)
+        refuse_long_terms(names)
+        return tuple(names)
+
+    @override
+    def tree(self, levels: Sequence[str], value: str | None) -> Any:
+        from counton.spec.public_tables import tree_of
+
+        return tree_of(self.domain, levels, value)
+
+    @override
+    def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
+        from counton.spec.public_tables import names_of, values_of
+
+        self.refuse_counts(value)
+        stated = self.options.get("columns")
+        given = stated if isinstance(stated, str) else columns
+        return values_of(self.domain, names_of(given, "columns"))
+
+    @override
+    def refuse_counts(self, value: str | None) -> None:
+        from counton.spec.public_tables import refuse_counts
+
+        refuse_counts(self.domain, value)
+
+
+def statistic_class(name: str) -> type[Statistic]:
+    """The statistic of a name.
+
+    Raises:
+        InvalidInput: there is none, naming those there are, or the one that may be meant.
+
+    >>> [option.name for option in statistic_class("average").options]
+    ['value', 'lower', 'upper', 'resolution', 'number']
+    """
+    from counton.statistics.catalogue import keywords, statistic_named
+
+    if name not in keywords():
+        raise InvalidInput(
+            f"{field('what')} is {name!r}{hint(name)}; use one of {', '.join(keywords())}"
+        )
+    return statistic_named(name)
+
+
+def nearest(name: object) -> str | None:
+    """The statistic that is meant by a word which is none; None: nobody knows.
+
+    >>> nearest("mean"), nearest("averge"), nearest("x")
+    ('average', 'average', None)
+    """
+    from difflib import get_close_matches
+
+    from counton.statistics.catalogue import keywords, statistic_named
+
+    word, known = str(name).strip().lower().replace("_", "-"), keywords()
+    if word in known:
+        return word
+    others = {other: one for one in known for other in statistic_named(one).also_called}
+    found = others.get(word) or others.get(word.removesuffix("s"))
+    near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
+    return found or (others.get(near[0], near[0]) if near else None)
+
+
+def hint(name: object) -> str:
+    """The same as the end of a message; nothing where nobody knows."""
+    found = nearest(name)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
+def stated_options(job: Job) -> dict[str, Any]:
+    """What a job says of its statistic, as JSON values: kept, so that later runs may leave it out.
+
+    >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
+    {'value': 'paid', 'lower': '0', 'upper': '9'}
+    """
+    found: dict[str, Any] = {}
+    for option in statistic_class(str(job.what)).options:
+        value = job.options.get(option.name)
+        if value is None or value is False:  # 0 is a bound as any other
+            continue
+        if option.nested:
+            found[option.name] = value if isinstance(value, str) else json.dumps(value)
+        elif isinstance(value, Mapping):
+            found[option.name] = ",".join(f"{key}={one}" for key, one in value.items())
+        elif isinstance(value, list | tuple):
+            found[option.name] = [str(one) for one in value]
+        else:
+            whole = option.kind in ("whole", "flag") and isinstance(value, bool | int)
+            found[option.name] = value if whole else str(value)
+    return found
+
+
+def kind_of(what: str | Statistic) -> type[Statistic]:
+    """The class of what a job asks for.
+
+    >>> kind_of("count").windowed
+    True
+    """
+    return statistic_class(what) if isinstance(what, str) else type(what)
+
+
+def name_of(what: str | Statistic) -> str:
+    """The name of what a job asks for.
+
+    >>> from counton.statistics import TopK
+    >>> name_of(TopK(["home", "shop"]))
+    'top-k'
+    """
+    kind = kind_of(what)
+    return kind.keyword or kind.__name__
+
+
+def is_once(job: Job) -> bool:
+    """Whether a new stream of a job is a table that is released once: its rows have no times.
+
+    With a number of steps each row is one of them, as of all statistics.
+
+    >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
+    (True, False)
+    """
+    return kind_of(job.what).is_table and job.time is None and job.steps is None
+
+
+def is_numbered(job: Job) -> bool:
+    """Whether the cells of a new line have no names: its rows are they, one after the other."""
+    unnamed = job.option("label") is None and job.option("value") is not None
+    options = kind_of(job.what).options if isinstance(job.what, str) else ()
+    return "label" in {one.name for one in options} and is_once(job) and unnamed
+
+
+def label_columns(job: Job) -> tuple[str, ...]:
+    """The columns of labels that a job names with the options of its statistic.
+
+    >>> label_columns(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
+    ('region', 'city')
+    """
+    named = [job.option(one.name) for one in own_options(job.what) if one.column == "label"]
+    return tuple(column for given in named if given is not None for column in split_names(given))
+
+
+def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
+    """The statistic that a job asks for, and its columns besides time, group and user.
+
+    Raises:
+        InvalidInput: an option is missing, out of range, or of another statistic.
+    """
+    if not isinstance(job.what, str):
+        return job.what, _columns_of(job.what, job)
+    found, given = checked_class(job), OfJob(job)
+    return found.from_job(given), found.columns_of_job(given)
+
+
+def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
+    """The columns of a statistic that is given as such."""
+    from counton.statistics import Grouped, TallyStatistic
+
+    if isinstance(statistic, Grouped):
+        raise InvalidInput(
+            f"{statistic!r} holds groups, which a job reads from a column: give "
+            f"{statistic.inner!r}, with {field('by')} and {field('domain')}"
+        )
+    _check(job, own_options(job.what))
+    if statistic.own_columns is not None:
+        return statistic.own_columns
+    columns, value = job.options.get("columns"), job.options.get("value")
+    named = () if columns is None else split_names(columns)
+    if isinstance(statistic, TallyStatistic) and (job.time is not None or is_once(job)):
+        parts = [part for part in statistic.parts if part.name != "by"]
+        named = named or (() if value is None else (value,))
+        if len(named) != len(parts):
+            wanted = ", ".join(part.name for part in parts) or "none"
+            raise InvalidInput(
+                f"{field('columns')} are {', '.join(named) or 'none'}, and {statistic!r} reads "
+                f"{len(parts)} besides time, group and user: {wanted}; name one for each"
+            )
+        numbers = [name for name, part in zip(named, parts, strict=True) if part.kind != "label"]
+        return OwnColumns(named, tuple(numbers))
+    if value is not None and not named:
+        return OwnColumns((value,), (value,))
+    return OwnColumns(named)
+
+
+def own_options(what: str | Statistic) -> tuple[Option, ...]:
+    """The options that define a statistic: of one that is given as such its columns alone."""
+    if isinstance(what, str):
+        return statistic_class(what).options
+    from counton.base.options import TABLE_COLUMNS, VALUE
+
+    return (VALUE, TABLE_COLUMNS)
+
+
+def options_of_job(job: Job) -> dict[str, Option]:
+    """All that a job may state, by name: what every job has, and the options of its statistic.
+
+    >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
+    'smaller values count as this'
+    """
+    return {**options_of(Job), **{option.name: option for option in own_options(job.what)}}
+
+
+def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
+    """The options that a stream keeps in one way (`counton.base.options.Kept`).
+
+    >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
+    ['watermark', 'unknown', 'retain']
+    """
+    return [option for option in known.values() if option.kept == kind]
+
+
+def all_options() -> dict[str, Option]:
+    """The options of all statistics, by name; where several have one, as the first says it."""
+    from counton.statistics.catalogue import keywords, statistic_named
+
+    found: dict[str, Option] = {}
+    for name in keywords():
+        for option in statistic_named(name).options:
+            found.setdefault(option.name, option)
+    return found
+
+
+def words_of_files() -> dict[str, str]:
+    """What job files call the fields of a job, and the options of all statistics.
+
+    >>> words_of_files()["bad_rows"]
+    'bad-rows'
+    """
+    return {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
+
+
+def checked_class(job: Job) -> type[Statistic]:
+    """The statistic that a job names, whose options have the types they say.
+
+    Raises:
+        InvalidInput: an option of another type, one that belongs to other statistics (which are
+            named), or one that there is not.
+    """
+    found = statistic_class(str(job.what))
+    _check(job, found.options)
+    return found
+
+
+def _check(job: Job, own: Sequence[Option]) -> None:
+    """See `checked_class`."""
+    from counton.statistics.catalogue import keywords, statistic_named
+
+    known = {option.name: option for option in own}
+    for name, value in job.options.items():
+        if name in known:
+            check_value(known[name], value)
+            continue
+        having = [
+            word
+            for word in keywords()
+            if any(option.name == name for option in statistic_named(word).options)
+        ]
+        what = f"belongs to {', '.join(having)}, and this is {job.what}"
+        if not having:
+            what = "is nothing that a job can state"
+        raise InvalidInput(
+            f"{field(name, value if isinstance(value, str | int) else None)} {what}; leave it out"
+        )

@@ -1,0 +1,27 @@
+"""What outlives a process: streams, journaled in a database with their ledger.
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from counton.base.lazy import attach, require
+
+if TYPE_CHECKING:
+    from counton.state.database import state_file as state_file
+    from counton.state.keyfile import key_path as key_path
+    from counton.state.store import Store as Store
+    from counton.state.store import state_summary as state_summary
+    from counton.state.stream import Stream as Stream
+    from counton.state.verification import Verification as Verification
+    from counton.state.verification import verify as verify
+
+_load, __dir__, __all__ = attach(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        require("sqlalchemy")
+    return _load(name)

@@ -1,0 +1,88 @@
+"""Copies of a SQLite state, each complete by itself, also while somebody writes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+
+from counton.base.errors import InvalidInput, StateUnavailable
+from counton.noise.key import sync_folder
+from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
+
+
+def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
+    """Copy a state as it stood at one moment; whoever writes it goes on meanwhile.
+
+    The copy holds what was committed last, which the file of the state alone may not: that is in
+    its log (``STATE-wal``) until it is merged. Then the log is merged, where nobody is in the way.
+
+    Args:
+        state: path of a SQLite file.
+        copy: path of a new file, made with mode 0600; it appears when it is whole.
+
+    Returns:
+        Where the copy is. As secret as the state, and refused where the state has gone on since.
+
+    Raises:
+        InvalidInput: the state is on a server, or there is a file at that path.
+        StateError: the state cannot be read, or the copy cannot be written; there is none then.
+
+    >>> from counton import PureDP, Stream
+    >>> from counton.state import state_summary
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state, copy = folder.name + "/visits.db", folder.name + "/night.db"
+    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
+    ...     _ = stream.release(3)
+    ...     made = back_up(state, copy)
+    >>> made.name, state_summary(copy)["streams"][0]["step"]
+    ('night.db', 1)
+    >>> folder.cleanup()
+    """
+    database, target = Database(state), Path(copy)
+    database.close()
+    if database.path is None:
+        raise InvalidInput(
+            f"state {database.label} is on a server, which copies it by itself: use pg_dump"
+        )
+    for taken in (target, target.with_name(f"{target.name}-wal")):
+        if os.path.lexists(taken):
+            raise InvalidInput(f"{str(taken)!r} is there already; name a new file for the copy")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
+        try:
+            with os.fdopen(handle):  # closed before the copy has the name that others lock
+                _copy(database.path, name)
+                os.fsync(handle)
+            os.link(name, target)  # never over another file
+            sync_folder(target.parent)
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                with suppress(FileNotFoundError):
+                    os.unlink(name + suffix)
+    except (sqlite3.Error, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise StateUnavailable(
+            f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
+            f"its folder exists and has the space"
+        ) from error
+    _merge(database.path)
+    return target
+
+
+def _copy(path: Path, name: str) -> None:
+    """All of a state at one moment, its log included."""
+    with (
+        closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
+        closing(sqlite3.connect(name)) as whole,
+    ):
+        source.backup(whole)  # in one step, under one snapshot: it need not begin again
+        whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # the file alone is the copy
+
+
+def _merge(path: Path) -> None:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()

@@ -1,0 +1,169 @@
+"""What must hold before a release is created: the one gate for all streams.
+
+A state that was restored from an old copy has forgotten what it released since: under the same key
+the forgotten name would get the same noise over other data, and what it spent would be spent again.
+Two things stand against it. A kept key is never used as it is: every release has a key of its own,
+drawn with a fresh public salt. And whatever the witness knows to be released from this state must
+be in it, before anything else is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
+from counton.noise import Key
+from counton.noise.key import check_key
+from counton.state import keyfile, schema
+from counton.state.database import Database, state_file
+from counton.state.keyfile import Kept, State, Witness, key_path, witness_beside
+from counton.state.sqlite_file import NoState
+
+
+@contextmanager
+def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
+    """The key for a new release: a fresh one, or one derived afresh from the one that is kept.
+
+    A fresh key gets its name only after the block, when the state exists: a process killed
+    on the way leaves no key which a later state, on changed data, could take up.
+
+    Args:
+        key: a key, used as it is; or where it is kept.
+
+    Raises:
+        WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
+            key cannot be read or written.
+        StateError: the state's folder does not exist; or the witness cannot be read, or knows a
+            release that the state has forgotten (`refuse_forgotten`).
+        InvalidInput: the key would take the place of the state.
+    """
+    file = keyfile.file_of(key)
+    _check_places(state, file)
+    used = _used_keys(state, check_key(key) if isinstance(key, Key) else None, key)
+    if isinstance(key, Key):
+        yield key
+        return
+    path = (key_path(state) if key is None else file) if key is None or file else None
+    if path is not None and not path.exists():
+        with _fresh(path) as fresh:
+            yield fresh
+        return
+    found = keyfile.elsewhere(os.fspath(key or "")) if path is None else Key.load(path)
+    if key is None and not _is_used(found, used):
+        raise WrongKey(
+            f"key file {path} exists but nothing in state {os.fspath(state)} was released with "
+            f"it, which looks as if its state was lost or the key copied: the same key on "
+            f"changed data would reveal the difference; bring its own state back, or move the "
+            f"key away and a new one is made; one that was prepared is named, {field('key', path)}"
+        )
+    yield found.with_salt()
+
+
+#: Fingerprint and salt of each key in a state.
+_KeySet = set[tuple[str, str | None]]
+
+
+def _used_keys(state: State, raw: Key | None, key: Kept) -> _KeySet:
+    """The keys of a state, none where there is no state; refused if it has forgotten anything."""
+    try:
+        database = Database(state)
+    except NoState:
+        known: dict[str, tuple[str, ...]] = {} if raw is None else {raw.fingerprint: ()}
+        witness_beside(state, key).refuse_forgotten(known, None)
+        return set()
+    try:
+        witness = witness_beside(database, key)
+        with database.transaction(write=False) as connection:
+            refuse_forgotten(connection, database, witness, raw)
+            return {
+                (row.key_fingerprint, row.key_salt)
+                for row in connection.execute(
+                    sa.select(schema.streams.c.key_fingerprint, schema.streams.c.key_salt)
+                )
+            }
+    finally:
+        database.close()
+
+
+def refuse_forgotten(
+    connection: Connection, database: Database, witness: Witness, raw: Key | None = None
+) -> None:
+    """Refuse a state which does not have what its witness knows that it has released.
+
+    Asked before a release is created, and again when a stream releases its first step: of two
+    copies in which different streams were created, one alone goes on.
+
+    Args:
+        raw: a key that is to be used as it is.
+    """
+    if not witness.entries():  # read before the state, which knows all that stood there then
+        return
+    known = released_names(connection)
+    if raw is not None:
+        known.setdefault(raw.fingerprint, set())
+    witness.refuse_forgotten(known, database.identity)
+
+
+def released_names(connection: Connection) -> dict[str, set[str]]:
+    """By fingerprint of the key, what a witness calls the releases of a state."""
+    known: dict[str, set[str]] = {}
+    for row in connection.execute(
+        sa.select(schema.streams.c.name, schema.streams.c.key_fingerprint)
+    ):
+        known.setdefault(row.key_fingerprint, set()).add(row.name)
+    return known
+
+
+def _is_used(key: Key, used: _KeySet) -> bool:
+    return any(
+        print_ == key.fingerprint or (salt and key.with_salt(salt).fingerprint == print_)
+        for print_, salt in used
+    )
+
+
+@contextmanager
+def _fresh(path: Path) -> Iterator[Key]:
+    fresh = Key.generate()
+    waiting = keyfile.waiting(path, fresh.fingerprint)
+    try:
+        _save(fresh, waiting, path)
+        yield fresh
+    except Exception:
+        waiting.unlink(missing_ok=True)
+        raise
+    keyfile.publish(waiting, path)
+
+
+def _save(key: Key, waiting: Path, path: Path) -> None:
+    try:
+        key.save(waiting)
+    except OSError as error:
+        raise WrongKey(
+            f"key file {path} cannot be written ({error.strerror}): check that its folder exists "
+            f"and may be written, and the space left"
+        ) from error
+
+
+def _check_places(state: State, key: Path | None) -> None:
+    """Refuse a state in no folder, and a key in the state's place."""
+    file = state_file(state)
+    if file is None:
+        return
+    if not file.parent.is_dir():
+        raise RequestMismatch(
+            f"state {file} cannot be created (its folder does not exist): make the folder, or give "
+            f"another {field('state')}"
+        )
+    if key is not None and key.resolve() in {
+        Path(f"{file}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
+    }:
+        raise InvalidInput(
+            f"{field('key', key)} is also a file of the state, {field('state', os.fspath(state))}; "
+            f"keep the key in a file of its own, {file}.key unless you name one"
+        )

@@ -1,0 +1,345 @@
+"""A state database: a SQLite file or a PostgreSQL server, its transactions and its errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
+
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    OldCopy,
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
+    StreamConflict,
+    hide_secrets,
+    is_text,
+)
+from counton.base.lazy import require
+from counton.state import schema, sqlite_file
+from counton.state.sqlite_file import NoState
+
+#: How long a transaction waits for another process's transaction.
+LOCK_TIMEOUT_SECONDS = 5.0
+#: After how long a server ends a transaction of a brief kind in which nothing is asked any more.
+PAUSE_SECONDS = 20.0
+
+_LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
+_FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
+_DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+
+
+#: What is done in a transaction of a database, before it is committed.
+Within = Callable[[Connection], None]
+
+
+class Closing:
+    """What a ``with`` block closes at its end."""
+
+    def close(self) -> None:
+        """Give back what it holds open."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Database:
+    """Where streams live. Not public: `counton.state.Store` and ``Stream`` use it.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        create: make it where there is none.
+        brief: transactions ask one thing after the other, and compute nothing in between. A server
+            ends one in which nothing is asked for `PAUSE_SECONDS`: a process that is paused within
+            it holds up no other.
+
+    Raises:
+        StateError: the file is missing, truncated, not a database, not ours, of another format, or
+            has several names (hard links).
+        StreamConflict: somebody else holds the lock.
+        InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
+    """
+
+    def __init__(
+        self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
+    ) -> None:
+        self.url = database_url(state)
+        self._brief = brief
+        self.path = state_file(state)
+        self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
+        self._owner = os.getpid()
+        if self.path is not None:
+            if create and not self.path.exists():
+                sqlite_file.create(self.path)
+            self._file = sqlite_file.identity(self.path)
+            sqlite_file.check(self.path)
+        self._engine = self._connect()
+        try:
+            if not self.is_sqlite:
+                self._check_encoding()
+            if create and not self.is_sqlite:
+                self._create_tables()
+            self._check_format()
+            if self.path is not None:
+                sqlite_file.check_mode(self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the state is a file."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @property
+    def label(self) -> str:
+        """The address without its password, for messages."""
+        return str(self.path) if self.path is not None else label_of(self.url)
+
+    @cached_property
+    def identity(self) -> str:
+        """Which state it is, wherever it lies; copies of it have the same. Not secret."""
+        with self.transaction(write=False) as connection:
+            return str(connection.execute(sa.select(schema.database.c.identity)).scalar_one())
+
+    @cached_property
+    def witness(self) -> str | None:
+        """Where its second witness is, as it was named once; None: in the user's folder."""
+        with self.transaction(write=False) as connection:
+            found = connection.execute(sa.select(schema.database.c.witness)).scalar_one()
+        return None if found is None else str(found)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises."""
+        if os.getpid() != self._owner:
+            raise StreamConflict(
+                f"state {self.label} was opened by process {self._owner} and is used by its fork "
+                f"{os.getpid()}: open it anew in each process"
+            )
+        if write and self.path is not None:
+            if sqlite_file.identity(self.path) != self._file:
+                raise OldCopy(
+                    f"state {self.label} was removed or replaced while it was open, so what would "
+                    f"be released now could not be found again: put the file back, or open the "
+                    f"new one"
+                )
+            sqlite_file.check_only_name(self.path)
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(counton_write=write)
+                with connection.begin():
+                    yield connection
+        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._explain(error) from error
+
+    def _connect(self) -> Engine:
+        if self.is_sqlite:
+            # an error that shows its parameters shows exact sums, and names
+            timeout = {"timeout": self.lock_timeout_seconds}
+            engine = sa.create_engine(self.url, connect_args=timeout, hide_parameters=True)
+            event.listen(engine, "connect", sqlite_file.prepare)
+            event.listen(engine, "begin", sqlite_file.begin)
+            return engine
+        # A server may default to asynchronous commits, which a power cut can lose.
+        options = (
+            f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on "
+            "-c client_encoding=UTF8"  # or texts of a database without an encoding are bytes
+        )
+        if self._brief:
+            options += f" -c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
+        given = self.url.query.get("options")
+        if given:
+            options = f"{given if isinstance(given, str) else ' '.join(given)} {options}"
+        driver = self.url.get_driver_name()
+        if driver == "psycopg":
+            require(driver)
+        try:
+            return sa.create_engine(
+                self.url,
+                connect_args={"options": options},
+                pool_pre_ping=True,
+                hide_parameters=True,
+            )
+        except ModuleNotFoundError as error:
+            raise RequestMismatch(
+                f"state {self.label} names a driver which is not installed ({error}): install it, "
+                f"or write postgresql://USER@HOST/DATABASE"
+            ) from None
+
+    def _create_tables(self) -> None:
+        with self.transaction(write=True) as connection:
+            # "create if missing" of two processes at once would fail in one of them
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.APPLICATION_ID)))
+            if not sa.inspect(connection).has_table(schema.database.name):
+                schema.metadata.create_all(connection)
+                connection.execute(schema.database.insert().values(schema.first_row()))
+
+    def _check_encoding(self) -> None:
+        """Refuse a database that keeps bytes and not texts: names would come back as bytes."""
+        with self.transaction(write=False) as connection:
+            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding == "SQL_ASCII":
+            raise RequestMismatch(
+                f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
+                f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+            )
+
+    def _check_format(self) -> None:
+        with self.transaction(write=False) as connection:
+            if self.is_sqlite:
+                application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+                if application != schema.APPLICATION_ID:
+                    raise RequestMismatch(
+                        f"state {self.label} is a SQLite file of another program "
+                        f"(application_id {application}): give another path"
+                    )
+                found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+            elif not sa.inspect(connection).has_table(schema.database.name):
+                raise NoState(
+                    f"state {self.label} holds nothing yet: create one with Stream.create"
+                )
+            else:
+                found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
+        if found != schema.FORMAT:
+            raise StateError(
+                f"state {self.label} has format version {found}, this version of counton reads "
+                f"{schema.FORMAT}: use the version that wrote it; a new state begins anew, and "
+                f"what was spent before is known to the old one alone"
+            )
+
+    def _explain(self, error: Exception) -> Exception:
+        cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        first_line = cause.strip().splitlines()[0] if cause.strip() else type(error).__name__
+        if _LOCKED.search(cause):
+            return StreamConflict(
+                f"state {self.label} is locked by another process for more than "
+                f"{self.lock_timeout_seconds:g} seconds: nothing was released; wait for that "
+                f"process or end it, then try again"
+            )
+        if _FULL.search(cause):
+            return StateUnavailable(
+                f"state {self.label} could not be written, since the disk is full or the file may "
+                f"not grow ({first_line}): nothing was released; make room, then try again"
+            )
+        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | NoResultFound):
+            return StateError(
+                f"state {self.label} is truncated, damaged or not a counton database "
+                f"({first_line}): restore it from a copy"
+            )
+        return StateUnavailable(
+            f"state {self.label} cannot be used ({first_line}): check the path or address, its "
+            f"permissions and the space left"
+        )
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what goes wrong while stored values are decoded into one clear error."""
+    try:
+        yield
+    except CountonError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        raise StateError(
+            f"{what} cannot be read ({error}): the state was altered; restore it from a copy"
+        ) from error
+
+
+def state_file(state: str | os.PathLike[str]) -> Path | None:
+    """The file of a SQLite state; None for a state on a server.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+
+    >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
+    ('visits.db', None)
+    """
+    url = database_url(state)
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
+def database_url(state: str | os.PathLike[str]) -> URL:
+    """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
+
+    Symbolic links are followed: log and key lie beside the file itself.
+    """
+    given: Any = state
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidInput(
+            f"state is of type {type(state).__name__}: give the path of a file or a database URL"
+        )
+    if not is_text(text):
+        raise InvalidInput(
+            f"state is {text[:80]!r}, which is no text in UTF-8: rename it in UTF-8, without NUL"
+        )
+    if not text:
+        raise InvalidInput("state is an empty text: give the path of a file or a database URL")
+    if "://" not in text:
+        if _in_memory(text):
+            raise _memory(text)
+        return URL.create("sqlite", database=os.path.realpath(text))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise InvalidInput(
+            "state is no path and no database URL: write FILE, sqlite:///FILE or "
+            "postgresql://USER@HOST/DATABASE"
+        ) from None
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        if _in_memory(url.database or "") or url.query.get("mode") == "memory":
+            raise _memory(text)
+        return URL.create("sqlite", database=os.path.realpath(url.database or ""))
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg") if url.drivername == backend else url
+    raise InvalidInput(
+        f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
+        f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def label_of(url: URL) -> str:
+    """The address of a database without its passwords, for messages."""
+    return hide_secrets(url.render_as_string(hide_password=True))
+
+
+def _in_memory(name: str) -> bool:
+    """Whether SQLite would take a name for no file: ":memory:", nothing, or an address of both."""
+    if name in ("", ":memory:"):
+        return True
+    return name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
+
+
+def _memory(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"state {text} would live in memory only, and what is released once has to be remembered: "
+        f"give the path of a file, in a temporary folder where it is a trial"
+    )

@@ -1,0 +1,226 @@
+"""What a statistic knows exactly, in its state: all of it once, then what each release added.
+
+A release writes what is new, and no more: a part with the keyed digests of its events and what they
+added. When what was added has grown as large as the whole, the whole is written anew in its place,
+so that a step costs what it brings, on the average, however much is known.
+
+Secret: parts are encrypted under the stream's key (AES-256-GCM), since whoever has the state alone
+could else try names of users. A keyed head says of which step they are, and has a digest of all of
+them one after the other, so that none can be left out, changed or brought back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import struct
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy.engine import Connection
+
+from counton.base.errors import StateError
+from counton.noise import Key
+from counton.state import schema
+from counton.state import sql as statements
+from counton.state.database import reading
+
+_PART, _HEAD = "exact", "digest"
+#: Bytes of a piece of the whole; what is added may have as many as the second, in any case.
+_PIECE, _LITTLE = 2**24, 2**13
+#: Small parts are put together when there are more than this many, and one for each so many bytes.
+_MOST, _EACH = 512, 2**8
+_WHOLE, _ADDED = b"\0", b"\1"
+_NONCE = 12
+#: Step, number of the first part, of the next one, and a digest of the parts.
+_NUMBERS = struct.Struct("<qqq32s")
+_LENGTH = struct.Struct("<q")
+
+
+class Parts(NamedTuple):
+    """Which parts there are.
+
+    Attributes:
+        first, following: number of the first one, and of the one that will be written next.
+        whole, added: bytes of the whole, and of what was added to it.
+        pieces: of how many parts the whole consists.
+        digest: of all of them, one after the other.
+    """
+
+    first: int = 0
+    following: int = 0
+    whole: int = 0
+    added: int = 0
+    pieces: int = 0
+    digest: bytes = b""
+
+    @property
+    def many(self) -> bool:
+        """Whether the whole is to be written anew."""
+        count = self.following - self.first - self.pieces
+        return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
+
+
+class SavedState(NamedTuple):
+    """What was read.
+
+    Attributes:
+        parts: which there are.
+        step: of which it is.
+        events: keyed digests of the events of all steps.
+        exact: what `Exact.save` gave, when the whole was last written.
+        news: what `Exact.news` gave after each release since.
+    """
+
+    parts: Parts
+    step: int
+    events: bytes
+    exact: bytes
+    news: list[bytes]
+
+    def __repr__(self) -> str:
+        return f"SavedState({self.parts}, step={self.step})"
+
+
+class StatisticRecord:
+    """The place in a state where a stream keeps what its statistic knows."""
+
+    def __init__(self, stream_id: int, key: Key, name: str) -> None:
+        self._stream_id, self._name = stream_id, name
+        self._cipher = AESGCM(key.derive(b"saved blocks", name.encode()))
+        self._subkey = key.derive(b"saved statistic", name.encode())
+
+    def write(
+        self,
+        connection: Connection,
+        parts: Parts,
+        step: int,
+        events: Callable[[], bytes],
+        exact: Callable[[], bytes],
+        added: tuple[bytes, bytes] | None,
+    ) -> Parts:
+        """Write what a release has added, or all anew.
+
+        Args:
+            events, exact: what there is in all; called where it is needed.
+            added: digests of the release's events, and what they added; None where nobody knows.
+        """
+        if added is None or parts.many or not parts.following:
+            after = self._write_whole(connection, parts, events(), exact())
+        else:
+            after = self._append(connection, parts, *added)
+        self._write_head(connection, parts, step, after)
+        return after
+
+    def _append(self, connection: Connection, parts: Parts, events: bytes, news: bytes) -> Parts:
+        said = _ADDED + zlib.compress(_LENGTH.pack(len(events)) + events + news, 1)
+        digest = self._insert(connection, parts.following, said, parts.digest)
+        added = parts.added + len(said)
+        return parts._replace(following=parts.following + 1, added=added, digest=digest)
+
+    def _write_whole(
+        self, connection: Connection, parts: Parts, events: bytes, exact: bytes
+    ) -> Parts:
+        table = schema.marks
+        connection.execute(
+            table.delete().where(table.c.stream_id == self._stream_id, table.c.kind == _PART)
+        )
+        said = zlib.compress(_LENGTH.pack(len(events)) + events + exact, 1)
+        number, digest = parts.following, b""
+        for start in range(0, len(said), _PIECE):
+            piece = _WHOLE + said[start : start + _PIECE]
+            digest = self._insert(connection, number, piece, digest)
+            number += 1
+        return Parts(parts.following, number, len(said), 0, number - parts.following, digest)
+
+    def _insert(self, connection: Connection, number: int, said: bytes, before: bytes) -> bytes:
+        """Write a part; returns the digest of all parts up to it."""
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = nonce + self._cipher.encrypt(nonce, said, None)
+        row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
+        statements.MARK.run(connection, {**row, "marks": sealed})
+        return hashlib.sha256(before + sealed).digest()
+
+    def _write_head(self, connection: Connection, before: Parts, step: int, after: Parts) -> None:
+        numbers = _NUMBERS.pack(step, after.first, after.following, after.digest)
+        head = numbers + hmac.digest(self._subkey, numbers, "sha256")
+        row = {"stream_id": self._stream_id, "kind": _HEAD, "period": 0, "part": 0}
+        if before.following:
+            statements.REMARK.run(
+                connection, {"stream": self._stream_id, "of_kind": _HEAD, "said": head}
+            )
+        else:
+            statements.MARK.run(connection, {**row, "marks": head})
+
+    def read(self, connection: Connection) -> SavedState:
+        """What stands in the state."""
+        table = schema.marks
+        query = (
+            sa.select(table.c.kind, table.c.part, table.c.marks)
+            .where(table.c.stream_id == self._stream_id, table.c.period == 0)
+            .where(table.c.kind.in_([_PART, _HEAD]))
+            .order_by(table.c.kind, table.c.part)
+        )
+        heads: list[bytes] = []
+        found: list[tuple[int, bytes]] = []
+        with reading(f"what statistic {self._name!r} knows"):
+            for kind, number, blob in connection.execute(query):
+                if kind == _HEAD:
+                    heads.append(bytes(blob))
+                else:
+                    found.append((number, bytes(blob)))
+            numbers = b"".join(heads)[: _NUMBERS.size]
+            right = numbers + hmac.digest(self._subkey, numbers, "sha256")
+            if not hmac.compare_digest(b"".join(heads), right):
+                raise self._alteration()
+            step, first, following, digest = _NUMBERS.unpack(numbers)
+            reached = b""
+            for _, blob in found:
+                reached = hashlib.sha256(reached + blob).digest()
+            if reached != digest or [number for number, _ in found] != [*range(first, following)]:
+                raise self._alteration()
+            parts = Parts(first, following, digest=digest)
+            return self._open(step, parts, [blob for _, blob in found])
+
+    def _open(self, step: int, parts: Parts, found: list[bytes]) -> SavedState:
+        pieces: list[bytes] = []
+        later: list[bytes] = []
+        for blob in found:
+            try:
+                said = self._cipher.decrypt(blob[:_NONCE], blob[_NONCE:], None)
+            except InvalidTag:
+                raise self._alteration() from None
+            (pieces if said[:1] == _WHOLE else later).append(said[1:])
+        whole = b"".join(pieces)
+        events, exact = _split(whole)
+        added = [_split(one) for one in later]
+        size = sum(1 + len(one) for one in later)
+        return SavedState(
+            parts._replace(whole=len(whole), added=size, pieces=len(pieces)),
+            step,
+            b"".join([events, *(one for one, _ in added)]),
+            exact,
+            [news for _, news in added],
+        )
+
+    def _alteration(self) -> StateError:
+        return StateError(
+            f"what statistic {self._name!r} knows of its events is not what was written with its "
+            f"key: the state was altered; restore it from a copy"
+        )
+
+
+def _split(said: bytes) -> tuple[bytes, bytes]:
+    """Digests of events, and the rest."""
+    try:
+        plain = zlib.decompress(said)
+        (length,) = _LENGTH.unpack_from(plain)
+    except (zlib.error, struct.error) as error:
+        raise ValueError(str(error)) from error
+    begin = _LENGTH.size
+    return plain[begin : begin + length], plain[begin + length :]

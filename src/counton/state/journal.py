@@ -1,0 +1,416 @@
+"""Arrays as blobs: what a journal row holds, and the digests by which inputs are known again.
+
+A journal row holds consecutive steps of one commit. What is released is a whole number, or a whole
+number of the same small unit; from step to step it changes little: one to three bytes a number, as
+`counton.base.arrays.pack` writes them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import ArrayLike, NDArray
+from sqlalchemy.engine import Connection
+
+from counton.base.arrays import pack, unpack
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError
+from counton.base.exact import text, without_mask
+from counton.noise import Key
+from counton.numbers import Releases
+from counton.privacy.value_grid import to_data
+from counton.state import schema
+from counton.state.database import reading
+
+#: Numbers in one row at most, if that is more than one step.
+_ROW = 2**18
+#: Numbers that are turned into whole ones together.
+_AT_ONCE = 2**20
+#: Windows that are looked for together: not so far from each other, unless they are in more runs.
+_APART, _RUNS = 100, 50
+#: Bytes of a digest. Inputs that differ by mistake have the same with probability 2^-48; the answer
+#: would then be what was released, which reveals nothing.
+_DIGEST = 6
+
+
+class Digester:
+    """Keyed digests of inputs (BLAKE2b).
+
+    Counts are few and easily guessed, so a plain hash would give them away, and equal counts of two
+    steps would show; hence the key, and the step in the digest.
+
+    >>> len(Digester(bytes(32))(range(1, 3), np.array([5, 7])))
+    12
+    """
+
+    def __init__(self, subkey: bytes) -> None:
+        self._subkey = subkey
+
+    def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
+        """Digests of the exact inputs of steps, one after the other."""
+        rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
+        return b"".join(map(self._of_one, steps, rows))
+
+    def _of_one(self, step: int, row: NDArray[np.int64]) -> bytes:
+        digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
+        digest.update(row.view(np.uint8).data)
+        return digest.digest()
+
+
+class Entries(NamedTuple):
+    """Consecutive journal rows: what was shown, and digests of what it was computed from."""
+
+    values: NDArray[Any]
+    input_digests: bytes
+    std: float | None  # of the last row's last step
+
+    def __repr__(self) -> str:
+        return "Entries(secret)"
+
+
+def release_rows(
+    stream_id: int,
+    releases: Releases,
+    std: NDArray[np.float64],
+    xs: NDArray[np.int64],
+    digest: Digester,
+) -> Iterator[dict[str, Any]]:
+    """Journal rows of released steps, the standard deviation of each, and their inputs."""
+    count, first, values = len(releases.steps), releases.steps.start, releases.values
+    size = max(1, _ROW * count // max(values.size, 1))
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
+        steps = range(first + part.start, first + part.stop)
+        whole, unit = _whole(values[part], releases.unit)
+        yield {
+            "stream_id": stream_id,
+            "step": steps[-1],
+            "steps": len(steps),
+            "input_digests": digest(steps, xs[part]),
+            "unit": unit,
+            "estimates": pack(whole),
+            "std": float(std[part][-1]),
+            "digest": None,
+        }
+
+
+def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
+    """Digest of what was released at a step, as a witness keeps it, under the stream's key.
+
+    None where the journal does not have the step, or it was no last one of a commit.
+    """
+    table = schema.journal.c
+    query = sa.select(table.digest).where(table.stream_id == stream_id, table.step == step)
+    return connection.execute(query).scalar_one_or_none()
+
+
+def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str | None]:
+    """Values as whole numbers of a unit: None for integers, "" for the bits of floats."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64, copy=False), None
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    whole = np.empty(values.shape, np.int64)
+    for at in range(0, values.size, _AT_ONCE):
+        part = slice(at, at + _AT_ONCE)
+        with np.errstate(all="ignore"):
+            some = np.rint(values.reshape(-1)[part] * float(1 / unit)).astype(np.int64)
+        if (_values(some, text(unit)).view(np.int64) != bits.reshape(-1)[part]).any():
+            return bits, ""
+        whole.reshape(-1)[part] = some
+    return whole, text(unit)
+
+
+def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
+    """Inverse of `_whole`, to the bit."""
+    if unit is None:
+        return whole
+    if not unit:
+        return whole.view(np.float64)
+    return np.asarray(to_data(whole, Fraction(unit)), np.float64)
+
+
+def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
+    """Shape of one step in the journal, from a stream's terms as JSON values; -1: what is there.
+
+    >>> shape_of({"shape": [2, 3]}), shape_of({"shape": [84], "statistic": {}})
+    ((2, 3), (-1,))
+    """
+    open_ended = "counters" in terms or "statistic" in terms
+    return (-1,) if open_ended else tuple(terms["shape"])
+
+
+def read(
+    connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
+) -> Entries:
+    """Steps ``start..stop-1``, values to the bit as they were shown."""
+    table = schema.journal
+    found = connection.execute(
+        sa.select(
+            table.c.step,
+            table.c.steps,
+            table.c.unit,
+            table.c.estimates,
+            table.c.input_digests,
+            table.c.std,
+        )
+        .where(
+            table.c.stream_id == stream_id,
+            table.c.step >= start,
+            table.c.step - table.c.steps + 1 < stop,
+        )
+        .order_by(table.c.step)
+    )
+    parts: list[NDArray[Any]] = []
+    digests, following, std = [], start, None
+    with reading(f"the journal between steps {start} and {stop - 1}"):
+        for row in found:
+            first = row.step - row.steps + 1
+            part = slice(following - first, min(row.step + 1, stop) - first)
+            if part.start < 0 or (part.start and parts) or part.stop <= part.start:
+                break  # a step is missing, or there twice
+            if len(row.input_digests) != _DIGEST * row.steps:
+                raise ValueError(f"{len(row.input_digests)} bytes of digests of inputs")
+            whole = unpack(row.estimates, (row.steps, *shape))
+            parts.append(_values(whole, row.unit)[part])
+            digests.append(row.input_digests[_DIGEST * part.start : _DIGEST * part.stop])
+            following, std = first + part.stop, row.std
+        if following != stop or len({part.dtype for part in parts}) > 1:
+            raise StateError(
+                f"the journal holds {following - start} readable releases of the {stop - start} "
+                f"from step {start} to {stop - 1}: the state was altered; restore it from a copy"
+            )
+        if shape and shape[-1] < 0:  # cells that came later had nothing before
+            width = max((part.shape[-1] for part in parts), default=0)
+            parts = [np.pad(part, ((0, 0), (0, width - part.shape[-1]))) for part in parts]
+            shape = (width,)
+        values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
+        if len(parts) > 1:
+            values = np.concatenate(parts)
+        return Entries(values=values, input_digests=b"".join(digests), std=std)
+
+
+def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
+    """Raise for the first step whose input is not the one it was released with."""
+    given = digest(range(start, start + len(xs)), xs)
+    if hmac.compare_digest(digests, given):
+        return
+    with reading(f"the digests from step {start} on"):
+        known, new = (
+            np.frombuffer(of, np.uint8).reshape(len(xs), _DIGEST) for of in (digests, given)
+        )
+    step = start + int(np.argmax((known != new).any(axis=1)))
+    raise ReplayMismatch(
+        f"step {step} was released with another input: answering both would reveal their "
+        f"difference; give the input it had, or enter the change at the next step"
+    )
+
+
+class WindowTotals(NamedTuple):
+    """What has been seen of some windows, all of one shape.
+
+    Attributes:
+        stream_id: of the stream.
+        steps: the windows, ascending.
+        totals: shape ``(len(steps), *shape)``.
+    """
+
+    stream_id: int
+    steps: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+    @property
+    def shape(self) -> str:
+        """The shape of one window, as JSON."""
+        return json.dumps(self.totals.shape[1:])
+
+    def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
+        """Some of the windows."""
+        return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
+
+    def replace(self, by: WindowTotals) -> WindowTotals:
+        """With the windows of another one in place of these or added."""
+        kept = self.only(~np.isin(self.steps, by.steps))
+        steps = np.concatenate([kept.steps, by.steps])
+        totals = np.concatenate([kept.totals, by.totals])
+        order = np.argsort(steps)
+        return WindowTotals(self.stream_id, steps[order], totals[order])
+
+    def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
+        """Parts which stand in a row each, and the windows with which these blocks begin."""
+        size = max(1, _ROW // max(1, self.totals[:1].size))
+        numbers = (self.steps - 1) // size
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, stop in pairwise(edges):
+            if start < stop:
+                first = int(numbers[start]) * size + 1
+                yield (
+                    first,
+                    WindowTotals(self.stream_id, self.steps[start:stop], self.totals[start:stop]),
+                )
+
+    def row(self, first: int, at: int) -> dict[str, Any]:
+        """A block as a row, of a stream at a step."""
+        return {
+            "stream_id": self.stream_id,
+            "step": first,
+            "shape": self.shape,
+            "last": int(self.steps[-1]),
+            "written": at,
+            "steps": pack(self.steps),
+            "totals": pack(self.totals.reshape(len(self.steps), -1)),
+        }
+
+    @classmethod
+    def of_row(cls, row: sa.Row[Any]) -> WindowTotals:
+        """Inverse of `row`."""
+        shape = tuple(json.loads(row.shape))
+        steps = unpack(row.steps, ())
+        return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape)))
+
+
+def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
+    """What has been seen of some windows, by shape."""
+    by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
+    for step, totals in sorted(observed.items()):
+        array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
+        if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
+            raise InvalidInput(
+                f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "
+                f"and totals are integers within int64: convert them"
+            )
+        steps, arrays = by_shape.setdefault(array.shape, ([], []))
+        steps.append(int(step))
+        arrays.append(array)
+    return [
+        WindowTotals(stream_id, np.array(steps, np.int64), _as_one(arrays))
+        for steps, arrays in by_shape.values()
+    ]
+
+
+def _as_one(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """Arrays of one shape as one; of a single large one no copy."""
+    if len(arrays) == 1:
+        return np.asarray(arrays[0], np.int64)[None]
+    return np.array(arrays, dtype=np.int64)
+
+
+def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
+    """Replace what has been seen of these windows.
+
+    Args:
+        at: the stream's step after the transaction.
+    """
+    for seen in new:
+        _forget_other_shapes(connection, seen)
+        for first, block in seen.blocks():
+            _write_block(connection, first, block, at)
+
+
+def _write_block(connection: Connection, first: int, block: WindowTotals, at: int) -> None:
+    table = schema.observed
+    mine = table.c.stream_id == block.stream_id
+    place = sa.and_(mine, table.c.step == first, table.c.shape == block.shape)
+    row = connection.execute(sa.select(table).where(place)).first()
+    if row is not None:
+        with reading("what was observed"):
+            block = WindowTotals.of_row(row).replace(block)
+        connection.execute(table.delete().where(place))
+    connection.execute(table.insert(), block.row(first, at))
+
+
+def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
+    """A window has one shape: it is forgotten where it had another."""
+    table = schema.observed
+    mine = table.c.stream_id == seen.stream_id
+    others = sa.and_(mine, table.c.shape != seen.shape, _holding(seen.steps))
+    for row in connection.execute(sa.select(table).where(others)).all():
+        with reading("what was observed"):
+            before = WindowTotals.of_row(row)
+        kept = before.only(~np.isin(before.steps, seen.steps))
+        if len(kept.steps) < len(before.steps):
+            connection.execute(
+                table.delete().where(others, table.c.step == row.step, table.c.shape == row.shape)
+            )
+            if len(kept.steps):
+                connection.execute(table.insert(), kept.row(row.step, row.written))
+
+
+def read_observed(
+    connection: Connection, stream_id: int, start: int, stop: int | None
+) -> Iterator[WindowTotals]:
+    """What has been seen of windows ``start..stop-1``, some windows at a time."""
+    table = schema.observed
+    query = sa.select(table).where(table.c.stream_id == stream_id, table.c.last >= start)
+    if stop is not None:
+        query = query.where(table.c.step < stop)
+    with reading("what was observed"):
+        for row in connection.execute(query.order_by(table.c.step)):
+            seen = WindowTotals.of_row(row)
+            chosen = seen.steps >= start
+            if stop is not None:
+                chosen &= seen.steps < stop
+            yield seen if chosen.all() else seen.only(chosen)
+
+
+def read_waiting(
+    connection: Connection, stream_id: int, step: int, also: NDArray[np.int64]
+) -> Iterator[WindowTotals]:
+    """What has been seen of windows that go on, or since the last release; some at a time.
+
+    All other windows wait for nothing, so that a stream's age makes this no longer.
+    """
+    table = schema.observed
+    wanted = sa.or_(table.c.last > step, table.c.written >= step, _holding(also))
+    query = sa.select(table).where(table.c.stream_id == stream_id, wanted)
+    with reading("what was observed"):
+        for row in connection.execute(query.order_by(table.c.step)):
+            yield WindowTotals.of_row(row)
+
+
+def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:
+    """Which rows may hold some of these windows, ascending: those around each run of them."""
+    table = schema.observed
+    runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
+    if len(runs) > _RUNS:
+        runs = [steps]
+    around = [sa.and_(table.c.step <= int(run[-1]), table.c.last >= int(run[0])) for run in runs]
+    return sa.or_(sa.false(), *around)
+
+
+def source_key(key: Key, name: str) -> bytes:
+    """The subkey of the digests by which a state knows a stream's sources again."""
+    return key.derive(b"sources", name.encode())
+
+
+def write_sources(
+    connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
+) -> None:
+    """Note files as counted; a file that was counted before is refused."""
+    for digest in digests:
+        if has_source(connection, stream_id, digest, subkey):
+            raise ReplayMismatch(
+                f"source {digest} has been counted already: counting it twice would give wrong "
+                f"totals; leave it out"
+            )
+        row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
+        connection.execute(schema.sources.insert().values(**row))
+
+
+def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
+    """Whether a source was counted."""
+    table = schema.sources.c
+    there = sa.select(table.step).where(
+        table.stream_id == stream_id, table.digest == _keyed_digest(digest, subkey)
+    )
+    return connection.execute(there).scalar_one_or_none() is not None
+
+
+def _keyed_digest(digest: str, subkey: bytes) -> str:
+    return hmac.digest(subkey, digest.encode(), "sha256").hex()

@@ -1,0 +1,67 @@
+"""Steps of a statistic whose cells are read on demand: what the journal holds in place of values.
+
+Nothing is released at a step: cells are computed when somebody asks for them. The journal holds a
+keyed digest of the step's events, so that writer, witness and `verify` have something to compare.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import HorizonExceeded, StateError
+from counton.base.private import Private
+from counton.noise import Key
+from counton.noise.key import check_key
+from counton.numbers import Counter, Design, Releases
+from counton.numbers.counter import OneAtATime
+from counton.numbers.counter_state import StreamProgress, Totals, Waiting, read_checkpoint
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class OnDemand(Counter):
+    """Stands where a stream has its counter: it takes digests of events and counts the steps."""
+
+    def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
+        self.key_fingerprint = check_key(key).fingerprint
+        self.terms = terms.under(self.key_fingerprint)
+        self._done = Private(StreamProgress(step, _NOTHING, Waiting(_NOTHING)))
+        self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One digest."""
+        return (1,)
+
+    def release_many(self, xs: Totals) -> Releases:
+        """Take the digests of consecutive steps, shape ``(n, 1)``, and give them back.
+
+        They come in data units like any input, where a contribution has a resolution.
+        """
+        digests = self.terms.contribution.grid_total(xs)
+        first, horizon = self.step + 1, self.terms.strategy.longest
+        last = self.step + len(digests)
+        if horizon is not None and last > horizon:
+            raise HorizonExceeded(
+                f"step {last:,} is beyond the horizon of {horizon:,} steps: start a new stream "
+                f"with a larger horizon"
+            )
+        self._done = Private(self._progress()._replace(step=last))
+        return Releases(range(first, last + 1), digests, self.terms)
+
+    @override
+    def std_of(self, releases: Releases) -> NDArray[np.float64]:
+        return np.asarray(releases.std(), np.float64)
+
+    @classmethod
+    def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
+        """From what `checkpoint` gave."""
+        state = read_checkpoint(saved)
+        if state.sums.size or state.waiting.size or not isinstance(state.step, int):
+            raise StateError(
+                "the checkpoint of a statistic whose cells are read on demand holds sums: it was "
+                "altered; restore it from a copy"
+            )
+        return cls(Design.from_dict(state.terms), key, state.step)

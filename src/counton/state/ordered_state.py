@@ -1,0 +1,222 @@
+"""The exact state of a statistic that takes events in order, kept beside its stream."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection, Row
+
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError
+from counton.base.exact import check_integer
+from counton.base.private import Private
+from counton.noise import Key
+from counton.state.database import reading
+from counton.state.exact_state import Parts, SavedState, StatisticRecord
+from counton.state.stream_writer import Addition, Writer
+from counton.statistics.event_machine import Machine
+from counton.statistics.live_statistic import statistic_of
+
+if TYPE_CHECKING:
+    from counton.statistics.statistic import Events, Exact, Statistic
+
+#: Bytes of the digest of one step's events.
+_DIGEST = 8
+#: Whole numbers that are floats too, so that 5 and 5.0 are one event.
+_WHOLE = 2**53
+
+
+class OrderedMachine(Machine):
+    """What a stream holds where the order of events matters: the machine, and whose events it took.
+
+    A step is counted, and committed with what is known then, in one transaction; keyed digests of
+    the events say whether a step that is given again is the one that was released.
+    """
+
+    _remedy = "open it again with Stream.open, which reads what was committed"
+
+    def __init__(self, writer: Writer, key: Key, known: SavedState) -> None:
+        terms = writer.counter().terms
+        statistic, batched = statistic_of(terms)
+        exact = restore_exact(statistic, known, terms.name)
+        super().__init__(statistic, exact, batched, terms, key, writer.step)
+        self._saved, self._parts = StatisticRecord(writer.stream_id, key, terms.name), known.parts
+        self._events = bytearray(known.events)
+        self._subkey = key.derive(b"events of a statistic", terms.name.encode())
+
+    def release(
+        self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
+    ) -> range:
+        """Release consecutive steps, but for those that are, which must have had these events.
+
+        Raises:
+            InvalidInput: not events of the statistic, or they break its bounds.
+            ReplayMismatch: a released step had other events.
+            HorizonExceeded: the strategy serves no more steps.
+            StateError: an earlier release was interrupted half-way: open the stream again.
+        """
+        count = len(stops)
+        first = self._step + 1 if first_step is None else first_step
+        if not 1 <= check_integer("first step", first, 0) <= self._step + 1:
+            raise InvalidInput(
+                f"first step is {first}; it must be within 1 and {self._step + 1}, the next "
+                f"step of statistic {self.terms.name!r}: release the steps between first"
+            )
+        digests = event_digests(self._subkey, first, events, stops)
+        known = min(count, self._step + 1 - first)
+        self._check_known(first, digests[: _DIGEST * known])
+        if known < count:
+            begin = int(stops[known - 1]) if known else 0
+            self._advance(writer, events[begin:], stops[known:] - begin, digests, known)
+        return range(first, first + count)
+
+    def check(self, events: Events, stops: NDArray[np.int64]) -> None:
+        """Whether the first steps, released ones, had these events."""
+        self._check_known(1, event_digests(self._subkey, 1, events, stops))
+
+    def exact(self) -> Exact:
+        """A copy of what it knows of the events, to try some on. Secret."""
+        return self.statistic.restore(self._exact.save())
+
+    def _check_known(self, first: int, digests: bytes) -> None:
+        """Refuse events of released steps that are not those they were released with."""
+        begin = _DIGEST * (first - 1)
+        kept = bytes(self._events[begin : begin + len(digests)])
+        if hmac.compare_digest(kept, digests):
+            return
+        known, given = (np.frombuffer(of, np.uint64) for of in (kept, digests))
+        step = first + int(np.argmax(known != given))
+        raise ReplayMismatch(
+            f"step {step} of statistic {self.terms.name!r} was released with other events: "
+            f"answering both would reveal their difference; give the events it had, or enter the "
+            f"change at the next step"
+        )
+
+    def _advance(
+        self,
+        writer: Writer,
+        events: Events,
+        stops: NDArray[np.int64],
+        digests: bytes,
+        known: int,
+    ) -> None:
+        """Count, and commit what is released with what is known then."""
+        writer.counter()  # before anything is counted, where a release failed half-way
+        self._check_horizon(len(stops))
+        before = writer.step
+        changes = self._take(events, stops)
+        try:
+            new = digests[_DIGEST * known :]
+            if self.statistic.on_demand:
+                changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
+            inputs = self.terms.contribution.exact_from_grid(changes)
+            parts, news = self._parts, self._exact.news()
+
+            def also(connection: Connection) -> None:
+                nonlocal parts
+                parts = self._saved.write(
+                    connection,
+                    self._parts,
+                    self._step + len(stops),
+                    lambda: bytes(self._events) + new,
+                    self._exact.save,
+                    None if news is None else (new, news),
+                )
+
+            writer.release(Private(Addition(inputs)), also=also)
+        except BaseException:
+            # A commit that the writer knows of counts, whatever failed after it. Of one that it
+            # does not know of, `writer.counter` tells at the next release.
+            if writer.step == before:
+                self._undone()
+                raise
+            self._note_commit(writer, parts, new)
+            raise
+        self._note_commit(writer, parts, new)
+
+    def _note_commit(self, writer: Writer, parts: Parts, events: bytes) -> None:
+        self._parts, self._step = parts, writer.step
+        self._events += events
+        self._whole = True
+
+
+def event_digests(subkey: bytes, first: int, events: Events, stops: NDArray[np.int64]) -> bytes:
+    """Keyed digests of the events of consecutive steps, one after the other.
+
+    As little as 62 bits of each, so that they are counts to whoever keeps counts.
+
+    >>> two = event_digests(bytes(32), 1, [("a", 1), ("b", 2)], np.array([1, 2]))
+    >>> one = event_digests(bytes(32), 2, np.array([["b", "2"]]), np.array([1]))
+    >>> len(two), two[8:] == one
+    (16, False)
+    """
+    plain = _plain(events.tolist() if isinstance(events, np.ndarray) else list(events))
+    found, begin = [], 0
+    for step, stop in enumerate(stops.tolist(), first):
+        try:
+            said = json.dumps([step, plain[begin:stop]], separators=(",", ":"))
+        except ValueError:  # Python refuses to write integers of more than 4,300 digits
+            raise InvalidInput(
+                f"an event of step {step:,} has an integer of thousands of digits: give a text"
+            ) from None
+        found.append(blake2b(said.encode(), key=subkey, digest_size=_DIGEST).digest())
+        begin = stop
+    digests = np.frombuffer(b"".join(found), "<u8") >> np.uint64(2)
+    return digests.astype("<u8").tobytes()
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """Events as JSON values; equal ones as equal texts."""
+    kinds = set(map(type, values))
+    if kinds <= {str}:
+        return values
+    if kinds <= {float, int} and all(abs(value) < _WHOLE for value in values):
+        return list(map(float, values))
+    return [_plain_one(value) for value in values]
+
+
+def _plain_one(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, int | float):
+        if isinstance(value, int) and abs(value) >= _WHOLE:
+            return int(value)
+        return repr(value) if math.isnan(value) or math.isinf(value) else float(value)
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return _plain(list(value))
+    raise InvalidInput(
+        f"an event is of type {type(value).__name__}; events are texts, numbers, or tuples of them"
+    )
+
+
+def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
+    """What a statistic knows, where it belongs to its row."""
+    known = StatisticRecord(row.id, key, row.name).read(connection)
+    if known.step != row.step or len(known.events) != _DIGEST * row.step:
+        raise StateError(
+            f"statistic {row.name!r} is at step {row.step} and keeps digests of the events of "
+            f"{len(known.events) // _DIGEST} steps: the state was altered; restore it from a copy"
+        )
+    return known
+
+
+def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
+    """The machine that knows it."""
+    with reading(f"what statistic {name!r} knows"):
+        saved = statistic.join(known.exact, known.news) if known.news else known.exact
+        return statistic.restore(saved)
+
+
+def begin(connection: Connection, row: Row[Any], key: Key, statistic: Statistic) -> None:
+    """Keep what a statistic knows before the first step."""
+    saved = StatisticRecord(row.id, key, row.name)
+    saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

@@ -1,0 +1,384 @@
+"""A stream's row: how it is entered, taken over by a writer, and turned into a counter again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
+from counton.base.exact import quote
+from counton.noise import Key
+from counton.noise.key import check_key
+from counton.numbers import Counter, Design
+from counton.numbers.design import check_name
+from counton.privacy import Spend
+from counton.privacy.contribution import ANY_UNIT
+from counton.state import journal, keyfile, schema, units
+from counton.state import ledger_rows as ledger
+from counton.state import stream_facts as public
+from counton.state.database import Database, reading
+from counton.state.shared import entry_in, known_to
+from counton.state.stream_facts import Facts, to_json
+from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.state.shared import SharedLedger
+
+
+def facts() -> sa.Select[Any]:
+    """What is public of the streams' rows: who reads releases may have no right to see the sums."""
+    secret = ("checkpoint", "seal")
+    return sa.select(*(column for column in schema.streams.c if column.name not in secret))
+
+
+def find(connection: Connection, name: str) -> Row[Any]:
+    """The row of a stream that exists, with its sums."""
+    return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
+
+
+def check_length(name: str) -> None:
+    """Refuse a name that no column holds, or that is none."""
+    check_name(name)
+    if len(name) > schema.LONGEST_NAME:
+        raise InvalidInput(
+            f"name has {len(name)} characters; it may have at most {schema.LONGEST_NAME}: choose a "
+            f"shorter one"
+        )
+
+
+def refuse_stream(connection: Connection, database: Database, name: str) -> None:
+    """Refuse a name that is taken."""
+    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
+    if connection.execute(known).first() is not None:
+        raise RequestMismatch(
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
+        )
+
+
+def enter(
+    connection: Connection,
+    database: Database,
+    counter: Counter,
+    key: Key,
+    details: Facts,
+    shared: SharedLedger | None = None,
+    follows: str | None = None,
+) -> Row[Any]:
+    """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
+
+    In that one it is added to all others, whatever it ``follows``.
+
+    Raises:
+        StateError: the stream exists.
+        BudgetExceeded: the guarantee goes beyond a limit.
+        InvalidInput: it is not clear by which kind of unit it counts.
+    """
+    name = counter.terms.name
+    ledger.lock(connection)
+    refuse_stream(connection, database, name)
+    terms = counter.terms
+    # Before the first release, and no noise depends on what a unit is called.
+    known = [*known_to(connection), *(() if shared is None else shared.known_units())]
+    contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
+    counter.terms = replace(terms, contribution=contribution)
+    ledger.enter(connection, name, terms.guarantee, contribution, follows, details.values())
+    connection.execute(
+        schema.streams.insert().values(
+            name=name,
+            terms=to_json(counter.terms.to_dict(), "terms"),
+            details=details.text,
+            key_fingerprint=key.fingerprint,
+            key_salt=key.salt,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            step=0,
+            writer_epoch=1,
+            checkpoint=counter.checkpoint(),
+            seal=b"",
+            forgotten=0,
+        )
+    )
+    row = find(connection, name)
+    details.write(connection, row.id)
+    write_seal(connection, row.id, key, name, 0, details.text)
+    if shared is not None:
+        shared.enter(connection, database)
+    return find(connection, name)
+
+
+def spend_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Spend:
+    """What a new stream spends, by the word that a ledger has for what it protects."""
+    relation = terms.contribution.relation
+    return Spend(terms.name, terms.guarantee, unit_of(known, terms, details), relation)
+
+
+def unit_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> str:
+    """What a new stream's unit is called, beside what its state and its ledger know."""
+    given = default = terms.contribution.unit
+    stated = None if given == ANY_UNIT else given
+    if terms.statistic is not None:
+        from counton.statistics.live_statistic import statistic_of
+
+        statistic, batched = statistic_of(terms)
+        default = statistic.contribution(batched=batched).unit
+        if given == default and "unit" not in statistic.parameters:
+            stated = None
+    kind = units.kind_of(terms.to_dict(), json.loads(details))
+    return units.unit_word(known, kind, stated, default)
+
+
+class Seal:
+    """Keyed digest of what says what a stream releases, and of how much it remembers.
+
+    Details decide which group a column is, where windows begin, and how many events of a user
+    count; rows that disappear let users, ids or files count twice. That a stream has ended is
+    said without its key, and is not in the digest.
+    """
+
+    def __init__(self, key: Key, name: str) -> None:
+        self._subkey = key.derive(b"seal", name.encode())
+
+    def of(self, step: int, details: str, remembered: str) -> bytes:
+        """The digest, from the last step, the details (JSON), and what `memory_digest` says."""
+        text = json.dumps([step, _public_digest(details), remembered])
+        return hmac.digest(self._subkey, text.encode(), "sha256")
+
+    def write(
+        self, connection: Connection, stream_id: int, step: int, details: str, remembered: str
+    ) -> None:
+        """Seal what a transaction has written of a stream; the last thing it does."""
+        table, sealed = schema.streams, self.of(step, details, remembered)
+        connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
+
+
+@lru_cache(maxsize=1)  # facts take a while, and rarely change
+def _public_digest(details: str) -> str:
+    public = json.loads(details)
+    public.pop("ended", None)
+    return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
+
+
+def memory_digest(connection: Connection, stream_id: int) -> str:
+    """How much is remembered of users, ids and files: sizes of all marks, number of sources.
+
+    What a statistic knows exactly has a head of its own, which says how much it is.
+    """
+    marks, sources = schema.marks.c, schema.sources.c
+    sizes = connection.execute(
+        sa.select(marks.kind, marks.period, marks.part, sa.func.length(marks.marks))
+        .where(marks.stream_id == stream_id, marks.kind != "exact")
+        .order_by(marks.kind, marks.period, marks.part)
+    ).all()
+    files = connection.execute(
+        sa.select(sa.func.count()).where(sources.stream_id == stream_id)
+    ).scalar_one()
+    return json.dumps([sorted([*size] for size in sizes), files])
+
+
+def write_seal(
+    connection: Connection, stream_id: int, key: Key, name: str, step: int, details: str
+) -> None:
+    """Seal a stream as it stands now."""
+    Seal(key, name).write(
+        connection, stream_id, step, details, memory_digest(connection, stream_id)
+    )
+
+
+def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose details or memory are not what was written with its key."""
+    with reading(f"the details of stream {row.name!r}"):
+        known = memory_digest(connection, row.id)
+        right = Seal(key, row.name).of(row.step, row.details, known)
+        public.refuse_altered(connection, row.id, row.details)
+    if not hmac.compare_digest(right, bytes(row.seal)):
+        raise StateError(
+            f"what is public of stream {row.name!r} (its groups and their order, where it begins, "
+            f"how many events count), or how many users, ids or files it has counted, is not what "
+            f"was written with its key: the state was altered; restore it from a copy"
+        )
+
+
+def check_text_name(name: object) -> None:
+    """Refuse what no stream is called, before a database is asked for it."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
+
+
+def take_over(
+    connection: Connection,
+    database: Database,
+    name: str,
+    key: keyfile.Kept,
+    *,
+    forgetting: bool = False,
+) -> tuple[Row[Any], Key]:
+    """Become the writer of a stream; whatever is raised, the present writer goes on.
+
+    Raises:
+        StateError: no such stream, its rows contradict each other, releases are forgotten, or
+            another server wrote it unseen.
+        WrongKey: the key is not the one it was created with.
+    """
+    check_text_name(name)
+    # Drawn, so that no two that begin from the same one are taken for each other.
+    further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
+    taken = connection.execute(
+        schema.streams.update()
+        .where(schema.streams.c.name == name)
+        .values(writer_epoch=schema.streams.c.writer_epoch + further)
+    )
+    if taken.rowcount == 0:
+        names = sorted(map(str, connection.execute(sa.select(schema.streams.c.name)).scalars()))
+        raise RequestMismatch(
+            f"state {database.label} has no stream {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of "
+            f"that stream"
+        )
+    row = find(connection, name)
+    held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+    check_key_of(row, held)
+    last = connection.execute(
+        sa.select(sa.func.max(schema.journal.c.step)).where(schema.journal.c.stream_id == row.id)
+    ).scalar_one()
+    if (last or 0) != row.step:
+        raise StateError(
+            f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
+            f"was altered; restore it from a copy"
+        )
+    witness = keyfile.witness_beside(database, key)
+    check_witness(connection, row, witness, forgetting=forgetting)
+    check_seal(connection, row, held)
+    check_digest(connection, row, held)
+    if not database.is_sqlite:
+        stream = row.key_fingerprint, name
+        witness.refuse_unseen(*stream, row.step, row.writer_epoch - further)
+        witness.join(*stream, row.writer_epoch)
+    return row, held
+
+
+def check_witness(
+    connection: Connection, row: Row[Any], witness: keyfile.Witness, *, forgetting: bool = False
+) -> None:
+    """Refuse a stream that has forgotten releases, or that it forgot somebody."""
+    digest = partial(journal.digest_at, connection, row.id)
+    forgotten = None if forgetting else row.forgotten
+    witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
+
+
+def check_digest(connection: Connection, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose last release is not what its digest says."""
+    if not row.step:
+        return
+    digest = None
+    with suppress(StateError):  # raised again when that step is read
+        shape = journal.shape_of(json.loads(row.terms))
+        released = journal.read(connection, row.id, row.step, row.step + 1, shape)
+        subkey = keyfile.witness_key(key, row.name)
+        digest = keyfile.release_digest(row.step, released.values[0], subkey)
+    if digest not in (None, journal.digest_at(connection, row.id, row.step)):
+        raise StateError(
+            f"step {row.step:,} of stream {row.name!r} is not what was released under its key: the "
+            f"state was altered; restore it from a copy"
+        )
+
+
+def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
+    """Make sure that witness and ledger know the last release of a stream, before it is shown.
+
+    Whoever released it may have been killed before it noted that, or could not; then it is noted
+    here. Everything that shows a stream which it does not write goes through here. Needs no key.
+
+    Raises:
+        StateError: it cannot be noted; or another release of the step is known, so that this one
+            comes from another copy of the state.
+    """
+    witness = keyfile.witness_beside(database, key).snapshot()  # before the state is read
+    with database.transaction(write=False) as connection:
+        row = connection.execute(facts().where(schema.streams.c.name == name)).one()
+        digest = journal.digest_at(connection, row.id, row.step)
+    if not row.step or digest is None:  # the journal is damaged, as its reader will say
+        return
+    of = row.key_fingerprint, name, row.step
+    witness.check_shown(*of, digest)
+    if witness.is_later(*of) or not (database.is_sqlite or witness.knows(*of[:2])):
+        return  # an old copy, or whoever writes it has the witness
+    if witness.is_behind(*of):
+        note(database, witness, row, digest)
+
+
+def note(
+    database: Database,
+    witness: keyfile.Witness,
+    row: Row[Any],
+    digest: str,
+    *,
+    seen: int | None = None,
+) -> None:
+    """Note the last release of a stream that another process writes, or wrote.
+
+    In the ledger first: whatever a witness knows, the ledger knows too.
+
+    Raises:
+        StateError: it cannot be noted, or another release is known.
+    """
+
+    def digest_of(step: int) -> str | None:
+        with database.transaction(write=False) as connection:
+            return journal.digest_at(connection, row.id, step)
+
+    if row.step:
+        with entry_in(database, row.name) as entry:
+            if entry is not None:
+                entry.note(row.step, digest, digest_of)
+    witness.note(
+        row.key_fingerprint,
+        row.name,
+        row.step,
+        digest,
+        digest_of,
+        seen=seen,
+        forgotten=row.forgotten,
+    )
+
+
+def check_key_of(row: Row[Any], key: Key) -> None:
+    """Refuse a key that is not the stream's."""
+    check_key(key)
+    if row.key_fingerprint != key.fingerprint:
+        raise WrongKey(
+            f"stream {row.name!r} was created with the key {row.key_fingerprint}, this is the key "
+            f"{key.fingerprint}: give the key file that was saved with it"
+        )
+
+
+def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+    """The counter at the row's step."""
+    with reading(f"the checkpoint of stream {row.name!r}"):
+        counter = _resume(row, key, strategy)
+    if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:
+        raise StateError(
+            f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
+            f"row (step {row.step}): the state was altered; restore it from a copy"
+        )
+    return counter
+
+
+def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+    if "statistic" in json.loads(row.terms):
+        from counton.state.on_demand import OnDemand
+        from counton.statistics.live_statistic import statistic_of
+
+        if statistic_of(Design.from_dict(json.loads(row.terms)))[0].on_demand:
+            return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
+    return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)

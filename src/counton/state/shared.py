@@ -1,0 +1,665 @@
+"""One limit for several states: a ledger into which each enters what it spends, before it releases.
+
+The ledger is a state database with a limit, of which no stream needs to be there. Two transactions
+make an entry. The first reserves it in the ledger, under the identity of the state and the name of
+the stream; the second makes the stream in the state, with a token that is drawn for it. Then the
+stream claims the entry with its token, once and for all, and only then it releases. A process that
+is killed between them leaves a reservation, which counts, and which the same stream takes up when
+it is begun again. Of two copies of a state in which the same stream was begun, one alone has the
+token that the ledger knows, and the other one releases nothing.
+
+Old copies of either side are noticed. The ledger remembers of each stream how far it was and a
+digest of its last release, as a witness does. A state remembers the number of the ledger's last
+entry and a digest of all entries up to it, so that a ledger that has lost some, or has others, is
+refused. A ledger in a file has a witness of its own beside it, which remembers the same: its last
+entry, and of each stream how far it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from counton.base.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    OldCopy,
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
+    StreamConflict,
+    field,
+    without_secrets,
+)
+from counton.base.outside_input import read_plain
+from counton.noise.witness import note_in, parse_entries, reserve_in
+from counton.privacy import Ledger, Limit, Spend
+from counton.privacy.contribution import ANY_UNIT, Relation
+from counton.state import ledger_rows as books
+from counton.state import units
+from counton.state.database import Closing, Database, database_url, reading, state_file
+from counton.state.sqlite_file import NoState
+
+#: Where a shared ledger is: path of a SQLite file, or a database URL.
+Place = str | os.PathLike[str]
+
+_TWO = "two ledgers about the same people are two budgets"
+#: What stands for the key in the witness of a ledger.
+_ENTRIES = "entries of a ledger"
+
+
+class _AnotherCopy(OldCopy):
+    """The ledger knows another copy of the state."""
+
+
+class _End(NamedTuple):
+    """The last entry of a ledger, and a digest of all up to it; 0 where there is none."""
+
+    number: int
+    chain: str
+
+
+class SharedBook(NamedTuple):
+    """The entries of a ledger that several states share; a copy.
+
+    Attributes:
+        label: where it is, for messages.
+        ledger: its entries and its limit.
+        entered: whether the stream in question has its entry, or one is reserved for it.
+    """
+
+    label: str
+    ledger: Ledger
+    entered: bool = False
+
+    def spend(self, spend: Spend) -> None:
+        """Count what a stream spends, unless that is entered."""
+        if self.entered:
+            return
+        unit, relation = spend.unit, spend.relation
+        try:
+            self.ledger.spend(spend.name, spend.guarantee, unit=unit, relation=relation)
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"in the shared ledger {self.label}, {error.template}") from None
+
+
+class SharedLedger(Closing):
+    """A ledger that a state shares with others.
+
+    Args:
+        place: path of a SQLite file, or a database URL.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._address = _without_password(place)
+        try:
+            self._database = Database(place)
+        except NoState:
+            raise RequestMismatch(
+                f"{field('ledger', self._address)} does not exist: correct it, or make it and set "
+                f"its limit first (counton ledger); {_TWO}, so none is made by the way"
+            ) from None
+
+    @property
+    def label(self) -> str:
+        """Where it is, for messages."""
+        return self._database.label
+
+    @property
+    def identity(self) -> str:
+        """Which ledger it is; copies of it have the same."""
+        return self._database.identity
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def book(self, database: Database | None, name: str) -> SharedBook:
+        """The entries, as a stream of a state finds them.
+
+        Args:
+            database: the state; None where there is none yet.
+        """
+        entered = database is not None and self.row(database.identity, name) is not None
+        with self._database.transaction(write=False) as connection:
+            return SharedBook(self.label, self._ledger(connection), entered)
+
+    def known_units(self) -> list[units.SpentUnit]:
+        """By which word each of its entries counts what it protects."""
+        with self._database.transaction(write=False) as connection:
+            return known_to(connection)
+
+    def check_fits(self, spend: Spend) -> None:
+        """Refuse what does not fit, before there is a state for it; nothing is entered."""
+        self.refuse_as_ledger()
+        end = self.refuse_forgotten([])
+        with self._database.transaction(write=True) as connection:
+            books.lock(connection)  # or it cannot be written
+            self._spend(connection, spend)
+        self._note(end)
+
+    def enter(self, connection: Connection, database: Database) -> None:
+        """Reserve an entry for each stream of a state that has none yet, and remember it there.
+
+        Args:
+            connection: a transaction of the state that writes; what it does is committed after.
+
+        Raises:
+            BudgetExceeded: the limit does not allow it; nothing is entered.
+            InvalidInput: a guarantee or unit cannot be counted there.
+            StateError: the ledger has forgotten entries; or one of them belongs to another copy of
+                this state.
+        """
+        books.lock(connection)
+        books.make(connection, books.ties)
+        known = {row.name: row for row in connection.execute(sa.select(books.ties)).all()}
+        end = self.refuse_forgotten([*known.values()])
+        spends = [one for one in books.entries(connection) if one.name not in known]
+        if not spends:
+            return
+        kinds = {one.name: one.kind for one in units.known_in(connection)}
+        self._note(end)  # there from the first entry on, so that a copy without it is known for one
+        with self._database.transaction(write=True) as ledger:
+            books.lock(ledger)
+            books.make(ledger, books.entered)
+            numbers = [self._reserve(ledger, database, one, kinds.get(one.name)) for one in spends]
+            end = _end(ledger)
+        self._note(end)
+        for spend, number in zip(spends, numbers, strict=True):
+            connection.execute(
+                books.ties.insert().values(
+                    name=spend.name,
+                    ledger=self.identity,
+                    address=self._address,
+                    token=secrets.token_hex(16),
+                    number=number,
+                    newest=end.number,
+                    chain=end.chain,
+                )
+            )
+
+    def join(self, database: Database, name: str) -> SharedEntry | None:
+        """The entry of a stream that there is, made where the state counted by itself alone."""
+        with database.transaction(write=True) as connection:
+            self.enter(connection, database)
+            there = sa.select(books.ties.c.name).where(books.ties.c.name == name)
+            if connection.execute(there).first() is None:
+                return None
+            return self.entry(connection, database, name)
+
+    def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
+        """The entry of a stream that is entered; what the state remembers is brought up to date."""
+        rows = connection.execute(sa.select(books.ties)).all()
+        end = self.refuse_forgotten(list(rows))
+        table = books.ties
+        connection.execute(
+            table.update()
+            .where((table.c.newest < end.number) | (table.c.address != self._address))
+            .values(newest=end.number, chain=end.chain, address=self._address)
+        )
+        (token,) = [row.token for row in rows if row.name == name]
+        return SharedEntry(self, database.identity, database.label, name, token)
+
+    def refuse_forgotten(self, ties: list[Row[Any]]) -> _End:
+        """Refuse a ledger that does not have the entries which a state or its witness knows.
+
+        Raises:
+            StateError: it was put back from an old copy, or two copies of it went on.
+        """
+        # Read before the ledger, which has all that stood there then.
+        marks = self.witness_ends(_ENTRIES, self.identity)
+        noted = bool(marks)
+        with self._database.transaction(write=False) as connection:
+            for tie in ties:
+                if tie.ledger != self.identity:
+                    raise self._other(tie)
+                marks.append(_End(tie.newest, tie.chain))
+                marks.append(_End(tie.number, ""))
+            end = _end(connection)
+            if end.number and self._witness is not None and not noted:
+                raise self._copy_error(self._witness)
+            for mark in marks:
+                chain = _chain(connection, mark.number)
+                if chain is None or mark.chain not in ("", chain):
+                    raise self._missing_entry_error(
+                        mark.number, end.number, other=chain is not None
+                    )
+        return end
+
+    def _reserve(
+        self, connection: Connection, database: Database, spend: Spend, kind: str | None
+    ) -> int:
+        table, stated = books.entered, None if spend.unit == ANY_UNIT else spend.unit
+        found = connection.execute(
+            sa.select(table).where(table.c.state == database.identity, table.c.name == spend.name)
+        ).first()
+        known = known_to(connection, but=None if found is None else found.number)
+        spend = spend._replace(unit=units.unit_word(known, kind, stated, spend.unit))
+        promised = json.dumps(spend.guarantee.to_dict(), sort_keys=True)
+        if found is not None:  # of a process that was killed before the state had its stream
+            self._refuse_taken(found, database, spend, promised)
+            return int(found.number)
+        books.write_terms(connection, self._spend(connection, spend))
+        end = _end(connection)
+        facts = {
+            "number": end.number + 1,
+            "state": database.identity,
+            "place": database.label,
+            "name": spend.name,
+            "guarantee": promised,
+            "unit": spend.unit,
+            "relation": spend.relation,
+            "kind": kind,
+        }
+        text = json.dumps([end.chain, facts], sort_keys=True)
+        chain = hashlib.sha256(text.encode()).hexdigest()
+        connection.execute(
+            table.insert().values(**facts, chain=chain, token=None, step=0, digest="")
+        )
+        return end.number + 1
+
+    def _refuse_taken(
+        self, found: Row[Any], database: Database, spend: Spend, promised: str
+    ) -> None:
+        if found.token is not None:
+            raise OldCopy(
+                f"ledger {self.label} has an entry for stream {spend.name!r} of state "
+                f"{database.label}, which does not know it: the state was put back from an old "
+                f"copy, or is a copy of another one; bring the newest copy back, or choose another "
+                f"{field('name')}, which spends its guarantee again"
+            )
+        same = (found.guarantee, found.unit, found.relation)
+        if same != (promised, spend.unit, spend.relation):
+            raise RequestMismatch(
+                f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
+                f"{database.label}, by a run that was interrupted, of {_spend_in(found).guarantee} "
+                f"for one {found.unit}, and now {spend.guarantee} for one {spend.unit} is asked: "
+                f"ask for the same, or choose another {field('name')}; the reservation counts"
+            )
+
+    def _spend(self, connection: Connection, spend: Spend) -> Ledger:
+        present = self._ledger(connection)
+        SharedBook(self.label, present).spend(spend)
+        return present
+
+    def _ledger(self, connection: Connection) -> Ledger:
+        present = books.ledger(connection)
+        if present is None:
+            raise InvalidInput(
+                f"{field('ledger', self._address)} has no limit, so that it would refuse nothing: "
+                f"set one first (counton ledger), or correct {field('ledger')}"
+            )
+        return present
+
+    def refuse_as_ledger(self) -> None:
+        """Refuse a state that enters what it spends into another ledger itself."""
+        with self._database.transaction(write=False) as connection:
+            tie = books.first_tie(connection)
+        if tie is not None:
+            raise InvalidInput(
+                f"{field('ledger', self._address)} is itself counted in the ledger {tie.address}: "
+                f"give that one, since {_TWO}"
+            )
+
+    def _other(self, tie: Row[Any]) -> StateError:
+        return RequestMismatch(
+            f"stream {tie.name!r} is entered in the ledger {tie.address}, and "
+            f"{field('ledger', self._address)} is another one: give the first, or leave it out; "
+            f"{_TWO}"
+        )
+
+    def _missing_entry_error(self, number: int, last: int, *, other: bool) -> StateError:
+        has = f"has another entry {number:,}" if other else f"ends at entry {last:,}"
+        return OldCopy(
+            f"ledger {self.label} {has}, and entry {number:,} is known here, so the ledger was put "
+            f"back from an old copy, and what it lacks would be spent again: bring its newest copy "
+            f"back; nothing was released"
+        )
+
+    def _copy_error(self, witness: Path) -> StateError:
+        return OldCopy(
+            f"ledger {self.label} has entries and its witness {witness} is missing, so the ledger "
+            f"is a copy, or was moved without it: give the ledger itself, or bring its witness; "
+            f"{_TWO}; nothing was released"
+        )
+
+    @property
+    def has_witness(self) -> bool:
+        """Whether it is in a file, with its witness beside it."""
+        return self._witness is not None
+
+    @property
+    def _witness(self) -> Path | None:
+        return None if self._database.path is None else Path(f"{self._database.path}.witness")
+
+    def witness_ends(self, of: str, name: str) -> list[_End]:
+        """Steps that the ledger's witness knows of a stream, or entries; none on a server."""
+        path = self._witness
+        if path is None:
+            return []
+        try:
+            found = parse_entries(read_plain(path))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise self._no_witness(path, error) from None
+        return [
+            _End(one["step"], one["digest"])
+            for one in found
+            if (one["key"], one["stream"]) == (of, name)
+        ]
+
+    def _note(self, end: _End) -> None:
+        self.write_witness(note_in, _ENTRIES, self.identity, end.number, end.chain, lambda _: True)
+
+    def write_witness(
+        self,
+        write: Callable[..., object],
+        of: str,
+        name: str,
+        step: int,
+        digest: str,
+        *agrees: Callable[[dict[str, Any]], bool],
+    ) -> None:
+        """Note or reserve an entry in the ledger's witness, where it has one.
+
+        Args:
+            of: identity of the state of a stream, in the place of a key.
+        """
+        path = self._witness
+        if path is None:
+            return
+        entry = {"key": of, "state": self.label, "stream": name, "step": step, "digest": digest}
+        try:
+            write(path, entry, *agrees)
+        except (OSError, ValueError) as error:
+            raise self._no_witness(path, error) from None
+
+    def _no_witness(self, path: Path, error: Exception) -> StateError:
+        why = getattr(error, "strerror", None) or "it was altered, or written in part"
+        return StateUnavailable(
+            f"the witness {path} of ledger {self.label} cannot be read or written ({why}), and "
+            f"without it an old copy of the ledger would be taken for the newest: make it "
+            f"readable and writable; nothing was released"
+        )
+
+    def row(self, state: str, name: str) -> Row[Any] | None:
+        """An entry as it stands."""
+        table = books.entered
+        with self._database.transaction(write=False) as connection:
+            if not books.has(connection, table):
+                return None
+            found = sa.select(table).where(table.c.state == state, table.c.name == name)
+            return connection.execute(found).first()
+
+    def change(self, number: int, change: Callable[[Row[Any]], dict[str, Any]]) -> None:
+        """Change an entry, alone with it; what is raised leaves it as it was."""
+        table = books.entered
+        with self._database.transaction(write=True) as connection:
+            one = sa.select(table).where(table.c.number == number).with_for_update()
+            values = change(connection.execute(one).one())
+            if values:
+                connection.execute(table.update().where(table.c.number == number).values(**values))
+
+
+class SharedEntry:
+    """The entry of one stream in a shared ledger, which notices old copies of the stream's state.
+
+    Args:
+        state: identity of the stream's state.
+        token: that was drawn when the stream was entered.
+    """
+
+    def __init__(self, ledger: SharedLedger, state: str, label: str, name: str, token: str) -> None:
+        self._ledger, self._state, self._label = ledger, state, label
+        self._name, self._token = name, token
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self._ledger.close()
+
+    def check(self, step: int, digest: Callable[[int], str | None]) -> None:
+        """Claim the entry, and refuse a state that has forgotten releases. Goes before a release.
+
+        Raises:
+            StateError: the entry is missing, or is that of another copy of the state.
+        """
+        row = self._row()
+        if row.token is None:
+            self._ledger.change(row.number, self._claim)
+            row = self._row()
+        self._refuse_other(row)
+        if row.step > step:
+            raise OldCopy(
+                f"stream {self._name!r} is at step {step:,} in state {self._label}, but ledger "
+                f"{self._ledger.label} says that step {row.step:,} is released, so the state was "
+                f"put back from an old copy; the same noise on other data would give their "
+                f"difference away: bring the newest copy back"
+            )
+        if row.step and digest(row.step) != row.digest:
+            raise self._other_release(row.step)
+
+    def reserve(self, step: int) -> None:
+        """Make sure that a release can be noted, before it is committed."""
+
+        def touch(row: Row[Any]) -> dict[str, Any]:
+            self._refuse_other(row)
+            return {"token": self._token}  # written all the same
+
+        self._ledger.change(self._row().number, touch)
+        self._ledger.write_witness(reserve_in, self._state, self._name, step, "0" * 64)
+
+    def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
+        """Remember a release that is committed, before anybody is shown it.
+
+        Raises:
+            StateError: the ledger knows another release, so that another copy of the state is in
+                use.
+        """
+
+        def further(row: Row[Any]) -> dict[str, Any]:
+            self._refuse_other(row)
+            known = digest if row.step == step else released(row.step) if row.step else None
+            if row.step and known != row.digest:
+                raise self._other_release(row.step)
+            return {} if row.step >= step else {"step": step, "digest": digest}
+
+        def agrees(old: dict[str, Any]) -> bool:
+            known = digest if old["step"] == step else released(old["step"]) if old["step"] else ""
+            return bool(known == old["digest"])
+
+        def write(*entry: Any) -> None:
+            if (other := note_in(*entry)) is not None:
+                raise self._other_release(other)
+
+        try:
+            self._ledger.change(self._row().number, further)
+            self._ledger.write_witness(write, self._state, self._name, step, digest, agrees)
+        except _AnotherCopy:
+            raise
+        except (StateError, StreamConflict) as error:
+            raise StateUnavailable(
+                f"ledger {self._ledger.label} could not be told that step {step:,} of stream "
+                f"{self._name!r} is released ({error}); the release is kept in the state, and is "
+                f"not shown yet: run the same again"
+            ) from error
+
+    def is_behind(self, step: int) -> bool:
+        """Whether the ledger, or its witness, has not heard of a step yet."""
+        marks = self._ledger.witness_ends(self._state, self._name)
+        noted = not self._ledger.has_witness or any(mark.number >= step for mark in marks)
+        return bool(self._row().step < step) or not noted
+
+    def _row(self) -> Row[Any]:
+        # Read before the ledger, which knows all that stood there then.
+        marks = self._ledger.witness_ends(self._state, self._name)
+        row = self._ledger.row(self._state, self._name)
+        if row is None:
+            raise OldCopy(
+                f"ledger {self._ledger.label} has no entry for stream {self._name!r} of state "
+                f"{self._label}, which was entered there: the ledger was put back from an old "
+                f"copy; bring its newest copy back; nothing was released"
+            )
+        for mark in marks:
+            if mark.number > row.step or (mark.number == row.step and mark.chain != row.digest):
+                raise _AnotherCopy(
+                    f"ledger {self._ledger.label} knows step {row.step:,} of stream "
+                    f"{self._name!r} of state {self._label}, and its witness another step "
+                    f"{mark.number:,}, so the ledger was put back from an old copy: bring its "
+                    f"newest copy back; nothing was released"
+                )
+        return row
+
+    def _claim(self, row: Row[Any]) -> dict[str, Any]:
+        return {"token": self._token} if row.token is None else {}
+
+    def _refuse_other(self, row: Row[Any]) -> None:
+        if row.token != self._token:
+            raise _AnotherCopy(
+                f"the entry for stream {self._name!r} in ledger {self._ledger.label} belongs to "
+                f"another copy of state {self._label}, which began the same stream: go on with "
+                f"that copy, or choose another {field('name')}, which spends its guarantee again"
+            )
+
+    def _other_release(self, step: int) -> StateError:
+        return _AnotherCopy(
+            f"stream {self._name!r} in state {self._label} has another release at step {step:,} "
+            f"than ledger {self._ledger.label} knows, so two copies of the state were continued; "
+            f"the same noise on two data sets gives their difference away: go on with the copy "
+            f"that the ledger knows, and stop the other"
+        )
+
+
+@contextmanager
+def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
+    """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
+    with database.transaction(write=False) as connection:
+        known = books.has(connection, books.ties)
+        rows = [*connection.execute(sa.select(books.ties))] if known else []
+    token = next((row.token for row in rows if row.name == name), None)
+    found = None if token is None else ledger_of(database, None)
+    if token is None or found is None:
+        yield None
+        return
+    with found:
+        found.refuse_forgotten(rows)
+        yield SharedEntry(found, database.identity, database.label, name, token)
+
+
+def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
+    """The ledger that a state shares with others: the given one, or the one that it remembers.
+
+    Returns:
+        None where the state counts by itself alone, or is that ledger.
+
+    Raises:
+        StateError: the ledger cannot be used, or the state remembers another one.
+        InvalidInput: it cannot be the ledger of this state.
+    """
+    tie, serves = None, False
+    if database is not None:
+        with database.transaction(write=False) as connection:
+            tie = books.first_tie(connection)
+            serves = tie is None and bool(books.of_others(connection))
+    if given is None:
+        if tie is None:
+            return None
+        given = tie.address
+    shared = SharedLedger(given)
+    try:
+        if database is not None and shared.identity == database.identity and tie is None:
+            shared.close()
+            return None
+        if tie is not None and tie.ledger != shared.identity:
+            raise shared._other(tie)
+        if tie is None and serves:
+            raise InvalidInput(
+                f"{field('ledger', _without_password(given))} cannot count this state, which is "
+                f"the ledger of other states itself: leave it out, since {_TWO}"
+            )
+        shared.refuse_as_ledger()
+    except BaseException:
+        shared.close()
+        raise
+    return shared
+
+
+def ledger_files(place: Place) -> list[Path]:
+    """Files that keep a ledger and its witness; none of one on a server.
+
+    >>> [path.name for path in ledger_files("team.db")][-1]
+    'team.db.witness'
+    """
+    file = state_file(place)
+    parts = ("", "-wal", "-shm", "-journal", ".witness")
+    return [] if file is None else [Path(f"{file}{part}") for part in parts]
+
+
+def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
+    """The total of each kind of unit, by all who share the ledger of a state."""
+    found = ledger_of(database, None)
+    with nullcontext() if found is None else found:
+        book = database if found is None else found._database
+        with book.transaction(write=False) as connection:
+            return books.totals(connection)
+
+
+def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
+    """By which word the ledger that a state shares counts what it protects; see `ledger_of`."""
+    found = ledger_of(database, given)
+    if found is None:
+        return []
+    with found:
+        return found.known_units()
+
+
+def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
+    """By which word a database counts what its own streams and entries of others protect."""
+    found = units.known_in(connection)
+    if books.has(connection, books.entered):
+        rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))
+        found += [
+            units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but
+        ]
+    return found
+
+
+def _spend_in(row: Row[Any]) -> Spend:
+    with reading("the ledger"):
+        return books.spend_of(row)
+
+
+def _end(connection: Connection) -> _End:
+    table = books.entered
+    if not books.has(connection, table):
+        return _End(0, "")
+    last = connection.execute(
+        sa.select(table.c.number, table.c.chain).order_by(table.c.number.desc()).limit(1)
+    ).first()
+    return _End(0, "") if last is None else _End(last.number, last.chain)
+
+
+def _chain(connection: Connection, number: int) -> str | None:
+    table = books.entered
+    if not number:
+        return ""
+    if not books.has(connection, table):
+        return None
+    found = sa.select(table.c.chain).where(table.c.number == number)
+    return connection.execute(found).scalar_one_or_none()
+
+
+def _without_password(place: Place) -> str:
+    url = database_url(place)
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return without_secrets(url.render_as_string(hide_password=False))

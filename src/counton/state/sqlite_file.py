@@ -1,0 +1,216 @@
+"""A state as a SQLite file: made whole or not at all, synced at each commit, then checked."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import sqlite3
+import stat
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection
+
+from counton.base.errors import (
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
+)
+from counton.base.sqlite_header import sqlite_header
+from counton.noise.key import sync_folder
+from counton.state import schema
+
+
+class NoState(RequestMismatch):
+    """There is no such state yet."""
+
+
+#: How the name of a state goes on while it is made.
+_TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
+
+
+def prepare(connection: Any, _record: object) -> None:
+    """Set up a new connection."""
+    # The driver must not begin transactions on its own: see begin.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power cut
+    # cannot take back what has been shown. NORMAL would sync only now and then.
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    # Digests of people who are forgotten are overwritten, however SQLite was built.
+    cursor.execute("PRAGMA secure_delete=ON")
+    cursor.close()
+
+
+def begin(connection: Connection) -> None:
+    """Begin a transaction."""
+    # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
+    # without the risk of an immediate "database is locked".
+    write = connection.get_execution_options().get("counton_write", False)
+    driver: Any = connection.connection.driver_connection  # through SQLAlchemy it takes longer
+    driver.execute("BEGIN IMMEDIATE" if write else "BEGIN").close()
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file the path leads to; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check(path: Path) -> None:
+    """Refuse what SQLite reads too late or trusts too much, before it opens the file to write."""
+    try:
+        header = sqlite_header(path)
+        # In this order: another process may merge its log meanwhile, and drop it after that.
+        log = path.with_name(path.name + "-wal").exists()
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise NoState(
+            f"state {path} does not exist: correct the path, or start a stream (counton count, "
+            f"Stream.create)"
+        ) from None
+    except OSError as error:
+        raise StateUnavailable(
+            f"state {path} cannot be read ({error.strerror}): check its path and permissions"
+        ) from None
+    if header is None:
+        raise StateError(
+            f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
+            f"a copy, or give another path"
+        )
+    if header.application_id == schema.APPLICATION_ID:
+        check_only_name(path)  # before SQLite opens it, which might merge a log
+    # While a log waits to be merged the file may be short: the pages are in the log. Whole pages
+    # that are missing SQLite notices by itself.
+    if size % header.page_bytes and not log:
+        raise StateError(
+            f"state {path} is truncated: its {size} bytes are no whole pages of "
+            f"{header.page_bytes}; restore it from a copy"
+        )
+
+
+def check_mode(path: Path) -> None:
+    """Refuse a state that others may read, as keys are."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if os.name == "posix" and mode & 0o077:
+        raise StateUnavailable(
+            f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
+            f"it 0600 (chmod 600), and look who may have read it"
+        )
+
+
+def check_only_name(path: Path) -> None:
+    """Refuse a file with several names: SQLite looks for the log of each name beside that name.
+
+    What one name has released would then be unknown to the other until the log is merged.
+    """
+    found = path.stat()
+    if found.st_nlink > 1:
+        # A process that makes the state gives it its name before it drops the temporary one; one
+        # that was killed there has left it.
+        for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+            if _TEMPORARY.fullmatch(other.name.removeprefix(f".{path.name}")):
+                with suppress(OSError):
+                    if os.path.samestat(other.lstat(), found):
+                        other.unlink()
+        found = path.stat()
+    if found.st_nlink > 1:
+        raise StateUnavailable(
+            f"state {path} has {found.st_nlink} names (hard links), and what is released under one "
+            f"of them may not be known to another: remove the other names, but keep one that has a "
+            f"log (NAME-wal) beside it; a symbolic link does no harm"
+        )
+
+
+def create(path: Path) -> None:
+    """Make an empty state file at once: a process killed on the way leaves none, or a whole one."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists():  # SQLite would read it into the new file
+        raise StateError(
+            f"state {path} is missing but its log {log.name} is there: restore the state beside "
+            f"it, or remove the log if the state was deleted on purpose"
+        )
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    except OSError as error:
+        raise StateUnavailable(
+            f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
+            f"may be written"
+        ) from None
+    engine = sa.create_engine(URL.create("sqlite", database=name))
+    try:
+        with os.fdopen(descriptor) as file:  # closed before the file has the name that others lock
+            event.listen(engine, "connect", _prepare_new)
+            event.listen(engine, "begin", begin)
+            with engine.begin() as connection:
+                for statement in _statements():
+                    connection.exec_driver_sql(statement)
+                connection.execute(schema.database.insert().values(schema.first_row()))
+            engine.dispose()
+            os.fsync(file.fileno())
+        _publish(name, path)
+        sync_folder(path.parent)
+    except (sa.exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        raise StateUnavailable(
+            f"state {path} cannot be created ({cause}): check the space left and its folder's "
+            f"permissions"
+        ) from error
+    finally:
+        engine.dispose()
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(name + suffix)
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    made: list[str] = []
+
+    def note(statement: Any, *_parameters: object, **_options: object) -> None:
+        made.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine = sa.create_mock_engine("sqlite://", note)
+    schema.metadata.create_all(engine, checkfirst=False)
+    return tuple(made)
+
+
+def _prepare_new(connection: Any, _record: object) -> None:
+    connection.isolation_level = None
+    for setting in (
+        "synchronous=OFF",  # nobody sees the file before it is synced as a whole
+        "journal_mode=WAL",  # kept in the file
+        f"application_id={schema.APPLICATION_ID}",
+        f"user_version={schema.FORMAT}",
+    ):
+        connection.execute(f"PRAGMA {setting}").close()
+
+
+def _publish(name: str, path: Path) -> None:
+    """Give the finished file its name, never over another file."""
+    try:
+        os.link(name, path)
+    except FileExistsError:  # another process was faster: its file serves as well
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            os.rename(name, path)
+
+
+def is_state(path: Path) -> bool:
+    """Whether a file is a state of ours, by its header."""
+    try:
+        header = sqlite_header(path)
+    except OSError:
+        return False
+    return header is not None and header.application_id == schema.APPLICATION_ID

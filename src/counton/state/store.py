@@ -1,0 +1,633 @@
+"""A state database as a whole: its streams, the privacy they have spent, and its limit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection, Row
+
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, hide_secrets
+from counton.base.exact import Number, check_integer
+from counton.base.groups import GroupNames
+from counton.base.private import Private
+from counton.numbers import Design, Releases
+from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
+from counton.privacy.contribution import Relation
+from counton.state import journal, keyfile, records, schema
+from counton.state import ledger_rows as books
+from counton.state import stream_facts as facts
+from counton.state.database import Closing, Database, reading
+from counton.state.ledger_rows import ForeignEntry
+from counton.state.units import SpentUnit, known_in
+
+if TYPE_CHECKING:
+    from counton.noise import Key
+    from counton.state.seen import Secret
+    from counton.statistics.readings import Readings
+    from counton.statistics.statistic import Statistic
+
+
+class StoredStream(NamedTuple):
+    """What a state says of a stream before anybody writes it: nothing secret."""
+
+    terms: Design
+    details: dict[str, Any]
+    key_fingerprint: str
+    step: int
+
+
+class Position(NamedTuple):
+    """Where a stream stands: how many steps are released, and who writes it."""
+
+    step: int
+    epoch: int
+
+
+def position_of(
+    connection: Connection, database: Database, name: str, witness: keyfile.Witness
+) -> Position:
+    """Where a stream stands, by a witness that was held before the state was read."""
+    table = schema.streams.c
+    query = sa.select(
+        table.id, table.step, table.writer_epoch, table.key_fingerprint, table.forgotten
+    )
+    row = connection.execute(query.where(table.name == name)).first()
+    if row is None:
+        raise OldCopy(
+            f"state {database.label} has no stream {name!r} any more; put the state back that was "
+            f"used before"
+        )
+    digest = partial(journal.digest_at, connection, row.id)
+    witness.check(row.key_fingerprint, name, row.step, digest, row.forgotten)
+    return Position(row.step, row.writer_epoch)
+
+
+class JournalReader:
+    """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> stream = Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1))
+    >>> released = stream.release_many([3, 0, 5])
+    >>> with Store(state) as store:
+    ...     bool((store.reader("visits").releases(2).values == released.values[1:]).all())
+    True
+    >>> stream.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, database: Database, stream_id: int, found: StoredStream, key: keyfile.Kept = None
+    ) -> None:
+        self._database, self._stream_id, self._found = database, stream_id, found
+        self._key, self._shown = key, False
+
+    @property
+    def terms(self) -> Design:
+        """Strategy, guarantee, contribution, shape and law."""
+        return self._found.terms
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Public facts that the stream was created with."""
+        return dict(self._found.details)
+
+    @property
+    def key_fingerprint(self) -> str:
+        """Of the stream's key; public."""
+        return self._found.key_fingerprint
+
+    @property
+    def step(self) -> int:
+        """How many steps were released when the reader was made."""
+        return self._found.step
+
+    def doubt(self) -> str | None:
+        """Why the state may be an old copy, as its witness says; or None."""
+        witness = keyfile.witness_beside(self._database, self._key).snapshot()
+        try:
+            with self._database.transaction(write=False) as connection:
+                query = records.facts().where(schema.streams.c.name == self.terms.name)
+                row = connection.execute(query).one()
+                records.check_witness(connection, row, witness)
+        except StateError as error:
+            return str(error)
+        return None
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """What was released at steps ``start..stop-1``: see `Stream.releases`."""
+        if not self._shown:
+            records.let_show(self._database, self.terms.name, self._key)
+            self._shown = True
+        return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the stream's statistic: see `Stream.readings`."""
+        from counton.statistics.live_statistic import statistic_of
+        from counton.statistics.readings import Readings
+
+        statistic = statistic_of(self.terms)[0] if read_as is None else read_as
+        releases = self.releases(start, stop)
+        return Readings(statistic, releases.steps, releases)
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """See `Stream.history`: not without the key."""
+        raise InvalidInput(
+            f"cells of {self.terms.name!r} are computed with the key when they are asked for: open "
+            f"the stream with Stream.open, or run its command again"
+        )
+
+    def observed_blocks(self) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """See `Stream.observed_blocks`."""
+        return Private(self._observed_blocks())
+
+    def _observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        with self._database.transaction(write=False) as connection:
+            for seen in journal.read_observed(connection, self._stream_id, 1, None):
+                yield seen.steps, seen.totals
+
+    def labels(self) -> Private[tuple[str, ...]]:
+        """See `Stream.labels`."""
+        from counton.state import labels
+
+        with self._database.transaction(write=False) as connection:
+            return Private(labels.read(connection, self._stream_id))
+
+    def beside(self, name: str) -> JournalReader:
+        """Another stream of the same state."""
+        return reader_of(self._database, name)
+
+
+def read_releases(
+    database: Database, stream_id: int, terms: Design, step: int, start: int, stop: int | None
+) -> Releases:
+    """What a stream at ``step`` released at steps ``start..stop-1``, from its journal."""
+    steps = released_steps(terms, step, start, stop)
+    if terms.statistic is not None:
+        from counton.statistics.live_statistic import statistic_of
+
+        if statistic_of(terms)[0].on_demand:
+            raise InvalidInput(
+                f"cells of {terms.name!r} are computed from its events and its key when they are "
+                f"asked for, and the journal holds none: open it with Stream.open, or run its "
+                f"command again"
+            )
+    with database.transaction(write=False) as connection:
+        shape = terms.shape if terms.counters is None else (-1,)
+        entries = journal.read(connection, stream_id, steps.start, steps.stop, shape)
+    return Releases(steps, entries.values, terms)
+
+
+def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
+    """Steps ``start..stop-1`` of a stream at ``step``."""
+    start = check_integer("start", start, 0)
+    stop = step + 1 if stop is None else check_integer("stop", stop, 0)
+    if not 1 <= start <= stop <= step + 1:
+        raise InvalidInput(
+            f"steps {start} to {stop - 1} are not all released; stream {terms.name!r} has "
+            f"released steps 1 to {step}: ask for steps among them"
+        )
+    return range(start, stop)
+
+
+def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
+    """A stream of an open state to read from; see `Store.reader`."""
+    found = _find(database, name)
+    if found is None:
+        with database.transaction(write=False) as connection:
+            names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
+        raise RequestMismatch(
+            f"state {database.label} has no stream {name!r}; it has "
+            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
+            f"stream"
+        )
+    return JournalReader(database, *found, key)
+
+
+def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
+    records.check_text_name(name)
+    query = records.facts().where(schema.streams.c.name == name)
+    with database.transaction(write=False) as connection:
+        row = connection.execute(query).first()
+        if row is None:
+            return None
+        with reading(f"the terms of stream {name!r}"):
+            terms = Design.from_dict(json.loads(row.terms))
+            details = facts.read(connection, row.id, row.details)
+            terms = terms.under(row.key_fingerprint)
+            return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
+
+
+def _number_of(connection: Connection, name: str) -> int | None:
+    table = schema.streams.c
+    query = sa.select(table.id).where(table.name == name)
+    return connection.execute(query).scalar_one_or_none()
+
+
+class Store(Closing):
+    """The streams of one database, which share one data set and one privacy budget.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> with Store(state, create=True) as store:
+    ...     store.set_limit(PureDP(1))
+    ...     Stream.create(state, "visits", Binary(horizon=100), PureDP(0.75)).close()
+    ...     print(store.streams, store.ledger.remaining())
+    ('visits',) pure differential privacy with epsilon = 0.25
+    >>> folder.cleanup()
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        create: make the database where there is none.
+
+    Raises:
+        StateError: the state is missing, damaged, not ours or of another format.
+        StreamConflict: it is locked by another process.
+    """
+
+    def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
+        self._database = Database(state, create=create)
+
+    @property
+    def database(self) -> Database:
+        """The open database; `Stream.open` goes on with it."""
+        return self._database
+
+    def find(self, name: str) -> StoredStream | None:
+        """What is known of a stream, without becoming its writer; None if there is none.
+
+        Raises:
+            StateError: its terms or details cannot be read.
+        """
+        found = _find(self._database, name)
+        return None if found is None else found[1]
+
+    def position(self, name: str, key: keyfile.Kept = None) -> Position:
+        """Where a stream stands, without reading its terms.
+
+        Args:
+            name: of the stream.
+            key: where it is kept; what it holds is not read.
+
+        Raises:
+            StateError: no such stream; or the state was restored from an old copy, as its witness
+                says; or its last release cannot be noted, as of `records.let_show`.
+        """
+        witness = keyfile.witness_beside(self._database, key).snapshot()  # before the state is read
+        with self._database.transaction(write=False) as connection:
+            found = position_of(connection, self._database, name, witness)
+        records.let_show(self._database, name, key)
+        return found
+
+    def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
+        """A stream to read from, without becoming its writer.
+
+        Args:
+            name: of the stream.
+            key: where it is kept; what it holds is not read. Its witness says how new the state is.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._database, name, key)
+
+    def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
+        """Replace the public facts of a stream, and stop whoever is writing it. Needs no key.
+
+        Args:
+            name: of the stream.
+            details: the new facts, from the step at which the stream is.
+
+        Returns:
+            That step.
+
+        Raises:
+            InvalidInput: no dictionary of JSON values.
+            StreamConflict: another process holds the lock.
+        """
+        table = schema.streams
+        with self._database.transaction(write=True) as connection:
+            connection.execute(
+                table.update()
+                .where(table.c.name == name)
+                .values(writer_epoch=table.c.writer_epoch + 1)
+            )
+            query = sa.select(table.c.id, table.c.step, table.c.details).where(table.c.name == name)
+            row = connection.execute(query).one()
+            public = facts.Facts.of(dict(details(row.step)))
+            public.write(connection, row.id, row.details)
+            connection.execute(
+                table.update().where(table.c.id == row.id).values(details=public.text)
+            )
+        return int(row.step)
+
+    def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
+        """With what a stream's users and ids are known again; None where none are yet.
+
+        Args:
+            name: of the stream.
+            key: as of `Stream.open`.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: no such stream, or the secret was altered.
+        """
+        from counton.state import seen as marks
+
+        with self._database.transaction(write=False) as connection:
+            row, held = self._held_key(connection, name, key)
+            return marks.read_secret(connection, row.id, marks.subkey(held, name))
+
+    def _held_key(
+        self, connection: Connection, name: str, key: keyfile.Kept
+    ) -> tuple[sa.Row[Any], Key]:
+        row = records.find(connection, name)
+        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
+        records.check_key_of(row, held)
+        return row, held
+
+    def labels(self, name: str) -> Private[tuple[str, ...]]:
+        """See `Stream.labels`; none where there is no such stream."""
+        from counton.state import labels
+
+        with self._database.transaction(write=False) as connection:
+            number = _number_of(connection, name)
+            return Private(() if number is None else labels.read(connection, number))
+
+    def counted_sources(self, name: str, key: keyfile.Kept) -> Callable[[str], bool]:
+        """What says of a digest whether a stream has counted a source of it.
+
+        Args:
+            name: of the stream.
+            key: as of `Stream.open`.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: no such stream.
+        """
+        with self._database.transaction(write=False) as connection:
+            row, held = self._held_key(connection, name, key)
+        subkey = journal.source_key(held, name)
+
+        def has(digest: str) -> bool:
+            with self._database.transaction(write=False) as connection:
+                return journal.has_source(connection, row.id, digest, subkey)
+
+        return has
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """Names of its streams, sorted."""
+        with self._database.transaction(write=False) as connection:
+            return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
+
+    @property
+    def details(self) -> dict[str, dict[str, Any]]:
+        """Public facts of its streams, by name.
+
+        Raises:
+            StateError: they cannot be read.
+        """
+        table = schema.streams.c
+        query = sa.select(table.id, table.name, table.details)
+        with self._database.transaction(write=False) as connection, reading("the streams' details"):
+            rows = connection.execute(query).all()
+            return {row.name: facts.read(connection, row.id, row.details) for row in rows}
+
+    @property
+    def units(self) -> list[SpentUnit]:
+        """What is protected by each release, in the order in which they were entered."""
+        with self._database.transaction(write=False) as connection:
+            return known_in(connection)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        """Every entry of this state, in order."""
+        with self._database.transaction(write=False) as connection:
+            return books.entries(connection)
+
+    @property
+    def shared_entries(self) -> tuple[ForeignEntry, ...]:
+        """What other states have entered, which share the limit of this one."""
+        with self._database.transaction(write=False) as connection:
+            return books.of_others(connection)
+
+    @property
+    def shared_ledger(self) -> str | None:
+        """Where the ledger is whose limit this state shares; None where it counts by itself."""
+        with self._database.transaction(write=False) as connection:
+            tie = books.first_tie(connection)
+        return None if tie is None else hide_secrets(tie.address)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What is spent and what remains under the limit; None without a limit.
+
+        With what other states have entered, after the state's own (`shared_entries`).
+
+        A copy: entries are made by ``Stream.create``.
+        """
+        with self._database.transaction(write=False) as connection:
+            return books.ledger(connection)
+
+    @property
+    def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
+        """The sum that this state and others under its limit have spent, by unit.
+
+        Returns:
+            For each unit its relation, and the total: against the limit, or
+            without one as `counton.privacy.ledger.totals` adds up. None: nothing yet at the age
+            of the limit; or without a limit, guarantees that have no one sum.
+        """
+        with self._database.transaction(write=False) as connection:
+            return books.totals(connection)
+
+    def refuse_beyond(
+        self,
+        name: str,
+        guarantee: Guarantee,
+        contribution: Contribution,
+        follows: str | None = None,
+    ) -> None:
+        """Refuse a release that goes beyond the limit, before anything is read for it.
+
+        Entered it is with ``Stream.create``, which asks again.
+
+        Raises:
+            BudgetExceeded: what remains does not cover the guarantee.
+            InvalidInput: this kind of guarantee cannot be counted against the limit.
+        """
+        with self._database.transaction(write=False) as connection:
+            books.refuse_beyond(connection, name, guarantee, contribution, follows)
+
+    def set_limit(
+        self,
+        limit: Limit | None,
+        *,
+        age: int | None = None,
+        relation: Relation | None = None,
+        approximate_delta: Number | None = None,
+        unit: str | None = None,
+    ) -> None:
+        """Set the most that all releases of the database may spend together; None: no limit.
+
+        Set it before anything is released. A limit that is chosen or changed by what was released
+        is one more choice, about which the filter's theorem says nothing: what was spent still
+        counts in full.
+
+        Args:
+            limit: PureDP, ApproxDP or ZCDP.
+            age: for guarantees that weaken as data ages: the age, in steps, at which they count.
+            relation: by which all units are counted; None for that of each unit's first entry.
+            approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
+                `counton.privacy.Ledger`.
+            unit: the subject of the limit, such as "reader" or "reader's month": releases that
+                protect less are refused from then on. None: that of each release, in
+                totals apart.
+
+        Raises:
+            BudgetExceeded: the streams there are have spent more; the limit stays as it was.
+            InvalidInput: their guarantees cannot be counted against this kind of limit.
+        """
+        proposed = None
+        if limit is not None:
+            proposed = Ledger(
+                limit,
+                age=age,
+                relation=relation,
+                approximate_delta=approximate_delta,
+                unit=unit,
+            )
+        with self._database.transaction(write=True) as connection:
+            books.lock(connection)
+            if proposed is not None:
+                proposed = books.enter_known(connection, proposed)
+            books.write_terms(connection, proposed)
+
+    def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
+        """The ledger as `set_limit` would make it; nothing is set.
+
+        Raises:
+            BudgetExceeded, InvalidInput: as of `set_limit`.
+        """
+        with self._database.transaction(write=False) as connection:
+            return books.enter_known(connection, Ledger(limit, unit=unit))
+
+    def summary(self) -> dict[str, Any]:
+        """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
+        with self._database.transaction(write=False) as connection, reading("the description"):
+            terms = books.terms(connection)
+            rows = connection.execute(records.facts().order_by(schema.streams.c.name))
+            return {
+                "state": self._database.label,
+                "format": schema.FORMAT,
+                "limit": None if terms is None else terms["limit"],
+                "ledger": [entry.to_dict() for entry in books.entries(connection)],
+                "streams": [self._public(connection, row) for row in rows.all()],
+            }
+
+    def _public(self, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+        try:
+            records.let_show(self._database, row.name)
+        except StateError as error:
+            return {**_public(connection, row, shown=False), "refused": str(error)}
+        return _public(connection, row)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a state holds, as JSON values without secrets. Needs no key and disturbs no writer.
+
+    Returns:
+        ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
+        ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
+        (step, values and std of the last release, or None; where it may not be shown, ``refused``
+        says why).
+
+    Raises:
+        StateError: the state is missing, damaged, not ours or of another format.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)).close()
+    >>> [(stream["name"], stream["step"]) for stream in state_summary(state)["streams"]]
+    [('visits', 0)]
+    >>> folder.cleanup()
+    """
+    with Store(state) as store:
+        return store.summary()
+
+
+def _in_data_units(terms: dict[str, Any]) -> dict[str, Any]:
+    """Terms of a stream for readers, who are told of noise in units of the data."""
+    try:
+        return Design.from_dict(terms).public()
+    except StateError:  # of a strategy that is somebody's own
+        return _without_law(terms)
+
+
+def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
+    """The deviation of what is read of a statistic's cells, which may have units of their own."""
+    from counton.statistics.live_statistic import noise_at
+
+    try:
+        std, of = noise_at(Design.from_dict(terms), step)
+    except (InvalidInput, StateError):  # of a strategy or statistic that is somebody's own
+        return {"std": None}
+    return {"std": std, "of": of}
+
+
+def _without_law(terms: dict[str, Any]) -> dict[str, Any]:
+    """Terms that say which noise there is, and not how wide it is in units of its own."""
+    return {**terms, "law": {"law": terms["law"]["law"]}}
+
+
+def _public(connection: Connection, row: Row[Any], *, shown: bool = True) -> dict[str, Any]:
+    terms = json.loads(row.terms)
+    public = _in_data_units(terms)
+    last = None
+    if row.step and shown:
+        hidden = "counters" in terms  # of which cells are shown, it says nothing
+        hidden |= "statistic" in terms  # which says what its cells are
+        shape = journal.shape_of(terms)
+        released = journal.read(connection, row.id, row.step, row.step + 1, shape)
+        last = {
+            "step": row.step,
+            "values": None if hidden else np.asarray(released.values[0]).tolist(),
+            "std": released.std,
+        }
+        if "statistic" in terms:
+            last |= _noise_of_readings(terms, row.step)
+    return {
+        "name": row.name,
+        "terms": public,
+        "details": {
+            name: list(value) if isinstance(value, GroupNames) else value
+            for name, value in facts.read(connection, row.id, row.details).items()
+        },
+        "key_fingerprint": row.key_fingerprint,
+        "created": row.created,
+        "step": row.step,
+        "last": last,
+    }

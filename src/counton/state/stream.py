@@ -1,0 +1,817 @@
+"""Durable streams: a counter whose releases are committed before anybody sees them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import check_integer, quote
+from counton.base.private import Private, open_private
+from counton.numbers import Counter, Design, Releases, StepRelease
+from counton.numbers.counter import OneAtATime
+from counton.numbers.releases import Window, window_of
+from counton.privacy import Contribution, Guarantee, Limit
+from counton.privacy.contribution import Relation
+from counton.privacy.value_grid import extremes
+from counton.state import creation, journal, keyfile, records, shared
+from counton.state import stream_facts as public
+from counton.state.database import Closing, Database, reading, state_file
+from counton.state.store import JournalReader, Store, read_releases, reader_of, released_steps
+from counton.state.stream_facts import Facts
+from counton.state.stream_writer import Addition, Writer
+from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from counton.noise import Key
+    from counton.state.ordered_state import OrderedMachine
+    from counton.state.seen import Change, MarkSet
+    from counton.statistics.event_machine import Machine
+    from counton.statistics.readings import Reading, Readings
+    from counton.statistics.statistic import Events, Exact, Statistic
+    from counton.statistics.tally_statistic import TallyStatistic
+
+
+class Amounts(NamedTuple):
+    """How much a stream has counted. Secret.
+
+    Attributes:
+        largest: running total of any cell, in grid units.
+        whole: of all places of its statistic together; 0 of plain counts.
+    """
+
+    largest: int
+    whole: float
+
+    def __repr__(self) -> str:
+        return "Amounts(secret)"
+
+
+class Stream(Closing):
+    """A stream is a running total in a database: what was released stays released, after any crash.
+
+    A stream holds counts, or a statistic whose cells are counted: `release_events` takes the
+    events, and `readings` gives what was released. Where the order of events does not matter,
+    `release_many` takes the changes of cells, as it takes counts. Where cells are read on demand,
+    the stream commits the events; an answer is a function of key, cell and step.
+
+    Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
+    to open a stream takes it over, and the one before gets ``StreamConflict`` at its next release.
+    Noise is a function of key and step, and the journal is written first, so a process killed at
+    any moment cannot show two values for one step.
+
+    The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
+    the data. The key is not in it. A copy of the state does not know later steps: the witness
+    beside the key notices, and the copy is refused.
+
+    >>> import tempfile
+    >>> from counton import PureDP
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)) as stream:
+    ...     first = stream.release(3)
+    >>> with Stream.open(state, "visits") as stream:
+    ...     stream.step, stream.replay(1, 3).value == first.value
+    (1, True)
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, writer: Writer, details: Mapping[str, Any], machine: Machine | None = None
+    ) -> None:
+        """Not for callers: use `create` or `open`."""
+        self._open_writer: Writer | None = writer
+        self._name, self._details, self._step = writer.name, dict(details), writer.step
+        self._machine = machine
+        if machine is not None and machine.statistic.tallied:
+            writer.tallied = cast("TallyStatistic", machine.statistic)
+        self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
+        self._lock = threading.RLock()
+
+    @classmethod
+    def create(
+        cls,
+        state: str | os.PathLike[str],
+        name: str,
+        strategy: StreamStrategy,
+        guarantee: Guarantee,
+        *,
+        key: keyfile.Kept = None,
+        contribution: Contribution | None = None,
+        shape: tuple[int, ...] = (),
+        details: Mapping[str, Any] | None = None,
+        counters: Guarantee | None = None,
+        statistic: Statistic | None = None,
+        batched: bool = True,
+        ledger: str | os.PathLike[str] | None = None,
+        follows: str | None = None,
+        witness: str | os.PathLike[str] | None = None,
+    ) -> Stream:
+        """Begin a stream and enter its guarantee in the ledger of the database.
+
+        Args:
+            state: path of a SQLite file (made with mode 0600 if missing), or a database URL.
+            name: name of the stream within the database; it is part of the address of its noise.
+            strategy: how the noise is correlated over time.
+            guarantee: what one protected unit is promised over the whole stream.
+            key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
+                ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
+                file is made; an existing key gives the state one of its own.
+            contribution: what one protected unit can change; default: add or remove one, or what
+                the statistic says. With a statistic, state it where the caller bounds what a unit
+                does, as the events of one user.
+            shape: shape of one step's input and output, () for a single number; a statistic has
+                that of its cells.
+            details: public facts to keep with the stream (JSON values), as the names of groups.
+            counters: what the noise alone gives, where cells come as needed: see `Counter`. A rule
+                that keeps the guarantee must then choose which cells are shown.
+            statistic: what the cells count: one of ``counton.statistics``.
+            batched: a step of the statistic may have any number of events; see `Statistic.counter`.
+            ledger: a state database with a limit, path or URL, under which several states count
+                together; None: the one that this state counts in already, if it does.
+            follows: a stream of this state that has released its last step, if no unit that counts
+                in it counts in this one: the ledger then counts the larger of the two guarantees,
+                and not their sum. Say it for units that are in one step of one stream, such as
+                events which have one time each; a ledger that several states share adds both up.
+            witness: a folder, or a database URL, away from the state, where a second witness is
+                kept; None: where the state had it last, at first in ``$XDG_STATE_HOME/counton``.
+
+        Raises:
+            StateError: the stream exists, the state has forgotten releases which its witness knows
+                (it was lost, or restored from an old copy), or the database cannot be used.
+            BudgetExceeded: the guarantee goes beyond the limit of the database or of the shared
+                ledger; nothing is created.
+            WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
+            InvalidInput: an argument is outside what is allowed; nothing is created.
+        """
+        if statistic is not None:
+            statistic = _complete(statistic, strategy, guarantee, shape, counters)
+        if details is not None and not isinstance(details, Mapping):
+            raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
+        facts = Facts.of(dict(details or {}))
+        records.check_length(name)
+        with creation.for_creation(state, key, name) as held:
+            if statistic is None:
+                counter = Counter(
+                    strategy,
+                    guarantee,
+                    key=held,
+                    name=name,
+                    contribution=contribution,
+                    shape=shape,
+                    counters=counters,
+                )
+            else:
+                counter = _counter_of(
+                    statistic, strategy, guarantee, contribution, held, name, batched
+                )
+            if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
+                with shared.SharedLedger(ledger) as early:
+                    early.check_fits(
+                        records.spend_of(early.known_units(), counter.terms, facts.text)
+                    )
+            database, book = Database(state, create=True), None
+            try:
+                book = shared.ledger_of(database, ledger)
+                with database.transaction(write=True) as connection:
+                    if witness is not None:
+                        keyfile.name_witness(connection, database, witness)
+                    row = records.enter(connection, database, counter, held, facts, book, follows)
+                    if statistic is not None and not statistic.tallied:
+                        from counton.state import (
+                            ordered_state as ordered,  # only where events have an order
+                        )
+
+                        ordered.begin(connection, row, held, statistic)
+                        records.write_seal(connection, row.id, held, name, 0, facts.text)
+                    entry = None if book is None else book.entry(connection, database, name)
+                if entry is not None:
+                    entry.check(0, lambda _: None)
+                beside = keyfile.witness_beside(database, key)
+                writer = Writer(database, row, held, strategy, beside, counter, entry)
+                return cls(writer, facts.values(), _machine_of(writer, held))
+            except BaseException:
+                database.close()
+                if book is not None:
+                    book.close()
+                raise
+
+    @classmethod
+    def open(
+        cls,
+        state: str | os.PathLike[str] | Store,
+        name: str,
+        *,
+        key: keyfile.Kept = None,
+        strategy: StreamStrategy | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+        witness: str | os.PathLike[str] | None = None,
+        forgetting: bool = False,
+    ) -> Stream:
+        """Continue a stream and become its writer.
+
+        Args:
+            state: path of a SQLite file, or a database URL; or an open `Store`, whose connection
+                then belongs to the stream, which closes it.
+            name: name of the stream within the database.
+            key: the secret, or where it is kept, as for `create`.
+            strategy: needed only for strategies which are not part of counton.
+            ledger: as for `create`; a state that counted by itself alone enters all of its streams
+                there.
+            witness: as for `create`.
+            forgetting: forget people, also in an old copy that does not know that it forgot them.
+
+        Raises:
+            StateError: no such stream, or the state is damaged, of another format, missing, or
+                restored from an old copy (the witness beside the key knows later releases).
+            WrongKey: the key is not the one the stream was created with.
+            StreamConflict: the database is locked by another process.
+        """
+        database = state.database if isinstance(state, Store) else Database(state)
+        book = None
+        try:
+            book = shared.ledger_of(database, ledger)
+            entry = None if book is None else book.join(database, name)
+            with database.transaction(write=True) as connection:
+                row, held = records.take_over(
+                    connection, database, name, key, forgetting=forgetting
+                )
+                if witness is not None and keyfile.name_witness(connection, database, witness):
+                    known = keyfile.witness_beside(database, key)
+                    records.check_witness(connection, row, known, forgetting=forgetting)
+                beside = keyfile.witness_beside(database, key)
+                if entry is not None:
+                    entry.check(row.step, partial(journal.digest_at, connection, row.id))
+                writer = Writer(database, row, held, strategy, beside, None, entry)
+                machine = _machine_of(writer, held, connection)
+                with reading(f"the details of stream {name!r}"):
+                    return cls(writer, public.read(connection, row.id, row.details), machine)
+        except BaseException:
+            database.close()
+            if book is not None:
+                book.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """Its name in the database."""
+        return self._name
+
+    @property
+    def database(self) -> Database:
+        """The open database of its state."""
+        return self._writer().database
+
+    @property
+    def key_fingerprint(self) -> str:
+        """Of its key; public."""
+        return self._counter().key_fingerprint
+
+    @property
+    def step(self) -> int:
+        """How many steps have been released."""
+        return self._step
+
+    @property
+    def terms(self) -> Design:
+        """Strategy, guarantee, contribution, shape and law."""
+        return self._counter().terms
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What its cells are of; None of plain counts."""
+        return None if self._machine is None else self._machine.statistic
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Public facts given to `create`."""
+        return dict(self._details)
+
+    @property
+    def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
+        """The total of each kind of unit, as of `counton.privacy.ledger.totals`.
+
+        In the ledger that its state shares with others, or in its own.
+        """
+        return shared.totals_of(self.database)
+
+    def describe(self) -> str:
+        """What is protected and how, in words."""
+        return self._counter().describe()
+
+    def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
+        """Release one step: committed to the journal, then returned.
+
+        Args:
+            x: this step's total, of the stream's shape, in data units.
+            step: which step this is meant to be. A step that has been released is answered from
+                the journal, so a caller who does not know whether an earlier call came through may
+                repeat it.
+
+        Raises:
+            InvalidInput: x is outside what is allowed; nothing was released or changed.
+            ReplayMismatch: ``step`` was released with another input.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        one: Any = x[None] if isinstance(x, np.ndarray) else [x]
+        many = self.release_many(one, first_step=step)
+        value, at = many.values[0], many.steps[0]
+        std = self._writer().std(at)
+        alone = value.item() if value.ndim == 0 else value
+        return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._terms)
+
+    def release_many(
+        self,
+        xs: ArrayLike,
+        *,
+        first_step: int | None = None,
+        observed: Mapping[int, ArrayLike] | None = None,
+        sources: Sequence[str] = (),
+        remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
+    ) -> Releases:
+        """Release consecutive steps in one transaction: all of them, or none.
+
+        Args:
+            xs: totals, shape ``(n, *shape)``, in data units.
+            first_step: which step the first is meant to be; steps that have been released are
+                answered from the journal (see `release`).
+            observed: see `observe`; written in the same transaction.
+            sources: see `observe`; written in the same transaction.
+            remembered: what becomes of `marks`; written in the same transaction.
+            labels: see `observe`; written in the same transaction.
+            also: see `observe`.
+
+        Raises:
+            InvalidInput: an input is outside what is allowed; nothing was released or changed.
+            ReplayMismatch: a released step had another input, or a source was counted before.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        if self._ordered_machine:
+            raise InvalidInput(
+                f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
+                f"no changes of cells: give them to release_events"
+            )
+        addition = Private(Addition(xs, observed, sources, remembered, labels))
+        with self._turn.take(), self._lock:
+            writer = self._writer()
+            releases = writer.release(addition, first_step, also)
+            self._step = writer.step
+            return releases
+
+    def take(
+        self, addition: Private[Addition], also: Callable[[Connection], None] | None = None
+    ) -> None:
+        """What `release_many` and `observe` do, of what comes from another room.
+
+        Args:
+            addition: its steps are the next ones.
+            also: see `observe`.
+
+        Raises:
+            InvalidInput: an input is outside what is allowed; nothing was released or changed.
+            ReplayMismatch: a source was counted before.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        with self._turn.take(), self._lock:
+            writer = self._writer()
+            writer.take(addition, None, also)
+            self._step = writer.step
+
+    def release_events(
+        self,
+        events: Events,
+        stops: Sequence[int] | NDArray[np.int64] | None = None,
+        *,
+        first_step: int | None = None,
+    ) -> Readings:
+        """Release consecutive steps of a statistic, with its events, in one transaction.
+
+        A step that has been released is answered as it was, so a caller who does not know whether
+        an earlier call came through may repeat it.
+
+        Args:
+            events: in the order in which they happened.
+            stops: for each step the number of events up to its end. Unless given, all of them are
+                one step where steps are batches; else each is a step.
+            first_step: which step the first is meant to be; see `release`.
+
+        Raises:
+            InvalidInput: not events of the statistic, or they break its bounds; stops that do not
+                ascend to ``len(events)``; more events than a step may have. Nothing is released.
+            ReplayMismatch: a released step had other events.
+            HorizonExceeded: the strategy serves no more steps.
+            StreamConflict: another process took the stream over, or holds the lock.
+            StateError: an earlier release was interrupted half-way: open the stream again.
+
+        >>> import tempfile
+        >>> from counton import PureDP
+        >>> from counton.statistics import Distinct
+        >>> from counton.strategies import Binary
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> state, terms = folder.name + "/users.db", (Binary(31), PureDP(1))
+        >>> with Stream.create(state, "users", *terms, statistic=Distinct()) as stream:
+        ...     (first,) = stream.release_events(["ann", "bob", "ann"])
+        >>> with Stream.open(state, "users") as stream:
+        ...     (again,) = stream.release_events(["ann", "bob", "ann"], first_step=1)
+        ...     stream.step, again["users"] == first["users"]
+        (1, True)
+        >>> folder.cleanup()
+        """
+        with self._turn.take(), self._lock:
+            machine = self._machine_for("release_events")
+            ends = machine._ends(events, stops)
+            if (ordered := self._ordered_machine) is not None:
+                try:
+                    steps = ordered.release(self._writer(), events, ends, first_step)
+                finally:
+                    self._step = ordered.step
+                return self.readings(steps.start, steps.stop)
+            xs = _changes(machine, events, ends)
+            releases = self._writer().release(Private(Addition(xs)), first_step)
+            self._step = self._writer().step
+            return self.readings(releases.steps.start, releases.steps.stop)
+
+    def check_events(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> None:
+        """Whether the first steps were released with these events; releases nothing.
+
+        Args:
+            events: in the order in which they happened, from the first step on.
+            stops: as of `release_events`, of released steps.
+
+        Raises:
+            InvalidInput: stops that do not ascend to ``len(events)``, or steps not released.
+            ReplayMismatch: a step was released with other events.
+        """
+        with self._turn.take(), self._lock:
+            machine = self._machine_for("check_events")
+            ends = machine._ends(events, stops)
+            if len(ends) > self._step:
+                raise InvalidInput(
+                    f"{len(ends):,} steps are given; stream {self._name!r} has released "
+                    f"{self._step:,}: give those alone"
+                )
+            if (ordered := self._ordered_machine) is not None:
+                ordered.check(events, ends)
+            elif len(ends):
+                self._writer().release(Private(Addition(_changes(machine, events, ends))), 1)
+
+    @property
+    def amounts(self) -> Private[Amounts]:
+        """How much has been counted so far."""
+        tallied, taken = self._writer().tallied, open_private(self._counter().totals_taken)
+        (smallest, most), whole = extremes(taken), 0.0
+        if tallied is not None and taken.size:
+            whole = float(tallied.total(taken[None])[0])
+        return Private(Amounts(max(-smallest, most), whole))
+
+    def exact(self) -> Private[Exact]:
+        """A copy of what its statistic knows of the events, to try some on."""
+        machine = self._machine_for("exact")
+        return Private(machine.statistic.restore(machine._exact.save()))
+
+    def observe(
+        self,
+        observed: Mapping[int, ArrayLike],
+        *,
+        sources: Sequence[str] = (),
+        remembered: Change | None = None,
+        labels: tuple[int, Sequence[str]] | None = None,
+        also: Callable[[Connection], None] | None = None,
+    ) -> None:
+        """Keep what has been seen of some windows, without a release.
+
+        Args:
+            observed: totals so far by window (counted from 1), integers of any shape; they replace
+                what was kept. With them a later run tells late rows from vanished ones.
+            sources: digests of files whose rows are now counted; counting one twice is refused.
+            remembered: what becomes of `marks`.
+            labels: of cells that come as they are needed, and the first one's cell; the ones
+                before must be there. Secret.
+            also: called when all is written and nothing is committed yet: what it raises undoes
+                all.
+
+        Raises:
+            ReplayMismatch: a source was counted before.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        addition = Private(Addition(None, observed, sources, remembered, labels))
+        with self._turn.take(), self._lock:
+            self._writer().take(addition, None, also)
+
+    def beside(self, name: str) -> JournalReader:
+        """Another stream of the same state, to read from.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._writer().database, name)
+
+    def amend(self, details: Mapping[str, Any]) -> None:
+        """Replace the public facts given to `create`; nothing that is released depends on them.
+
+        Raises:
+            InvalidInput: no dictionary of JSON values.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        facts = Facts.of(dict(details))
+        with self._turn.take(), self._lock:
+            self._writer().amend(facts)
+            self._details = facts.values()
+
+    def read_observed(
+        self, start: int = 1, stop: int | None = None
+    ) -> Private[dict[int, NDArray[np.int64]]]:
+        """What `observe` kept of windows ``start..stop-1``.
+
+        Raises:
+            InvalidInput: ends that are no integers.
+        """
+        start = check_integer("start", start, 0)
+        stop = None if stop is None else check_integer("stop", stop, 0)
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            found: dict[int, NDArray[np.int64]] = {}
+            for seen in journal.read_observed(connection, writer.stream_id, start, stop):
+                found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
+            return Private(dict(sorted(found.items())))
+
+    def observed_blocks(
+        self, also: Private[NDArray[np.int64]] | None = None
+    ) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """The same of all windows, some at a time: numbers of windows, and totals of each.
+
+        Windows of many cells need less memory so. Nothing may be released meanwhile.
+
+        Args:
+            also: of no other windows than these, ascending, those after the last release, and those
+                of which something was seen since; and of some beside them. None: of all.
+        """
+        return Private(self._observed_blocks(also))
+
+    def _observed_blocks(
+        self, also: Private[NDArray[np.int64]] | None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            found = (
+                journal.read_observed(connection, writer.stream_id, 1, None)
+                if also is None
+                else journal.read_waiting(
+                    connection, writer.stream_id, self._step, open_private(also)
+                )
+            )
+            for seen in found:
+                yield seen.steps, seen.totals
+
+    def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
+        """Digests of users ("user") or ids ("id") that have counted, part by part."""
+        return Private(self._marks(kind))
+
+    def _marks(self, kind: str) -> Iterator[MarkSet]:
+        from counton.state import seen as marks
+
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            yield from marks.read(connection, writer.stream_id, kind)
+
+    def labels(self) -> Private[tuple[str, ...]]:
+        """Labels given to `observe` and `release_many`, in the order of their cells."""
+        from counton.state import labels
+
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            return Private(labels.read(connection, writer.stream_id))
+
+    def has_source(self, digest: str) -> bool:
+        """Whether a source of this digest has been counted."""
+        writer = self._writer()
+        with writer.database.transaction(write=False) as connection:
+            return journal.has_source(connection, writer.stream_id, digest, writer.source_key)
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """What was released at steps ``start..stop-1``, from the journal, to the bit.
+
+        Of a job that discovers its groups that is more than may be published: also groups that are
+        not shown, whose number and labels are secret. Publish the job's own table.
+
+        Raises:
+            InvalidInput: the steps are not all released.
+        """
+        with self._lock:
+            writer = self._writer()
+            terms = writer.counter().terms
+            return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic, from the journal, as it was released.
+
+        Args:
+            start, stop: of the steps; all released ones unless given.
+            read_as: the statistic in other words that cost nothing, as another k of `TopK`.
+
+        Raises:
+            InvalidInput: the steps are not all released, or the stream is of plain counts.
+        """
+        from counton.statistics.readings import Readings
+
+        machine = self._machine_for("readings")
+        statistic = machine.statistic if read_as is None else read_as
+        if not statistic.allows(machine.statistic):
+            raise InvalidInput(
+                f"stream {self._name!r} is of {machine.statistic!r}: read it as that"
+            )
+        if machine.statistic.on_demand:
+            with self._lock:
+                steps = released_steps(self.terms, self._step, start, stop)
+            return Readings(statistic, steps, None, machine)
+        releases = self.releases(start, stop)
+        return Readings(statistic, releases.steps, releases)
+
+    def reading(self, step: int | None = None) -> Reading:
+        """What a step said, as it was released; the last one unless stated.
+
+        Raises:
+            InvalidInput: a step that is not released.
+        """
+        step = self._step if step is None else check_integer("step", step, 1, self._step)
+        return self.readings(step, step + 1)[0]
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """What is released of cells that are read on demand, at consecutive steps, at one go.
+
+        Args:
+            cells: their numbers, in the order of a flattened array (`Statistic.cell`).
+            steps: released ones.
+
+        Returns:
+            In data units, shape ``(len(steps), len(cells))``.
+
+        Raises:
+            InvalidInput: the steps are not all released, or the cells are all released.
+        """
+        machine = self._machine_for("history")
+        if not machine.statistic.on_demand:
+            raise InvalidInput(
+                f"{machine.statistic!r} releases all of its cells: ask for releases or readings"
+            )
+        steps = released_steps(self.terms, self._step, steps.start, steps.stop)
+        return machine.history(cells, steps)
+
+    def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
+        """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.
+
+        Raises:
+            InvalidInput: steps that are not released, cells that are none or listed twice, or a
+                level outside (0, 1 - 1e-9].
+        """
+
+        def read(first: int, stop: int) -> NDArray[Any]:
+            return self.releases(first, stop).values
+
+        return window_of(self._counter().terms, read, start, stop, cells, level)
+
+    def replay(self, step: int, x: ArrayLike) -> StepRelease:
+        """The journal's answer for a released step, if ``x`` is the input it was released with.
+
+        Raises:
+            InvalidInput: the step is not released, or x is outside what is allowed.
+            ReplayMismatch: x differs from the step's input.
+        """
+        if not 1 <= check_integer("step", step, 0) <= self._step:
+            raise InvalidInput(
+                f"step {step} is not released; stream {self._name!r} has released steps 1 to "
+                f"{self._step}: use release"
+            )
+        return self.release(x, step=step)
+
+    def close(self) -> None:
+        """Close the database. Everything released is already in it."""
+        with self._lock:
+            if self._open_writer is not None:
+                self._open_writer.close()
+            self._open_writer = None
+
+    def __repr__(self) -> str:
+        return f"Stream(name={self._name!r}, step={self._step})"
+
+    @property
+    def _ordered_machine(self) -> OrderedMachine | None:
+        machine = self._machine
+        return (
+            None
+            if machine is None or machine.statistic.tallied
+            else cast("OrderedMachine", machine)
+        )
+
+    def _machine_for(self, what: str) -> Machine:
+        if self._machine is None:
+            raise InvalidInput(
+                f"stream {self._name!r} holds counts and no statistic, so that it has no {what}: "
+                f"ask for its releases"
+            )
+        return self._machine
+
+    def _writer(self) -> Writer:
+        if self._open_writer is None:
+            raise StateError(
+                f"this handle on stream {self._name!r} is closed: open the stream with Stream.open"
+            )
+        self._open_writer.settle()
+        return self._open_writer
+
+    def _counter(self) -> Counter:
+        with self._lock:
+            return self._writer().counter()
+
+
+def _is_new(state: str | os.PathLike[str]) -> bool:
+    file = state_file(state)
+    return file is not None and not file.exists()
+
+
+def _complete(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    shape: tuple[int, ...],
+    counters: Guarantee | None,
+) -> Statistic:
+    """A statistic with all of its parameters, if a state can keep it."""
+    from counton.statistics.catalogue import statistic_from_dict
+
+    if shape != () or counters is not None:
+        raise InvalidInput(
+            f"shape is {shape} and counters {counters!r}; the cells are those of {statistic!r}: "
+            f"leave both out"
+        )
+    whole = statistic.settle(guarantee, strategy.horizon)
+    if statistic_from_dict(whole.to_dict()) != whole:
+        raise InvalidInput(
+            f"{statistic!r} is not what its parameters say, so that a state could not keep it: use "
+            f"a statistic of counton.statistics"
+        )
+    return whole
+
+
+def _counter_of(
+    statistic: Statistic,
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    contribution: Contribution | None,
+    key: Key,
+    name: str,
+    batched: bool,
+) -> Counter:
+    from counton.state.on_demand import OnDemand
+    from counton.statistics.live_statistic import counter_of
+
+    counter = counter_of(
+        statistic,
+        strategy,
+        guarantee,
+        key=key,
+        name=name,
+        batched=batched,
+        contribution=contribution,
+    )
+    return counter if isinstance(counter, Counter) else OnDemand(counter, key)
+
+
+def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) -> Machine | None:
+    """What takes the events of a statistic; None of plain counts."""
+    terms = writer.counter().terms
+    if terms.statistic is None:
+        return None
+    from counton.state import ordered_state as ordered
+    from counton.statistics.event_machine import Machine
+    from counton.statistics.live_statistic import statistic_of
+
+    statistic, batched = statistic_of(terms)
+    if statistic.tallied:
+        return Machine(statistic, statistic.begin(), batched, terms, key, writer.step)
+    if connection is None:
+        with writer.database.transaction(write=False) as connection:
+            return _machine_of(writer, key, connection)
+    row = records.find(connection, writer.name)
+    return ordered.OrderedMachine(writer, key, ordered.known_at(connection, row, key))
+
+
+def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
+    """By how much events change cells, in data units, where their order does not matter."""
+    taken = machine.statistic.begin().take(events, stops)
+    return np.asarray(machine.terms.contribution.exact_from_grid(taken))

@@ -1,0 +1,119 @@
+"""Public facts of a stream: a JSON text, and names of groups in blocks beside it.
+
+Names may be many millions, which no column of texts takes and which are rarely looked at. So they
+stand in a table of their own, in compressed blocks; the JSON text says how many there are, and the
+digest of the blocks. What seals the text seals them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.groups import GroupNames, digest_of
+from counton.state import schema
+from counton.state.database import reading
+
+#: Where the text says of which facts the values are names.
+_NAMES = "names of groups"
+#: Names that somebody holds, by the digest of their blocks: they are decoded once.
+_HELD: WeakValueDictionary[str, GroupNames] = WeakValueDictionary()
+
+
+class Facts(NamedTuple):
+    """Public facts as a state keeps them.
+
+    Attributes:
+        text: JSON; equal facts give equal texts.
+        names: names of groups, by the facts whose values they are.
+    """
+
+    text: str
+    names: Mapping[str, GroupNames]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Facts:
+        """Facts given as values."""
+        if _NAMES in facts:
+            raise InvalidInput(
+                f"details name a fact {_NAMES!r}, which is where a state says how many names there "
+                f"are: call it otherwise"
+            )
+        names = {name: value for name, value in facts.items() if isinstance(value, GroupNames)}
+        kept = {name: value for name, value in facts.items() if name not in names}
+        if names:
+            kept[_NAMES] = {
+                name: {"count": len(value), "digest": value.digest} for name, value in names.items()
+            }
+        return cls(to_json(kept, "details"), names)
+
+    def values(self) -> dict[str, Any]:
+        """What was given."""
+        kept: dict[str, Any] = json.loads(self.text)
+        kept.pop(_NAMES, None)
+        return {**kept, **self.names}
+
+    def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
+        """Write the names that are others than before, in the transaction that writes the text."""
+        table, kept = schema.names, json.loads(before).get(_NAMES, {})
+        for fact, names in self.names.items():
+            if kept.get(fact, {}).get("digest") == names.digest:
+                continue
+            mine = (table.c.stream_id == stream_id, table.c.fact == fact)
+            connection.execute(table.delete().where(*mine))
+            for part, block in enumerate(names.blocks()):
+                row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
+                connection.execute(table.insert(), [row])
+
+
+def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
+    """Facts as values, from their text and the names beside it."""
+    facts: dict[str, Any] = json.loads(text)
+    for fact, said in facts.pop(_NAMES, {}).items():
+        facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
+    return facts
+
+
+def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
+    """Refuse names that are not those of which the text has the digest."""
+    for fact, said in json.loads(text).get(_NAMES, {}).items():
+        _blocks(connection, stream_id, fact, said)
+
+
+def _names(
+    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
+) -> GroupNames:
+    with reading("the names of groups"):
+        names = GroupNames.from_blocks(_blocks(connection, stream_id, fact, said))
+        if len(names) != said["count"]:
+            raise ValueError(f"{len(names):,} names of {said['count']:,}")
+    _HELD[names.digest] = names
+    return names
+
+
+def _blocks(
+    connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
+) -> list[bytes]:
+    table = schema.names.c
+    query = sa.select(table.names).where(table.stream_id == stream_id, table.fact == fact)
+    blocks = [bytes(block) for block in connection.scalars(query.order_by(table.part))]
+    if digest_of(blocks) != said["digest"]:
+        raise StateError(
+            f"the names of {said['count']:,} groups are not those that were declared: the state "
+            f"was altered; restore it from a copy"
+        )
+    return blocks
+
+
+def to_json(value: Mapping[str, Any], name: str) -> str:
+    """JSON text; equal values give equal texts."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must consist of JSON values ({error}): convert them") from None

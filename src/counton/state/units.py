@@ -1,0 +1,127 @@
+"""By which word a state counts what a release protects: one rule for streams, statistics, tables.
+
+A ledger adds up what is spent for each kind of unit, so the same people under two words could lose
+the limit twice. So the word that the state has is inherited, in its spelling; another one must be
+stated. One word never stands for an event and for a user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from counton.base.errors import InvalidInput, field
+from counton.numbers import Design
+from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
+from counton.state import schema
+from counton.state.database import reading
+
+
+class SpentUnit(NamedTuple):
+    """A unit that a state has spent for.
+
+    Attributes:
+        kind: whether the word means an "event" (any row), a "user", an "edge" or a "letter"; None:
+            nobody said, so that it may mean any of them.
+    """
+
+    name: str
+    unit: str
+    kind: str | None
+
+
+def unit_word(
+    known: Iterable[SpentUnit], kind: str | None, stated: str | None, default: str = ANY_UNIT
+) -> str:
+    """The word for what a new release protects.
+
+    Args:
+        known: what the state has spent for.
+        kind: of the release, as of `SpentUnit`.
+        stated: what the caller calls it; None: nothing.
+        default: what it is called where neither the caller nor the state says.
+
+    Raises:
+        InvalidInput: the state has several words and none is stated; the word means something else
+            there; or it is stated now, and of an earlier release nobody did.
+
+    >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
+    'visitor'
+    >>> unit_word([SpentUnit("visits", "visitor", "user")], "event", "Visitor")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: 'visitor' is one user in the release 'visits' of ...
+    """
+    known = list(known)
+    alike = [one for one in known if kind is None or one.kind in (kind, None)]
+    whole = default if stated is None else stated
+    suffix = whole[len(whole_of(whole)) :]
+    words = list(dict.fromkeys(whole_of(one.unit) for one in alike))
+    if stated is None and len(words) > 1:
+        named = [word for word in words if word != ANY_UNIT]
+        raise InvalidInput(
+            f"the state counts {' and '.join(map(repr, words))} apart, and so it would another "
+            f"unit; say what is protected: {field('unit', named[0])}"
+        )
+    if stated is None:
+        word = words[0] if words else whole_of(default)
+    else:
+        word = known_unit(whole_of(stated), [whole_of(one.unit) for one in known])
+    if ANY_UNIT in words and word not in words:
+        first = next(one.name for one in alike if one.unit == ANY_UNIT)
+        raise InvalidInput(
+            f"unit is {word + suffix!r}, but of {first!r} in this state nobody said what "
+            f"its unit is called, so that the same data might be counted apart, each up to the "
+            f"limit: call it {ANY_UNIT!r} here too, or use another state"
+        )
+    for one in known:
+        if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
+            raise InvalidInput(
+                f"{word!r} is one {one.kind} in the release {one.name!r} of this state and would "
+                f"be one {kind} here, so that the ledger would add up what does not add up; name "
+                f"one {kind} otherwise: {field('unit', kind)}"
+            )
+    return word + suffix
+
+
+def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
+    """What a stream's unit is, from its terms and details; None where nobody said."""
+    if details.get("people") is not None:  # whose rows they are, whatever each row says
+        return "user"
+    if terms.get("statistic") is not None:
+        from counton.statistics.live_statistic import statistic_of
+
+        return statistic_of(Design.from_dict(terms))[0].protects
+    if "user" not in details:
+        return None
+    return "event" if details["user"] is None else "user"
+
+
+#: Words of units that are no users.
+_NO_USERS = ("event", "edge", "letter")
+
+
+def known_in(connection: Connection) -> list[SpentUnit]:
+    """All units of a state: the subject of its limit, then in the order they were spent for."""
+    streams = schema.streams.c
+    kinds: dict[str, str | None] = {}
+    with reading("what the streams protect"):
+        for row in connection.execute(sa.select(streams.name, streams.terms, streams.details)):
+            kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
+    spent = schema.ledger.c
+    rows = connection.execute(sa.select(spent.name, spent.unit).order_by(spent.id))
+    found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
+    limit = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
+    with reading("the ledger's limit"):
+        about = None if limit is None else json.loads(limit).get("unit")
+    return [*of_limit(about), *found]
+
+
+def of_limit(about: str | None) -> list[SpentUnit]:
+    """The subject of a limit, as a unit that is spent for; none where it is about any unit."""
+    if about is None:
+        return []
+    return [SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user")]

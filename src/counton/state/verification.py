@@ -1,0 +1,477 @@
+"""Is what was released what it should have been? Everything computed again, from key and sums.
+
+A release is exact sums plus noise, and noise is a function of key and place. So whoever has the key
+can take the noise away, which leaves the exact sums; the journal holds keyed digests of the inputs,
+by which those are known to be the ones that were counted; and from them every released value is
+computed anew. A value, an input or a checkpoint that was altered, noise of another key or another
+law: each shows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection, Row
+
+from counton.base.distributions import Law, law_to_dict
+from counton.base.errors import (
+    InvalidInput,
+    OldCopy,
+    ReplayMismatch,
+    RequestMismatch,
+    StateError,
+    WrongKey,
+)
+from counton.noise import Key
+from counton.numbers import Counter
+from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
+from counton.numbers.design import Design
+from counton.numbers.node_law import calibration_of
+from counton.state import creation, journal, keyfile, records, schema
+from counton.state import ledger_rows as books
+from counton.state.database import Database, reading
+
+#: Values computed again at once.
+_CHUNK = 2**20
+_ONE = (Key, str, os.PathLike)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found of one release.
+
+    Attributes:
+        name: of the stream.
+        kind: "stream"; or "forgotten", of a release that the witness knows and the state, which is
+            an old copy, does not.
+        values: how many released values were computed again.
+        checks: what holds, in words.
+        problems: what does not; empty if all is well.
+        old_copy: whether the state is an old copy, by what stands in ``problems``.
+        skipped: why nothing could be computed again; None if it was.
+        unchecked: what of such a release is computed again by nobody, in words; None if nothing.
+        key: which of several keys that were given fits: where it is kept, or its fingerprint; of
+            one key None.
+
+    >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
+    True
+    """
+
+    name: str
+    kind: str
+    values: int
+    checks: tuple[str, ...]
+    problems: tuple[str, ...]
+    skipped: str | None = None
+    unchecked: str | None = None
+    key: str | None = None
+    old_copy: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether all that can be was computed again, and is as it was released."""
+        return not self.problems and self.skipped is None
+
+
+def verify(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    key: keyfile.Kept | Sequence[keyfile.Kept] = None,
+) -> tuple[Verification, ...]:
+    """Compute every released value of a state again, and compare. Changes nothing.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of one stream; None: all.
+        key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file. Of a state with
+            several keys a list of them: each release takes the one that fits.
+
+    Returns:
+        What was found, one for each release, by name.
+
+    Raises:
+        StateError: the state cannot be read, or has no release of this name.
+        WrongKey: the key of the one release asked for cannot be had.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state = folder.name + "/visits.db"
+    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> (found,) = verify(state)
+    >>> found.right, found.values
+    (True, 3)
+    >>> folder.cleanup()
+    """
+    given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
+    database = Database(state)
+    try:
+        witnesses = [keyfile.witness_beside(database, one).snapshot() for one in given]
+        with database.transaction(write=False) as connection:
+            table = schema.streams
+            rows: list[Row[Any]] = [
+                row
+                for row in connection.execute(sa.select(table).order_by(table.c.name)).all()
+                if name in (None, row.name)
+            ]
+            spent = {spend.name: spend for spend in books.entries(connection)}
+            known = creation.released_names(connection)
+            keys = {row.name: _fitting(database, row, given) for row in rows}
+            refused = {
+                row.name: _witness_problems(connection, row, witnesses[place], held)
+                for row in rows
+                for held, place in [keys[row.name]]
+            }
+        if name is not None and not rows:
+            raise RequestMismatch(
+                f"state {database.label} has no release {name!r}: look at what it has (counton "
+                f"show, or state_summary)"
+            )
+        found = []
+        for row in rows:
+            held, place = keys[row.name]
+            if isinstance(held, WrongKey):
+                if name is not None:
+                    raise held
+                found.append(Verification(row.name, "stream", 0, (), (), skipped=str(held)))
+                continue
+            try:
+                one = _verify_stream(database, row, held, spent.get(row.name))
+            except StateError as error:  # not even its terms can be read
+                one = Verification(row.name, "stream", 0, (), (str(error),))
+            found.append(
+                replace(one, key=_key_in_words(given[place], held) if len(given) > 1 else None)
+            )
+        told = [
+            replace(
+                one,
+                problems=tuple(dict.fromkeys([*one.problems, *map(str, refused[one.name])])),
+                old_copy=any(isinstance(error, OldCopy) for error in refused[one.name]),
+            )
+            for one in found
+        ]
+        lost = [
+            one
+            for witness in witnesses
+            for one in _forgotten_releases(database, known, witness, name)
+        ]
+        return (*told, *dict.fromkeys(lost))
+    finally:
+        database.close()
+
+
+def _witness_problems(
+    connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
+) -> tuple[Exception, ...]:
+    """What the witness has to say against a release."""
+    try:
+        records.check_witness(connection, row, witness)
+        if not isinstance(key, WrongKey):
+            with reading(f"the terms of stream {row.name!r}"):
+                records.check_digest(connection, row, key)
+        writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
+        lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
+    except (StateError, ReplayMismatch) as error:
+        return (error,)
+    return () if lacking is None else (OldCopy(lacking),)
+
+
+def _forgotten_releases(
+    database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
+) -> Iterator[Verification]:
+    """Releases that the witness knows, and the state does not have; of one name, or all."""
+    try:
+        entries = witness.forgotten_entries(known, database.identity)
+    except StateError:  # said of each release
+        return
+    for entry in entries:
+        name = entry["stream"]
+        if of not in (None, name):
+            continue
+        problem = (
+            f"state {database.label} does not have {name!r} under the key {entry['key']}, but "
+            f"{witness.where} says that it was released, so the state was restored from an old "
+            f"copy: bring the newest copy back"
+        )
+        yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
+
+
+def _fitting(
+    database: Database, row: Row[Any], given: Sequence[keyfile.Kept]
+) -> tuple[Key | WrongKey, int]:
+    reasons = []
+    for place, key in enumerate(given):
+        try:
+            return _key_of(database, row, key), place
+        except WrongKey as error:
+            reasons.append(error)
+    if len(given) == 1:
+        return reasons[0], 0
+    why = "; ".join(dict.fromkeys(map(str, reasons)))
+    return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
+
+
+def _key_in_words(given: keyfile.Kept, held: Key) -> str:
+    if given is None or isinstance(given, Key):
+        return held.fingerprint if given is None else given.fingerprint
+    return os.fspath(given)
+
+
+def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
+    found = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+    if found.fingerprint != row.key_fingerprint:
+        raise WrongKey(
+            f"{row.name!r} was released with the key {row.key_fingerprint}, this is the key "
+            f"{found.fingerprint}: give the key that was saved with it"
+        )
+    return found
+
+
+def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verification:
+    with reading(f"the terms of stream {row.name!r}"):
+        terms = Design.from_dict(json.loads(row.terms))
+    values = row.step * max(terms.cells, 1)
+    checks, problems = _promise(terms, row.name, spent)
+    horizon = terms.strategy.horizon
+    if horizon is None or row.step < horizon:
+        try:
+            terms.strategy.check_law(terms.law)
+        except InvalidInput as error:
+            problems.append(
+                f"it can release no further step, though what it promises holds: {error}; end it, "
+                f"and begin another stream"
+            )
+    try:
+        _check_seal(database, row, key)
+        _check_std(database, row, terms)
+    except StateError as error:
+        problems.append(str(error))
+    else:
+        checks.append("its public details, and how much it remembers, are what its key has sealed")
+    if terms.counters is not None:
+        why = "groups that nobody declared are released without a digest of all their counts: "
+        why += "its command, run again on the same events, compares their values"
+        return Verification(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
+    recomputed = _recomputed_stream
+    if terms.statistic is not None:
+        recomputed = _recomputed_statistic
+    try:
+        for words in recomputed(database, row, terms, key):
+            checks.append(words)
+    except (InvalidInput, StateError, ReplayMismatch) as error:
+        problems.append(str(error))
+    return Verification(row.name, "stream", values, tuple(checks), tuple(problems))
+
+
+def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose details or memory were altered, though it may be written meanwhile."""
+    while True:
+        with database.transaction(write=False) as connection:
+            before = records.find(connection, row.name)
+            try:
+                records.check_seal(connection, before, key)
+            except StateError:
+                # Statements of one transaction may see several commits on a server.
+                if bytes(records.find(connection, row.name).seal) == bytes(before.seal):
+                    raise
+            else:
+                return
+
+
+def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
+    """Refuse a journal that says another noise of a step than its terms give."""
+    table = schema.journal.c
+    query = sa.select(table.step, table.std).where(
+        table.stream_id == row.id, table.step <= row.step
+    )
+    every = terms.std(range(1, row.step + 1))
+    with database.transaction(write=False) as connection:
+        for step, std in connection.execute(query.order_by(table.step)):
+            right = float(every[step - 1])
+            if not math.isclose(std, right, rel_tol=1e-9):
+                raise StateError(
+                    f"step {step} of stream {row.name!r} is said to have noise of standard "
+                    f"deviation {std:.6g}, and its terms give {right:.6g}: the state was altered; "
+                    f"restore it from a copy"
+                )
+
+
+def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Key) -> Iterator[str]:
+    """What holds, in words."""
+    beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
+    noise_alone = Counter.resume(beginning, key=key)
+    again = Counter.resume(beginning, key=key)
+    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+    delay, last = terms.strategy.delay, row.step
+    so_far = np.zeros(terms.shape, np.int64)
+    with reading(f"the checkpoint of stream {row.name!r}"):
+        saved = read_checkpoint(bytes(row.checkpoint))
+        kept = saved.progress(terms)
+    for steps in _chunks(1, last, terms):
+        released = _read(database, row, steps, terms).values
+        nothing = np.zeros((len(steps), *terms.shape), np.int64)
+        noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
+        sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
+        if terms.strategy.workload == "totals":
+            inputs = np.diff(sums, axis=0, prepend=so_far[None])
+            so_far = sums[-1]
+        else:
+            inputs = sums
+        first = max(steps.start - delay, 1)
+        inputs = inputs[first + delay - steps.start :]
+        _compare(database, row, terms, again, inputs, digest)
+    if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
+        _compare(database, row, terms, again, kept.waiting.totals[-min(delay, last) :], digest)
+    cells = max(terms.cells, 1)
+    yield (
+        f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the sum "
+        f"of the inputs whose digests were kept with it, and the noise that the key gives"
+    )
+    right, found = again.checkpoint(), bytes(row.checkpoint)
+    written_otherwise = right.split(b" ", 1)[0] != found.split(b" ", 1)[0]  # of many, before
+    same = written_otherwise and read_checkpoint(right).is_of(saved)
+    if not same and not hmac.compare_digest(right, found):
+        raise StateError(
+            f"the checkpoint of stream {row.name!r} holds other sums than those that its releases "
+            f"lead to: the state was altered; restore it from a copy"
+        )
+    yield "the sums in the checkpoint are those that the releases lead to"
+
+
+def _recomputed_statistic(
+    database: Database, row: Row[Any], terms: Design, key: Key
+) -> Iterator[str]:
+    """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
+
+    Where cells are read on demand the journal has no values but digests of events.
+    """
+    from counton.state.on_demand import OnDemand
+    from counton.state.ordered_state import known_at, restore_exact
+    from counton.statistics.live_statistic import statistic_of
+
+    statistic, _ = statistic_of(terms)
+    if statistic.tallied:
+        yield from _recomputed_stream(database, row, terms, key)
+        return
+    with database.transaction(write=False) as connection:
+        present = records.find(connection, row.name)
+        saved = known_at(connection, present, key)
+        restore_exact(statistic, saved, row.name)
+    if not statistic.on_demand:
+        yield from _recomputed_stream(database, row, terms, key)
+        yield "what it knows exactly is what was written with its key"
+        return
+    last = row.step
+    digests = np.frombuffer(saved.events, "<u8")[:last].astype(np.int64)[:, None]
+    with database.transaction(write=False) as connection:
+        entries = journal.read(connection, row.id, 1, last + 1, (1,))
+    digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+    if not (entries.values == digests).all():
+        raise StateError(
+            f"the journal of statistic {row.name!r} is of other events than those it has counted: "
+            f"the state was altered; restore it from a copy"
+        )
+    if last:
+        journal.check_inputs(entries.input_digests, 1, digests, digest)
+    right = OnDemand(terms, key, last).checkpoint()
+    if not hmac.compare_digest(right, bytes(row.checkpoint)):
+        raise StateError(
+            f"the checkpoint of statistic {row.name!r} is not that of step {last} of its terms: "
+            f"the state was altered; restore it from a copy"
+        )
+    yield "its checkpoint is that of its last step and its terms"
+    yield (
+        f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each of "
+        f"{terms.cells:,} cells is computed from them and the noise that the key gives, when it is "
+        f"asked for"
+    )
+
+
+def _chunks(first: int, last: int, terms: Design) -> Iterator[range]:
+    size = max(1, _CHUNK // max(terms.cells, 1))
+    for start in range(first, last + 1, size):
+        yield range(start, min(start + size, last + 1))
+
+
+def _read(database: Database, row: Row[Any], steps: range, terms: Design) -> Any:
+    with database.transaction(write=False) as connection:
+        return journal.read(connection, row.id, steps.start, steps.stop, terms.shape)
+
+
+def _compare(
+    database: Database,
+    row: Row[Any],
+    terms: Design,
+    again: Counter,
+    inputs: NDArray[np.int64],
+    digest: journal.Digester,
+) -> None:
+    """Release the next inputs again, under the same key, and compare with the journal."""
+    if not len(inputs):
+        return
+    steps = range(again.step + 1, again.step + 1 + len(inputs))
+    entries = _read(database, row, steps, terms)
+    try:
+        journal.check_inputs(entries.input_digests, steps.start, inputs, digest)
+    except ReplayMismatch as error:
+        known, given = (
+            np.frombuffer(of, np.uint8).reshape(len(steps), -1)
+            for of in (entries.input_digests, digest(steps, inputs))
+        )
+        step = steps[int(np.argmax((known != given).any(axis=1)))]
+        raise StateError(
+            f"step {step} of stream {row.name!r} is not the sum of its inputs and the noise of its "
+            f"key: what was released there, or what was kept of its input, was altered; restore "
+            f"the state from a copy"
+        ) from error
+    values = again.release_many(terms.contribution.exact_from_grid(inputs)).values
+    wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
+    if wrong.any():
+        raise StateError(
+            f"step {steps[int(np.argmax(wrong))]} of stream {row.name!r} was released as another "
+            f"value than its inputs and its key give: the state was altered; restore it from a copy"
+        )
+
+
+def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]]:
+    """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
+    checks, problems = [], []
+    if spent is None or spent.guarantee != terms.guarantee:
+        had = "no entry" if spent is None else str(spent.guarantee)
+        problems.append(f"the ledger has {had} for {name!r}, which promises {terms.guarantee}")
+    else:
+        checks.append(f"the ledger has its guarantee: {terms.guarantee}")
+    unit, relation = terms.contribution.unit, terms.contribution.relation
+    if spent is not None and (spent.unit, spent.relation) != (unit, relation):
+        problems.append(
+            f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
+            f"{unit!r} ({relation}): the state was altered; restore it from a copy"
+        )
+    promised = terms.counters or terms.guarantee
+    needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
+    _width(needed, terms.law, checks, problems)
+    return checks, problems
+
+
+def _width(needed: Law, law: Law, checks: list[str], problems: list[str]) -> None:
+    name = law_to_dict(law)["law"]
+    if law.variance >= needed.variance * (1 - 1e-9):
+        checks.append(f"the noise ({name}) is as wide as the guarantee needs")
+    else:
+        part = math.sqrt(law.variance / needed.variance)
+        problems.append(
+            f"the noise ({name}) is only {part:.3g} times as wide as the guarantee needs: the "
+            f"state was altered; restore it from a copy"
+        )

@@ -1,0 +1,301 @@
+"""A statistic of each of several declared groups, under one guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
+from counton.privacy import Contribution, Guarantee
+from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.readings import Cells, Reading, columns_by_group
+from counton.statistics.statistic import ErrorOf, Events, Exact, Statistic
+from counton.statistics.tally_statistic import Part, TallyStatistic, X
+
+
+class GroupedReading(Reading):
+    """Readings by group."""
+
+    statistic: Grouped
+
+    def of(self, group: str) -> Reading:
+        """What was released of one group.
+
+        Raises:
+            InvalidInput: it is none of those declared.
+        """
+        place, inner = self.statistic.group(group), self.statistic.inner
+        first = place * math.prod(inner.cells)
+        part = self.cells.part(lambda values: values[place], self.cells.terms, first)
+        return inner.reading(inner, part)
+
+    @override
+    def part(self, statistic: Statistic, name: str) -> Reading:
+        return PartReading(self, statistic, name)
+
+    @override
+    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
+        return {group: self.of(group) for group in groups or self.statistic.groups}
+
+    @override
+    def table_columns(
+        self, level: float = 0.95, groups: Sequence[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Those of each group, with its name.
+
+        Args:
+            level: probability with which each interval holds.
+            groups: some of them; None: all.
+        """
+        inner, cells = self.statistic.inner, self._together()
+        plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
+        if cells is None or not plain:
+            return columns_by_group(self.by_group(groups), level)
+        all_groups = self.statistic.groups
+        found = inner.reading(inner, cells).table_columns(level)
+        rows = len(found["estimate"]) // len(all_groups)
+        named = {"group": np.repeat(np.array(all_groups), rows), **found}
+        if groups is None:
+            return named
+        places = np.array([self.statistic.group(group) for group in groups], np.int64)
+        picked = np.add.outer(places * rows, np.arange(rows)).ravel()
+        return {name: values[picked] for name, values in named.items()}
+
+    def _together(self) -> Cells | None:
+        """The cells of all groups; None where numbers follow from those of another statistic."""
+        return Cells(self.cells.release, self.cells.first, len(self.statistic.groups))
+
+
+class PartReading(GroupedReading):
+    """One statistic of a report, by group."""
+
+    def __init__(self, report: GroupedReading, statistic: Statistic, name: str) -> None:
+        super().__init__(statistic, report.cells)
+        self._report, self._name = report, name
+
+    @override
+    def of(self, group: str) -> Reading:
+        return self._report.of(group).part(self.statistic.inner, self._name)
+
+    @override
+    def _together(self) -> Cells | None:
+        cells = self._report._together()
+        report: Any = self._report.statistic.inner
+        if cells is None or self._name in report.derived_from:
+            return None
+        terms = report.terms_of(self._name, cells.terms, (len(self.statistic.groups),))
+        return cells.part(lambda values: report.values_of(self._name, values, terms), terms, 0)
+
+    @override
+    def since(self, earlier: Reading) -> Any:
+        assert isinstance(earlier, PartReading)
+        return type(self)(self._report.since(earlier._report), self.statistic, self._name)
+
+
+class Grouped(TallyStatistic):
+    """A tallied statistic by group.
+
+    An event is a pair (group, event of the statistic). A row stands in one group, so a unit moves
+    no more than it does without groups.
+
+    Args:
+        of: the statistic.
+        groups: names of all groups there can be.
+
+    Raises:
+        InvalidInput: a statistic for which the order of events matters, or names that are no texts
+            or there twice.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Average
+    >>> paid = Grouped(Average(0, 100, resolution=1), ["north", "south"])
+    >>> key = Key.generate()
+    >>> counter = paid.counter(24, PureDP(1), key=key, name="paid", batched=True)
+    >>> reading = counter.release_batch([("north", 20), ("south", 35)])
+    >>> -20 < reading.of("north")["count"] < 20
+    True
+    """
+
+    reading = GroupedReading
+
+    def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
+        inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
+        if not isinstance(inner, TallyStatistic) or not inner.tallied or isinstance(inner, Grouped):
+            raise InvalidInput(
+                f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
+                f"in it: use another statistic, or a stream for each group"
+            )
+        names = [] if isinstance(groups, str) else list(groups)
+        if not names or any(type(one) is not str for one in names) or len({*names}) < len(names):
+            raise InvalidInput(
+                f"groups are {quote(groups)}; they must be a list of names, each once"
+            )
+        self._inner, self.groups = inner, tuple(names)
+        self._place = {name: place for place, name in enumerate(self.groups)}
+        self.tallied = True
+
+    @property
+    @override
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        return self.inner.counts_rows
+
+    @property
+    @override
+    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+        return (Part("by", "label"), *self.inner.parts)
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        return {"of": self.inner.to_dict(), "groups": list(self.groups)}
+
+    def __repr__(self) -> str:
+        return f"Grouped({self.inner!r}, {len(self.groups):,} groups)"
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return (len(self.groups), *self.inner.cells)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """A row that is replaced may change its group."""
+        found = self.inner.contribution(batched=batched)
+        if found.relation == "replace":
+            raise InvalidInput(
+                f"{self.inner!r} protects what an event says where it is public that there was "
+                f"one; by group it must be private whether there was: use neighbours='add_remove'"
+            )
+        return found
+
+    @property
+    @override
+    def error_of(self) -> ErrorOf:
+        return self.inner.error_of
+
+    @property
+    @override
+    def inner(self) -> TallyStatistic:
+        return self._inner
+
+    @override
+    def for_people(self, most: int) -> Statistic:
+        return type(self)(self.inner.for_people(most), self.groups)
+
+    @override
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
+        return type(self)(self.inner.settle(guarantee, horizon), self.groups)
+
+    @override
+    def allows(self, other: Statistic) -> bool:
+        if not isinstance(other, Grouped) or other.groups != self.groups:
+            return False
+        return self.inner.allows(other.inner)
+
+    @override
+    def begin(self) -> Exact:
+        return _ByGroup(self)
+
+    @override
+    def restore(self, saved: bytes) -> Exact:
+        """Sums are in the counter."""
+        return _ByGroup(self)
+
+    @override
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: what a row says in its group, which stands beside it."""
+        return self.inner.encode(*parts)
+
+    @property
+    @override
+    def places(self) -> int:
+        """Group by group."""
+        return len(self.groups) * self.inner.places
+
+    @override
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `TallyStatistic.entries`: of one group."""
+        return self.inner.entries(said)
+
+    @property
+    @override
+    def largest_entry(self) -> int:
+        return self.inner.largest_entry
+
+    @override
+    def row_bounds(self) -> tuple[int, int]:
+        return self.inner.row_bounds()
+
+    @override
+    def measure(self, sums: Integers) -> Integers:
+        """Group by group."""
+        steps, count = len(sums), len(self.groups)
+        found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
+        return found.reshape(steps, count, *self.inner.cells)
+
+    @override
+    def most_counted(self, first: float, last: float) -> float:
+        """See `TallyStatistic.most_counted`: of each group."""
+        return self.inner.most_counted(first, last)
+
+    @override
+    def total(self, cells: Integers) -> Floats:
+        each = self.inner.total(cells.reshape(-1, *self.inner.cells))
+        return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
+
+    def group(self, name: Any) -> int:
+        """Number of a group.
+
+        Raises:
+            InvalidInput: none of this name.
+        """
+        if not isinstance(name, str) or name not in self._place:
+            raise InvalidInput(
+                f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
+                f"name one of them"
+            )
+        return self._place[name]
+
+
+class _ByGroup(Exact):
+    """Nothing but what the counter has."""
+
+    def __init__(self, statistic: Grouped) -> None:
+        self._statistic = statistic
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        this, listed = self._statistic, list(events)
+        if this.inner.counts_users:
+            raise InvalidInput(
+                f"{this!r} counts users in each group, and knows only in a job whose a row is: run "
+                f"one with {field('user')} and {field('by')}"
+            )
+        steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
+        places = np.empty(len(listed), np.int64)
+        for at, event in enumerate(listed):
+            if not isinstance(event, tuple | list) or len(event) != 2:
+                raise InvalidInput(
+                    f"event is {quote(event)}; it must be a pair: its group, and an event"
+                )
+            places[at] = this.group(event[0])
+        found = np.zeros((len(stops), *this.cells), np.int64)
+        for place in range(len(this.groups)):
+            rows = np.flatnonzero(places == place)
+            ends = np.cumsum(np.bincount(steps[rows], minlength=len(stops)))
+            found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
+        return found
+
+    @override
+    def undo(self) -> None: ...
+
+    @override
+    def save(self) -> bytes:
+        return b""

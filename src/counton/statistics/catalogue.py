@@ -1,0 +1,138 @@
+"""The statistics there are, each by its name in commands and files; loaded when first used.
+
+Those of other packages are found by their entry points, in the group ``counton.statistics``:
+
+    [project.entry-points."counton.statistics"]
+    above = "our_statistics:Above"
+
+Such a statistic is a command with help, a key of job files, a live page, a Spark job and a file
+that answers, as one of counton's own is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote
+
+if TYPE_CHECKING:
+    from counton.statistics.statistic import Statistic
+
+#: Where each of counton's own lives.
+_OWN = {
+    "count": "counton.statistics.count:Count",
+    "sum": "counton.statistics.count:Sum",
+    "average": "counton.statistics.average:Average",
+    "quantiles": "counton.statistics.quantiles:Quantiles",
+    "top-k": "counton.statistics.top_k:TopK",
+    "hierarchy": "counton.statistics.hierarchy:Hierarchy",
+    "ranges": "counton.statistics.line_ranges:Ranges",
+    "contingency": "counton.statistics.contingency:Contingency",
+    "moments": "counton.statistics.moments:Moments",
+    "distinct": "counton.statistics.distinct:Distinct",
+    "reach": "counton.statistics.reach:Reach",
+    "substrings": "counton.statistics.letters.substrings:Substrings",
+    "episodes": "counton.statistics.letters.episodes:Episodes",
+    "edges": "counton.statistics.graphs.edges:Edges",
+    "triangles": "counton.statistics.graphs.triangles:Triangles",
+    "stars": "counton.statistics.graphs.stars:Stars",
+    "degrees": "counton.statistics.graphs.degrees:Degrees",
+    "cuts": "counton.statistics.graphs.cuts:Cuts",
+    "forest": "counton.statistics.graphs.forest:Forest",
+    "report": "counton.statistics.report:Report",
+}
+#: Where each class lives. Those of groups, and users in a report, have no names in commands.
+KNOWN: dict[str, str] = {
+    **{where.partition(":")[2]: where.partition(":")[0] for where in _OWN.values()},
+    "Grouped": "counton.statistics.by_group",
+    "GroupedRows": "counton.statistics.report_members",
+    "FirstRows": "counton.statistics.report_members",
+}
+#: What every statistic is made of, which imports this module.
+_BASE = ("counton.statistics.statistic", "Statistic")
+#: The entry points of other packages' statistics.
+ENTRY_POINTS = "counton.statistics"
+
+
+@cache
+def _others() -> dict[str, str]:
+    """Where the statistics of other packages live, by their names."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
+
+
+def keywords() -> tuple[str, ...]:
+    """The names of all statistics: counton's own, then those of other packages.
+
+    >>> keywords()[:3]
+    ('count', 'sum', 'average')
+    """
+    return (*_OWN, *(name for name in _others() if name not in _OWN))
+
+
+@cache
+def statistic_named(keyword: str) -> type[Statistic]:
+    """The class of a statistic.
+
+    Args:
+        keyword: its name in commands and files.
+
+    Raises:
+        InvalidInput: there is none of that name, or the package that has it does not fit.
+
+    >>> statistic_named("average").__name__
+    'Average'
+    """
+    if keyword in _OWN:
+        return _class(_OWN[keyword])
+    if keyword not in _others():
+        raise InvalidInput(f"statistic is {quote(keyword)}; known are {', '.join(keywords())}")
+    where = _others()[keyword]
+    try:
+        found = _class(where)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(
+            f"statistic {keyword!r} is {where}, which cannot be loaded ({error}); mend or remove "
+            f"the package that has it"
+        ) from error
+    given: Any = found
+    bases = given.__mro__ if isinstance(given, type) else ()
+    fits = any((one.__module__, one.__name__) == _BASE for one in bases)
+    if not fits or found.keyword != keyword or found.__name__ in KNOWN:
+        raise InvalidInput(
+            f"statistic {keyword!r} is {where}; it must be a subclass of "
+            f"counton.statistics.Statistic whose keyword is {keyword!r}, and whose name is not "
+            f"that of one of counton's"
+        )
+    return found
+
+
+def _class(where: str) -> type[Statistic]:
+    module, _, name = where.partition(":")
+    found: type[Statistic] = getattr(import_module(module), name)
+    return found
+
+
+def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
+    """The statistic that `Statistic.to_dict` describes.
+
+    Raises:
+        InvalidInput: an unknown statistic, or parameters that are not its own.
+    """
+    name = saved.get("statistic")
+    if isinstance(name, str) and name in KNOWN:
+        own: type[Statistic] = getattr(import_module(KNOWN[name]), name)
+        return own.from_dict(saved)
+    for keyword, where in _others().items():
+        if keyword not in _OWN and where.partition(":")[2] == name:
+            return statistic_named(keyword).from_dict(saved)
+    others = [where.partition(":")[2] for where in _others().values()]
+    raise InvalidInput(
+        f"statistic is {quote(name)}; known are {', '.join([*KNOWN, *others])}: install the "
+        f"package that has another one"
+    )

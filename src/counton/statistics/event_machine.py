@@ -1,0 +1,212 @@
+"""Events of a statistic as they come: counted exactly, all of a step or none; cells on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError, SumOverflow
+from counton.base.exact import quote, shorten, without_mask
+from counton.noise import Key, NoiseField
+from counton.numbers import Design
+
+if TYPE_CHECKING:
+    from counton.statistics.statistic import Events, Exact, Statistic
+
+#: Cells of one step that are computed at a time, and steps times cells.
+_CHUNK, _DRAWS = 2**16, 2**24
+#: Cells that are at most so far apart are computed together.
+_NEAR = 16
+
+
+class _CellNoise:
+    """The noise of some cells of every node, in the order in which they are asked for."""
+
+    def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
+        self.shape = (len(cells),)
+        gaps = np.diff(cells)
+        breaks = (np.flatnonzero((gaps < 1) | (gaps > _NEAR)) + 1).tolist()
+        self._parts: list[tuple[slice, NoiseField, NDArray[np.int64]]] = []
+        for begin, stop in zip([0, *breaks], [*breaks, len(cells)], strict=True):
+            first, last = int(cells[begin]), int(cells[stop - 1])
+            part = field.part(first, last - first + 1)
+            self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        """See `counton.strategies.strategy.NodeNoise`."""
+        found = np.empty((len(nodes), *self.shape), np.int64)
+        for where, part, places in self._parts:
+            found[:, where] = part.run(level, nodes)[:, places]
+        return found
+
+
+class Machine:
+    """A statistic that takes events, one step after the other. Exact, hence secret.
+
+    Whoever releases what it counts (`counton.statistics.live_statistic.Running` in memory, the
+    store in a state) takes a step, releases it, and settles or undoes it.
+
+    Attributes:
+        statistic: which.
+        batched: whether a step may have any number of events.
+        terms: all that is stated of the releases; public.
+        listed: of cells on demand those that a table without names has; None: all.
+    """
+
+    listed: NDArray[np.int64] | None = None
+
+    def __init__(
+        self,
+        statistic: Statistic,
+        exact: Exact,
+        batched: bool,
+        terms: Design,
+        key: Key | None,
+        step: int,
+    ) -> None:
+        """Not for callers; the key is needed where cells are read on demand."""
+        self.statistic, self.batched, self.terms = statistic, batched, terms
+        self._exact = exact
+        if key is not None and statistic.on_demand:
+            self._field = terms.noise_field(key)
+        self._step = step
+        self._whole = True  # what releases, exact state and step are those of one moment
+
+    @property
+    def step(self) -> int:
+        """Number of the last released step; 0 before the first."""
+        return self._step
+
+    def _ends(
+        self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Ends of steps within events, checked; all are one step, or each is one, unless given."""
+        count = self._count(events)
+        if stops is None:
+            stops = [count] if self.batched else range(1, count + 1)
+        ends = np.asarray(stops)
+        if ends.ndim == 1 and not len(ends):
+            ends = ends.astype(np.int64)
+        if (
+            ends.ndim != 1
+            or ends.dtype.kind not in "iu"
+            or (np.diff(ends.astype(np.int64), prepend=0) < 0).any()
+            or (ends[-1] if len(ends) else 0) != count
+        ):
+            raise InvalidInput(
+                f"stops are {quote(ends.tolist())} for {count:,} events; they must be integers "
+                f"that ascend, and the last must be the number of events"
+            )
+        ends = ends.astype(np.int64)
+        each = np.diff(ends, prepend=0)
+        exactly = self.statistic.of_letters
+        if not self.batched and ((each != 1) if exactly else (each > 1)).any():
+            raise InvalidInput(
+                f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
+                f"noise of {self.terms.name!r} is for {'' if exactly else 'at most '}one "
+                f"{self.statistic.event} a step: start it with batched=True"
+            )
+        return ends
+
+    def _count(self, events: Events) -> int:
+        """How many events these are, if they are a sequence."""
+        text = isinstance(events, str) and self.statistic.of_letters
+        if not text and (
+            isinstance(events, (str, bytes, bytearray, Mapping, Set))
+            or not hasattr(events, "__len__")
+            or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
+        ):
+            raise InvalidInput(
+                f"events are {quote(events)}, of type {type(events).__name__}; they must be a "
+                f"list or an array, in order, with each {self.statistic.event} by itself: put a "
+                f"single one in brackets"
+            )
+        if isinstance(events, np.ma.MaskedArray):
+            without_mask(events, "the events")
+        return len(events)
+
+    def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count events exactly; what is known is not whole before the release is done, or undone.
+
+        Whatever interrupts in between leaves it so: a unit must not be counted twice.
+        """
+        self._check_whole()
+        self._whole = False
+        try:
+            changes = self._exact.take(events, stops)
+            if self.statistic.on_demand:
+                self._check_range()
+        except CountonError:
+            self._whole = True  # refused, and nothing is changed
+            raise
+        return changes
+
+    def _check_range(self) -> None:
+        """Undo what was taken if a count on demand may now leave the exact range."""
+        largest, most = self._exact.largest, self.terms.largest_sum
+        if largest > most:
+            self._exact.undo()
+            raise SumOverflow(
+                f"a count of {shorten(largest)} grid units is beyond {most:,}, the largest "
+                f"exact sum: coarsen the resolution or split the stream"
+            )
+
+    def _undone(self) -> None:
+        self._exact.undo()
+        self._whole = True
+
+    def _check_whole(self, counted: int | None = None) -> None:
+        if not self._whole or counted not in (None, self._step):
+            raise StateError(
+                f"statistic {self.terms.name!r} is within a release, or was interrupted in one, so "
+                f"that events of step {self._step + 1:,} may be counted and others not: "
+                f"{self._remedy}"
+            )
+
+    #: What to do after an interruption.
+    _remedy = "go on from the checkpoint of the last step that was published"
+
+    def _check_horizon(self, count: int) -> range:
+        """The next steps, if the strategy serves them."""
+        steps = range(self._step + 1, self._step + 1 + count)
+        horizon = self.terms.strategy.longest
+        if horizon is not None and steps.stop - 1 > horizon:
+            raise HorizonExceeded(
+                f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
+                f"new stream with a larger horizon"
+            )
+        return steps
+
+    def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
+        """What is released of some cells at a step, where cells are read on demand.
+
+        Numbers close to each other cost one call of the noise; a value is a function of key, cell
+        and step.
+        """
+        alone: NDArray[Any] = self.history(cells, range(step, step + 1))[0]
+        return alone
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
+        strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
+        # Where a release reads all steps before it, this many numbers are in memory for each cell.
+        most = max(_NEAR, _DRAWS // max(1, steps.stop))
+        chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
+        for at in range(0, len(cells), chunk):
+            some = slice(at, at + chunk)
+            values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
+        for place, step in enumerate(steps if len(cells) else ()):
+            values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
+        return self.terms.to_data(values)
+
+    def describe(self) -> str:
+        """What is protected, and how, in words."""
+        terms = self.terms
+        return (
+            f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
+            f"neighbours: differ {self.statistic.neighbours_differ}\n"
+            f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
+        )

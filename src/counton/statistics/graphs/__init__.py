@@ -1,0 +1,1 @@
+"""Statistics of graphs whose edges come one by one."""

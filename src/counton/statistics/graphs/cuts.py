@@ -1,0 +1,481 @@
+"""A synthetic graph, of which every cut can be asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import Number, check_integer, exact, quote
+from counton.base.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
+from counton.numbers.contrasts import Answer, answer
+from counton.numbers.formulas import ClosedForm
+from counton.privacy import Contribution
+from counton.privacy.contribution import Relation
+from counton.statistics.graphs.graph_statistic import (
+    UNPROTECTED,
+    NodeNumbers,
+    checked_label,
+    ends_of_edges,
+)
+from counton.statistics.readings import OnDemandReading
+from counton.statistics.statistic import Drawing, Events, Exact, Statistic
+
+if TYPE_CHECKING:
+    from counton.planning.lower_bounds import LowerBound
+    from counton.privacy import Guarantee
+    from counton.statistics.event_machine import Machine
+
+_UNIT = "sighting of an edge"
+_MOST_NODES = 2**16
+#: Pairs of nodes that a cut may have.
+_MOST_PAIRS = 2**24
+
+
+class Cuts(Statistic):
+    """A noisy weight for every pair of nodes, so that any cut can be asked; edge-level privacy.
+
+    The cut of two sets of nodes S and P without a common node is the weight of all edges between
+    them. Its estimate is the sum of |S| |P| released weights, so that its standard deviation is
+    exactly sqrt(|S| |P|) times that of one edge, whatever the graph: large for the cuts of many
+    nodes, where the graph should be dense. The statistic computes noise for the pairs that are
+    asked.
+
+    An event is an edge ``(u, v)``, which adds 1 to its weight, or with ``resolution`` an edge
+    ``(u, v, weight)``, whose weight is clipped to [lower, upper] and rounded to the grid; ``None``
+    is a step without one. Nodes are declared, and public. Edges have no direction. The protected
+    unit is one sighting of an edge. Sightings add up: an edge that is seen k times has the
+    protection of k sightings. A sighting moves one cell in one step: squared 2-norm D_2^2 (and
+    1-norm D_1) for weights in [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with
+    weights in [-1, 1] 4 D_2^2.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
+    Erratum: its bound for all cuts at once fails for small ones, and is not given here.
+
+    Args:
+        nodes: the nodes, texts or integers; or how many there are, named 0, 1, 2, ...
+        lower, upper: bounds of weights; only with ``resolution``.
+        resolution: finest difference of weights; None: every edge weighs 1.
+        neighbours: a sighting is added or removed ("add_remove"), or replaced ("replace").
+
+    Raises:
+        InvalidInput: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.statistics import Cuts
+    >>> cuts = Cuts(["ann", "bob", "cy", "dee"])
+    >>> counter = cuts.counter(100, ZCDP(1), key=Key.generate(), name="calls")
+    >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
+    >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
+    >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
+    (True, True)
+    """
+
+    keyword = "cuts"
+    says = "A noisy weight for every pair of nodes: any cut is a sum of them."
+    phrase = "weight of the cuts of a growing graph"
+    drawing = Drawing("Cuts of a growing graph", "weight of a cut", cells="cut")
+    options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
+    reads = ("domain",)
+    shows = ("cut",)
+    sources = ("constants",)
+    unprotected = UNPROTECTED
+
+    on_demand = True
+    event = "edge"
+
+    def __init__(
+        self,
+        nodes: int | np.integer[Any] | Sequence[Any] | NDArray[Any],
+        *,
+        lower: Number = 0,
+        upper: Number = 1,
+        resolution: Number | None = None,
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        self.nodes: int | list[Any]
+        if isinstance(nodes, (int, np.integer)):
+            self.nodes = check_integer("nodes", nodes, 2, _MOST_NODES)
+            named = NodeNumbers(range(self.nodes))
+        else:
+            self.nodes = _labels(nodes, "nodes are", "a list of nodes, in order, or their number")
+            if isinstance(nodes, (Set, Mapping)):
+                raise InvalidInput(
+                    f"nodes are {quote(nodes)}, of type {type(nodes).__name__}; give a list of "
+                    f"nodes, in order"
+                )
+            if any("\0" in str(node) for node in self.nodes):
+                raise InvalidInput("a node has the character NUL in its name: leave it out")
+            named = NodeNumbers()
+            named.number(self.nodes)
+            if len(named) < len(self.nodes):
+                raise InvalidInput(f"nodes has {quote(_twice(self.nodes))} twice: name each once")
+        if not 2 <= len(named) <= _MOST_NODES:
+            raise InvalidInput(
+                f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
+                f"{_MOST_NODES:,}"
+            )
+        self._named, self._labels = named, list(named.numbers)
+        if neighbours not in ("add_remove", "replace"):
+            raise InvalidInput(
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
+            )
+        self.neighbours = neighbours
+        if resolution is not None:
+            self.bounds = Contribution.values(lower, upper, resolution, neighbours, unit=_UNIT)
+        elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
+            raise InvalidInput(
+                f"{field('lower')} is {quote(lower)} and {field('upper')} is {quote(upper)}, but "
+                f"every edge weighs 1: state {field('resolution')}, the finest difference of "
+                f"weights, or leave bounds out"
+            )
+        elif neighbours == "replace":
+            self.bounds = Contribution.replace(unit=_UNIT)
+        else:
+            self.bounds = Contribution.add_remove(unit=_UNIT)
+        self.weighted = resolution is not None
+
+    @override
+    def check_asked(self, name: Any) -> None:
+        """Sets of nodes."""
+        self.pairs(name, None)
+
+    @override
+    def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
+        """The pairs of a cut."""
+        return " ".join(map(str, name)), self.pairs(name, None)
+
+    @classmethod
+    @override
+    def from_job(cls, stated: Statement) -> Statistic:
+        stated.require("domain")
+        return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
+
+    @classmethod
+    @override
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        weight = stated["weight"]
+        if (weight is None) != (stated["resolution"] is None):
+            raise InvalidInput(
+                f"{field('weight')} and {field('resolution')} belong together: how much an edge "
+                f"weighs, and the finest difference; give both, or none"
+            )
+        more = () if weight is None else (weight,)
+        return OwnColumns((*ends_of_edges(stated), *more), more)
+
+    @property
+    @override
+    def domain(self) -> Any:
+        return self.nodes
+
+    @override
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """Nodes, which it has."""
+        return self
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        from counton.base.exact import text
+
+        given: dict[str, Any] = {"nodes": self.nodes}
+        if self.weighted:
+            for name in ("lower", "upper", "resolution"):
+                given[name] = text(getattr(self.bounds, name))
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        return given
+
+    def __repr__(self) -> str:
+        if isinstance(self.nodes, int) or len(self.nodes) <= 8:
+            return super().__repr__()
+        return f"Cuts({len(self.nodes)} nodes, bounds={self.bounds})"
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        """One for each pair of nodes."""
+        return (math.comb(len(self._labels), 2),)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """The same for batches."""
+        return self.bounds
+
+    @override
+    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+        """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
+
+        (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges
+        are protected together, which is not so here.)
+        """
+        from counton.planning.lower_bounds import largest_of_cells
+
+        one = float(self.bounds.per_cell * (self.bounds.resolution or 1))
+        quantity = "largest of all errors of cuts"
+        return largest_of_cells(self.cells[0], horizon, guarantee, one, quantity)
+
+    @override
+    def begin(self) -> Exact:
+        return _Weights(self)
+
+    @override
+    def restore(self, saved: bytes) -> Exact:
+        return _Weights.load(self, saved)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        rows = [_unpack(part) for part in (saved, *news)]
+        return _pack(rows[-1][0], np.concatenate([row for _, row in rows]))
+
+    @override
+    def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
+        return CutsReading(machine, step)
+
+    def number(self, node: Any) -> int:
+        """Place of a node.
+
+        Raises:
+            InvalidInput: no node of this graph.
+        """
+        found = self._named.numbers.get(checked_label(node))
+        if found is None:
+            raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
+        return found
+
+    @override
+    def cell(self, name: Any) -> int:
+        """A pair of nodes."""
+        if not isinstance(name, (tuple, list)) or len(name) != 2:
+            raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
+        one, other = (self.number(node) for node in name)
+        if one == other:
+            raise InvalidInput(f"cell is {quote(name)}; give a pair of two different nodes")
+        return int(self.cells_of(np.array([one]), np.array([other]))[0])
+
+    def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Cells of pairs of places: first all pairs of the first node, and so on."""
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        count = len(self._labels)
+        return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
+
+    @override
+    def name_of(self, cell: int) -> str:
+        count = len(self._labels)
+        low = int((2 * count - 1 - math.isqrt((2 * count - 1) ** 2 - 8 * cell)) // 2)
+        while low * (2 * count - low - 1) // 2 > cell:
+            low -= 1
+        while (low + 1) * (2 * count - low - 2) // 2 <= cell:
+            low += 1
+        high = cell - low * (2 * count - low - 1) // 2 + low + 1
+        return f"{self._labels[low]} {self._labels[high]}"
+
+    def pairs(self, one: Collection[Any], other: Collection[Any] | None) -> NDArray[np.int64]:
+        """Cells of all pairs of a node of the one set and a node of the other, in order.
+
+        Raises:
+            InvalidInput: no set of nodes, no nodes, a node in both sets or twice, or too many
+                pairs.
+        """
+        first = [self.number(node) for node in _labels(one, "one is", _A_SET)]
+        if other is None:
+            second = sorted(set(range(len(self._labels))) - set(first))
+        else:
+            second = [self.number(node) for node in _labels(other, "other is", _A_SET)]
+        every = first + second
+        if not first or not second or len(set(every)) < len(every):
+            raise InvalidInput(
+                "a cut is of two sets of nodes: give at least one node each, and none in both or "
+                "twice"
+            )
+        if len(first) * len(second) > _MOST_PAIRS:
+            raise InvalidInput(
+                f"a cut of {len(first)} and {len(second)} nodes has more than 2^24 pairs: ask for "
+                f"smaller sets"
+            )
+        ends = np.meshgrid(np.array(first), np.array(second))
+        return np.sort(self.cells_of(*(end.ravel() for end in ends)))
+
+
+class CutsReading(OnDemandReading):
+    """The synthetic graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
+
+    statistic: Cuts
+
+    def cut(
+        self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
+    ) -> Answer:
+        """The weight of all edges between two sets of nodes.
+
+        Args:
+            one, other: the sets; all other nodes if only one is given.
+            level: with which probability, at least, the interval holds the truth. Each cut's by
+                itself: of many, some intervals miss it.
+
+        Raises:
+            InvalidInput: sets which have a node in common, are empty or have others' nodes; or a
+                level outside (0, 1 - 1e-9].
+        """
+        cells = self.statistic.pairs(one, other)
+        terms = self._machine.terms
+        values = self._machine.values(cells, self.step)
+        # Python's integers do not wrap where many pairs have weights near the end of their range.
+        value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
+
+        def ends(level: float) -> tuple[Any, Any]:
+            half = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
+            if isinstance(value, int):
+                half = math.ceil(half)
+            return value - half, value + half
+
+        found = ClosedForm(value, ends, math.sqrt(len(cells)) * self.std())
+        return answer(found, level, what="weight of a cut")
+
+
+class _Weights(Exact):
+    """For each pair that was seen, the steps in which it was and its weight by then."""
+
+    def __init__(self, statistic: Cuts) -> None:
+        self._statistic, self._step = statistic, 0
+        self._seen: dict[int, tuple[list[int], list[int]]] = {}
+        self._largest = 0
+        self._before: tuple[int, int, list[int]] | None = None
+
+    @property
+    @override
+    def largest(self) -> int:
+        return self._largest
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        statistic = self._statistic
+        nodes, self._before = NodeNumbers(), None
+        told = nodes.read(events, "its weight" if statistic.weighted else None)
+        places = np.array([statistic.number(label) for label in nodes.numbers], np.int64)
+        cells = statistic.cells_of(*places[told.ends].T) if len(places) else np.empty(0, np.int64)
+        if statistic.weighted:
+            listed = [weight for (weight,) in told.rest]
+            weights = statistic.bounds.to_grid(np.array(listed, object) if listed else []).tolist()
+        else:
+            weights = [1] * len(cells)
+        steps = self._step + 1 + np.searchsorted(stops, told.places, side="right")
+        before = self._step, self._largest, cells.tolist()
+        for cell, step, weight in zip(cells.tolist(), steps.tolist(), weights, strict=True):
+            self._enter(cell, step, weight)
+        self._before = before
+        self._step += len(stops)
+        return np.zeros((len(stops), 0), np.int64)
+
+    def _enter(self, cell: int, step: int, weight: int) -> None:
+        at, sums = self._seen.setdefault(cell, ([], [0]))
+        at.append(step)
+        sums.append(sums[-1] + weight)
+        self._largest = max(self._largest, abs(sums[-1]))
+
+    @override
+    def undo(self) -> None:
+        if self._before is None:
+            return
+        self._step, self._largest, cells = self._before
+        for cell in cells:
+            at, sums = self._seen[cell]
+            at.pop()
+            sums.pop()
+            if not at:
+                del self._seen[cell]
+        self._before = None
+
+    @override
+    def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        found = np.zeros(len(cells), np.int64)
+        for place, cell in enumerate(cells.tolist()):
+            seen = self._seen.get(cell)
+            if seen is not None:
+                found[place] = seen[1][bisect_right(seen[0], step)]
+        return found
+
+    @override
+    def save(self) -> bytes:
+        rows: Iterable[Any] = (
+            [cell, step, sums[place + 1] - sums[place]]
+            for cell, (at, sums) in sorted(self._seen.items())
+            for place, step in enumerate(at)
+        )
+        return _pack(self._step, list(rows))
+
+    @override
+    def news(self) -> bytes:
+        """A row for each edge."""
+        assert self._before is not None
+        rows: list[tuple[int, int, int]] = []
+        later: dict[int, int] = {}
+        for cell in reversed(self._before[2]):  # of a pair that came twice the last is the last
+            at, sums = self._seen[cell]
+            later[cell] = place = later.get(cell, 0) - 1
+            rows.append((cell, at[place], sums[place] - sums[place - 1]))
+        return _pack(self._step, rows[::-1])
+
+    @classmethod
+    def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
+        """Inverse of `save`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        exact = cls(statistic)
+        exact._step, rows = _unpack(saved)
+        for row in rows.tolist():
+            exact._enter(*row)
+        return exact
+
+
+def _pack(step: int, rows: Any) -> bytes:
+    return json.dumps({"step": step}).encode() + b"\n" + np.array(rows, "<i8").tobytes()
+
+
+def _unpack(saved: bytes) -> tuple[int, NDArray[np.int64]]:
+    """Inverse of `_pack`: the step; and cell, step and weight of each edge.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        rows = np.frombuffer(body, "<i8").reshape(-1, 3).astype(np.int64)
+        return int(json.loads(head)["step"]), rows
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"weights cannot be read ({error}): restore a copy") from error
+
+
+#: What the side of a cut must be.
+_A_SET = "a list or set of nodes, also of a single one"
+
+
+def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
+    """Labels one by one: a text is one label, not its letters.
+
+    Raises:
+        InvalidInput: nothing that has labels in it, or something else in it.
+    """
+    try:
+        if isinstance(nodes, (str, bytes, bytearray)):
+            raise TypeError
+        listed = list(nodes)
+    except TypeError:
+        raise InvalidInput(
+            f"{what} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
+        ) from None
+    return [checked_label(label) for label in listed]
+
+
+def _twice(nodes: Sequence[Any]) -> Any:
+    seen: set[Any] = set()
+    return next(node for node in nodes if node in seen or seen.add(node))  # type: ignore[func-returns-value]

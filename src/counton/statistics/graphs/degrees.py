@@ -1,0 +1,221 @@
+"""How many nodes have how many edges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.distributions import Alternating, BoundedChange, Pattern
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer, quote
+from counton.base.options import DEGREE, Option
+from counton.numbers.formulas import Estimate
+from counton.privacy import Contribution
+from counton.privacy.contribution import Relation
+from counton.statistics.graphs.graph_statistic import (
+    OF_GRAPHS,
+    REPLACED,
+    UNIT,
+    Beyond,
+    GraphStatistic,
+    ranks_of,
+)
+from counton.statistics.readings import Cells
+from counton.statistics.statistic import Drawing
+
+#: A number of edges as a text, as `Degrees.name_of` writes it.
+_DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+class Degrees(GraphStatistic):
+    """Degree histogram of a growing graph: nodes with 1, 2, ..., ``degree`` edges; edge-level.
+
+    Nodes need not be declared. Where their number is public, state it as ``nodes``: then nodes
+    without an edge are counted too, as cell 0. See `Triangles` for events, what is protected and
+    how the bound is enforced.
+
+    *Sensitivity.* Let e = uv be the edge in which two streams differ, and let u have j other edges.
+    While e is there, u is in cell j + 1 instead of j. With each further edge of u that moves up by
+    one: the steps change cell j by -1, +1 and cell j + 1 by +1, -2, +1, and so on. Up to j = D - 1
+    these are 2 + 4 (D - 1) changes of 1; v has as many: ||C d||_1 <= (8 D - 4) D_1. Of the three
+    columns of a cell those of opposite signs only help, and the outer two have no larger product
+    than one of them with the middle one, so that squares add up: 1 + 4 + 1 for each cell between,
+    2 for the first, 5 and 1 for the last two. Both nodes together at most double the vector:
+    4 (6 D - 4) = 24 D - 16 times D_2^2. Without cell 0: 8 D - 8 (D = 1: 2), and 24 D - 24 (4).
+    Replaced by another: four times (`GraphStatistic`). Dropping: three edges differ (`Triangles`),
+    three times. The squared norm is attained by the smooth mechanism where a step has several
+    edges; with one edge in each, whose columns are not all one, it is a bound.
+
+    Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u has
+    j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most
+    w + 2 (D - 1) w times, each up and down in turn, hence, with the squared norm of a sum at most
+    twice that of its terms and twice again for two nodes, w (32 D - 16) times what one of this many
+    alternating changes costs, squared, and w (8 D - 4) D_1.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come
+    and go: Andersson, Jain and Sivakumar (arXiv 2601.02257) for the idea. Erratum: with Corollary 3
+    the squared 2-norm of the differences would be enough; columns of C are not orthogonal, so the
+    norms of C d are stated here.
+
+    Args:
+        degree: most edges of a node, D.
+        nodes: number of nodes, if it is public.
+        changes, beyond, neighbours: see `Triangles`.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.statistics import Degrees
+    >>> from counton.strategies import Binary
+    >>> strategy = Binary(1000)
+    >>> Degrees(5).sensitivity(strategy, 1), Degrees(5, nodes=9).sensitivity(strategy, 1)
+    (320.0, 360.0)
+    >>> degrees = Degrees(degree=3).counter(100, ZCDP(1), key=Key.generate(), name="friends")
+    >>> reading = degrees.release_many([("ann", "bob"), ("bob", "cy")])[-1]
+    >>> reading.std(2) > 1, reading.table_columns()["degree"].tolist()
+    (True, [1, 2, 3])
+    """
+
+    keyword = "degrees"
+    says = "How many nodes of a growing graph have each number of edges."
+    phrase = "number of nodes of each degree up to {degree} of a growing graph"
+    drawing = Drawing("Degrees of a growing graph", "nodes of each degree", bars=True)
+    options = (
+        DEGREE,
+        Option("nodes", "how many nodes there are, if that is public", "whole"),
+        *OF_GRAPHS,
+    )
+    sources = ("constants",)
+
+    @override
+    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
+        return "degree"
+
+    def __init__(
+        self,
+        degree: int,
+        *,
+        nodes: int | None = None,
+        changes: int = 1,
+        beyond: Beyond = "refuse",
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        super().__init__(degree, changes, beyond, neighbours)
+        if nodes is not None:
+            nodes = check_integer("nodes", nodes, 1, 2**31)
+        self.nodes = nodes
+        self._first = 0 if nodes is not None else 1
+        self._most = self.degree or 1
+        self.check_size()
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        nodes = {} if self.nodes is None else {"nodes": self.nodes}
+        return {"degree": self.degree, **nodes, **self._own_parameters}
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return (self._most + 1 - self._first,)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """The same for batches."""
+        times = 3 if self.beyond == "drop" else 1
+        edges = "edge" if self._most == 1 else "edges"
+        words = f"whose two nodes have up to {self._most:,} {edges} each"
+        if self.neighbours == "replace":
+            times *= REPLACED
+        if self.changes > 1:
+            words += f", and which comes or goes up to {self.changes:,} times"
+            turns = self.changes * (2 * self._most - 1)
+            pattern: Pattern = Alternating(turns, size=4 * times, together=True)
+        else:
+            if self.nodes is not None:
+                l1, l2_squared = 8 * self._most - 4, 24 * self._most - 16
+            elif self._most == 1:
+                l1, l2_squared = 2, 4
+            else:
+                l1, l2_squared = 8 * self._most - 8, 24 * self._most - 24
+            pattern = BoundedChange(times * l1, times**2 * l2_squared)
+        if self.beyond == "drop":
+            words += ", and which of their later edges are kept"
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    column = "degree"
+
+    @property
+    @override
+    def number_names(self) -> Sequence[int]:
+        """The degrees."""
+        return [int(self.name_of(cell)) for cell in range(self.cells[0])]
+
+    @override
+    def whole(self, cells: Cells) -> Estimate:
+        """All nodes."""
+        return cells.all()
+
+    @override
+    def cell(self, name: Any) -> int:
+        """A cell is called by its number of edges, or by that as a text."""
+        degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
+        if type(degree) is not int or not self._first <= degree <= self._most:
+            raise InvalidInput(
+                f"degree {quote(name)} has no cell: there are cells from {self._first} to "
+                f"{self._most}"
+            )
+        return degree - self._first
+
+    @override
+    def name_of(self, cell: int) -> str:
+        """See `Statistic.name_of`.
+
+        Raises:
+            InvalidInput: no such cell.
+
+        >>> degrees = Degrees(degree=3)
+        >>> [degrees.cell(degrees.name_of(cell)) for cell in range(3)]
+        [0, 1, 2]
+        """
+        last = self._most - self._first
+        return str(check_integer("cell", cell, 0, last, "a cell of this statistic") + self._first)
+
+    @override
+    def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
+        """All nodes are without an edge."""
+        if self.nodes is None:
+            return ()
+        if nodes > self.nodes:
+            raise InvalidInput(
+                f"the edges have {nodes:,} nodes, and {field('nodes')} is {self.nodes:,}: state "
+                f"their number, or leave it out"
+            )
+        return ((0, self.nodes),)
+
+    @override
+    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+        for node in one, other:
+            cell = len(near[node]) - self._first
+            if cell >= 0:
+                yield cell, -1
+            yield cell + 1, 1
+
+    @override
+    def of_many(
+        self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
+    ) -> NDArray[np.int64]:
+        width = self.cells[0]
+        changes = np.zeros((count, width), np.int64)
+        cells = ranks_of(edges)[old:] - self._first
+        for end in cells.T:
+            np.add.at(changes, (steps, end + 1), 1)
+            left = end >= 0
+            np.add.at(changes, (steps[left], end[left]), -1)
+        return changes

@@ -1,0 +1,95 @@
+"""Number of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.privacy.contribution import Relation
+from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond
+from counton.statistics.graphs.subgraphs import Subgraphs
+from counton.statistics.statistic import Drawing
+
+
+class Edges(Subgraphs):
+    """Number of edges of a growing graph, each counted at first sight; edge-level privacy.
+
+    See `Triangles` for events, what is protected, and edges that come and go. No degree has to be
+    bounded: an edge changes the number of edges by 1. Of edges that only come, the first sightings
+    alone count. If one sighting is of another edge in the same step, that step counts with both
+    signs or not at all, so that two steps differ by 1 at most; as do the first sightings of an edge
+    and of one that takes its place: 2 D_1 and, with opposite signs, 2 D_2^2.
+
+    Args:
+        changes: most times that an edge comes or goes; 1: edges only come.
+        beyond: "refuse" or "drop" further changes of an edge; dropping costs nothing, since what
+            is kept of an edge depends on it alone.
+        neighbours: "add_remove", or "replace": one sighting is of another edge in its step, or all
+            are of another that is seen nowhere else; with ``changes`` as of `Triangles`.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Edges
+    >>> edges = Edges().counter(100, PureDP(1), key=Key.generate(), name="flights")
+    >>> reading = edges.release(("JFK", "BOS"))
+    >>> reading["edges"] == reading.release.value, reading.std() > 1
+    (True, True)
+    >>> print(Edges().contribution())
+    one edge added or removed, counted in one cell of one step by at most 1
+    """
+
+    keyword = "edges"
+    says = "How many edges a growing graph has."
+    phrase = "number of edges of a growing graph"
+    drawing = Drawing("Edges of a growing graph", "edges")
+    options = OF_GRAPHS
+    sources = ("constants",)
+
+    counted, size = "edges", 1
+
+    def __init__(
+        self,
+        *,
+        changes: int = 1,
+        beyond: Beyond = "refuse",
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        super().__init__(None, changes, beyond, neighbours)
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        return self._own_parameters
+
+    @property
+    def any_sightings(self) -> bool:
+        """See `GraphStatistic`: two steps differ where one sighting does, or a whole edge."""
+        return self.changes > 1
+
+    @property
+    @override
+    def signed_changes(self) -> tuple[int, int]:
+        if self.neighbours == "replace" and not self.any_sightings:
+            return 1, 1
+        return super().signed_changes
+
+    @property
+    def most(self) -> int:
+        """1."""
+        return 1
+
+    @override
+    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+        return ((0, 1),)
+
+    @override
+    def of_many(
+        self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
+    ) -> NDArray[np.int64]:
+        return np.bincount(steps, minlength=count)

@@ -1,0 +1,339 @@
+"""Weight of a minimum spanning forest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.distributions import Alternating
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import Number, exact, quote, text
+from counton.base.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
+from counton.numbers.formulas import Estimate
+from counton.privacy import Contribution
+from counton.privacy.contribution import Relation
+from counton.statistics.graphs.graph_statistic import (
+    REPLACED,
+    UNIT,
+    UNPROTECTED,
+    NodeNumbers,
+    differ,
+    ends_of_edges,
+    keys_of,
+)
+from counton.statistics.readings import Cells
+from counton.statistics.statistic import Drawing, ErrorOf, Events, Exact, Statistic
+
+_MOST_WEIGHT = 2**32
+
+
+class Forest(Statistic):
+    """Weight of a minimum spanning forest of a growing graph; edge-level privacy.
+
+    An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are rounded to
+    multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``. See
+    `Triangles` for nodes. The protected unit is one edge: a pair of nodes, with all the times it is
+    seen. Only the first sighting of a pair counts, and its weight. See `GraphStatistic` for how
+    neighbouring datasets differ.
+
+    *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are connected by
+    a path whose heaviest edge weighs b, which falls as edges come; or not at all. While they are
+    not, the forest with e weighs w more than that without; afterwards b - w less, if b > w. So the
+    difference rises from 0 to w, falls by at most W, to w - b, and rises again to 0 at most. Cut
+    into layers of equal height, W in all, it is a sum of series that rise once and fall once, or
+    the other way round: W times one edge that comes and goes
+    (`counton.base.distributions.Alternating` with two changes), which w = W attains. That is at
+    most 2 W D_1, and 2 W^2 D_2^2 for most strategies. Replaced by another: four times as much.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5.
+
+    Args:
+        largest: largest weight of an edge, W.
+        resolution: finest difference of weights; exact.
+        neighbours: "add_remove", or "replace": an edge, or its weight, is replaced by another, in
+            one or all of its sightings, or in others.
+
+    Raises:
+        InvalidInput: bounds that are no multiples of the resolution, or over 2^32 of them.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Forest
+    >>> from counton.strategies import SqrtToeplitz
+    >>> forest = Forest(largest=10).counter(100, PureDP(1), key=Key.generate(), name="cables")
+    >>> reading = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
+    >>> reading["weight"] == reading.release.value, reading.std() > 10
+    (True, True)
+    >>> round(Forest(largest=10).sensitivity(SqrtToeplitz(1000), 2), 2)
+    25.55
+    """
+
+    keyword = "forest"
+    says = "The weight of a minimum spanning forest of a growing graph."
+    phrase = "weight of a minimum spanning forest of a growing graph"
+    drawing = Drawing("Weight of a minimum spanning forest", "weight")
+    options = (
+        EDGE,
+        replace(WEIGHT, needed=True),
+        Option("largest", "largest weight of an edge", exact=True, needed=True),
+        replace(RESOLUTION, needed=False),
+    )
+    sources = ("constants",)
+    unprotected = UNPROTECTED
+
+    event = "edge"
+
+    def __init__(
+        self, largest: Number, *, resolution: Number = 1, neighbours: Relation = "add_remove"
+    ) -> None:
+        self.largest, self.resolution = exact(largest, "largest"), exact(resolution, "resolution")
+        if self.resolution <= 0:
+            raise InvalidInput(
+                f"{field('resolution')} is {text(self.resolution)}; it must be above 0: the finest "
+                f"difference of weights"
+            )
+        units = self.largest / self.resolution
+        if units.denominator != 1 or not 1 <= units <= _MOST_WEIGHT:
+            raise InvalidInput(
+                f"{field('largest')} is {text(self.largest)}; it must be a multiple of the "
+                f"resolution, {text(self.resolution)}: from 1 to 2^32 times as much"
+            )
+        if neighbours not in ("add_remove", "replace"):
+            raise InvalidInput(
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
+            )
+        self.units, self.neighbours = int(units), neighbours
+
+    @classmethod
+    @override
+    def from_job(cls, stated: Statement) -> Statistic:
+        (largest,) = stated.require("largest")
+        resolution = "1" if stated["resolution"] is None else stated["resolution"]
+        return cls(largest=largest, resolution=resolution)
+
+    @classmethod
+    @override
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        (weight,) = stated.require("weight")
+        return OwnColumns((*ends_of_edges(stated), weight), (weight,))
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"largest": _number(self.largest)}
+        if self.resolution != 1:
+            given["resolution"] = _number(self.resolution)
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        return given
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return ()
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """In units of the resolution; the same for batches."""
+        size = self.units * (REPLACED if self.neighbours == "replace" else 1)
+        words = (
+            f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
+            f"down"
+        )
+        pattern = Alternating(2, size=size)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    @property
+    @override
+    def neighbours_differ(self) -> str:
+        return differ(self.neighbours)
+
+    @property
+    @override
+    def error_of(self) -> ErrorOf:
+        """Weights are counted in units of their resolution."""
+        return ErrorOf("the weight of the forest", float(self.resolution), float(self.resolution))
+
+    @override
+    def begin(self) -> Exact:
+        return _Forest(self)
+
+    @override
+    def restore(self, saved: bytes) -> Exact:
+        return _Forest.load(self, saved)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        parts = [_unpack(part) for part in (saved, *news)]
+        nodes = [label for labels, _ in parts for label in labels]
+        return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
+
+    @override
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
+        """The weight: of its only cell, in units of the resolution."""
+        return cells.one(0 if name is None else self.cell(name), self.resolution)
+
+    @override
+    def cell(self, name: Any) -> int:
+        """The only one is called "weight"."""
+        if name != "weight":
+            raise InvalidInput(f"cell is {quote(name)}; there is only 'weight'")
+        return 0
+
+    @override
+    def name_of(self, cell: int) -> str:
+        return "weight"
+
+
+class _Forest(Exact):
+    """A tree of which every path says the heaviest edge that two nodes need to be connected.
+
+    For any weight, nodes are connected by edges that are no heavier if and only if climbing links
+    that are no heavier ends at the same node. A new edge links the ends of both climbs, and the
+    link which it takes the place of is entered anew from there; what is left in the end is the edge
+    which the forest loses. Nodes link to nodes of higher priority, mixed from their number, so
+    that climbs are short.
+    """
+
+    def __init__(
+        self,
+        statistic: Forest,
+        nodes: NodeNumbers | None = None,
+        seen: dict[int, int] | None = None,
+    ) -> None:
+        self._statistic, self._nodes = statistic, nodes or NodeNumbers()
+        #: Weight of each pair at first sight.
+        self._seen: dict[int, int] = {}
+        self._link: list[int] = []
+        self._weight: list[float] = []
+        self._undone: tuple[int, list[int], list[tuple[int, int, float]]] | None = None
+        self._grow()
+        for key, weight in (seen or {}).items():
+            self._enter(key, weight, [])
+
+    def _grow(self) -> None:
+        for node in range(len(self._link), len(self._nodes)):
+            self._link.append(node)
+            self._weight.append(math.inf)
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        before = len(self._nodes)
+        self._undone = None
+        entered: list[int] = []
+        moved: list[tuple[int, int, float]] = []
+        try:
+            told = self._nodes.read(events, "its weight")
+            weights = [self._units(weight) for (weight,) in told.rest]
+        except BaseException:
+            self._nodes.forget(before)
+            raise
+        self._grow()
+        changes = np.zeros(len(stops), np.int64)
+        steps = np.searchsorted(stops, told.places, side="right").tolist()
+        for key, weight, step in zip(keys_of(told.ends).tolist(), weights, steps, strict=True):
+            if key not in self._seen:
+                entered.append(key)
+                changes[step] += self._enter(key, weight, moved)
+        self._undone = before, entered, moved
+        return changes
+
+    def _units(self, weight: Any) -> int:
+        statistic = self._statistic
+        held = weight.item() if isinstance(weight, np.generic) else weight
+        if type(held) is int and statistic.resolution == 1:
+            units = held
+        else:
+            units = round(exact(held, "weight") / statistic.resolution)
+        if not 1 <= units <= statistic.units:
+            raise InvalidInput(
+                f"weight of an edge is {quote(held)}; it must be above 0 and at most "
+                f"{field('largest', text(statistic.largest))}, on a grid of "
+                f"{text(statistic.resolution)}: start with other bounds"
+            )
+        return units
+
+    def _enter(self, key: int, weight: int, moved: list[tuple[int, int, float]]) -> int:
+        """By how much the forest becomes heavier."""
+        self._seen[key] = weight
+        links, weights = self._link, self._weight
+        one, other, lost = key >> 32, key & (2**32 - 1), float(weight)
+        while one != other:
+            while weights[one] <= lost:
+                one = links[one]
+            while weights[other] <= lost:
+                other = links[other]
+            if one == other:
+                break
+            if _priority(one) > _priority(other):
+                one, other = other, one
+            moved.append((one, links[one], weights[one]))
+            links[one], other = other, links[one]
+            weights[one], lost = lost, weights[one]
+        return weight if math.isinf(lost) else weight - int(lost)
+
+    @override
+    def undo(self) -> None:
+        if self._undone is None:
+            return
+        nodes, entered, moved = self._undone
+        for node, link, weight in reversed(moved):
+            self._link[node], self._weight[node] = link, weight
+        for key in entered:
+            del self._seen[key]
+        del self._link[nodes:], self._weight[nodes:]
+        self._nodes.forget(nodes)
+        self._undone = None
+
+    @override
+    def save(self) -> bytes:
+        return _pack(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
+
+    @override
+    def news(self) -> bytes:
+        """New labels, and edges."""
+        assert self._undone is not None
+        nodes, entered, _ = self._undone
+        return _pack(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
+
+    @classmethod
+    def load(cls, statistic: Forest, saved: bytes) -> _Forest:
+        """Inverse of `save`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        nodes, edges = _unpack(saved)
+        return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
+
+
+def _pack(nodes: list[Any], edges: Any) -> bytes:
+    return json.dumps(nodes).encode() + b"\n" + np.array(edges, "<i8").tobytes()
+
+
+def _unpack(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
+    """Inverse of `_pack`: labels, and pairs with their weights, shape ``(2, n)``.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        return list(json.loads(head)), np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
+    except (ValueError, TypeError) as error:
+        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
+
+
+def _priority(node: int) -> tuple[int, int]:
+    return node * 0x9E3779B97F4A7C15 % 2**64, node
+
+
+def _number(value: Fraction) -> int | str:
+    return int(value) if value.denominator == 1 else text(value)

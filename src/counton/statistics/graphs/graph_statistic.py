@@ -1,0 +1,662 @@
+"""A graph as a stream of its edges: what is known of it, and the bounds that are enforced."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, StateError, field
+from counton.base.exact import check_integer, quote
+from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
+from counton.privacy.contribution import Relation
+from counton.statistics.statistic import Events, Exact, Statistic
+
+#: What is protected, in words.
+UNIT = "edge"
+#: What is not, since privacy is of edges.
+UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
+#: The options that all statistics of a growing graph have.
+OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
+#: What happens to an edge beyond the bounds.
+Beyond = Literal["refuse", "drop"]
+
+MOST = 2**20
+#: Changes of one edge by which streams with any other sightings of two edges become each other.
+REPLACED = 4
+#: So many events, and a good part of all edges, are counted as arrays.
+_MANY, _PART = 1024, 8
+_LOW = 2**32 - 1
+_LABELS = {str, int}
+
+
+def ends_of_edges(stated: Statement) -> tuple[str, ...]:
+    """The columns of the two nodes of an edge.
+
+    Raises:
+        InvalidInput: none are stated, or others than two.
+    """
+    names = stated.require_names("edge")
+    if len(names) != 2 or "" in names:
+        raise InvalidInput(
+            f"{field('edge', stated['edge'])} must name two columns, of the ends of an edge, as in "
+            f"from,to"
+        )
+    return names
+
+
+class GraphStatistic(Statistic):
+    """What is counted in a simple graph that nobody declared, whose edges come one after another.
+
+    An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
+    declared; ``None`` is a step without an edge. An edge has no direction. The protected unit is
+    one edge: a pair of nodes, with all the times it is seen. An edge that is seen again changes
+    nothing. Neighbouring datasets differ in all sightings of one pair, present or absent; all other
+    edges stay in their steps, and a step that has none left is a step without an edge. A producer
+    that makes a step only when an edge comes tells that one came, and is *not* covered: let steps
+    be of time, and use ``batched=True``. All edges of one node together are not protected either,
+    nor is the number of steps.
+
+    With ``neighbours="replace"`` streams differ in any sightings of up to two pairs: one sighting
+    may be of another pair, also of one that is seen earlier or later anyway, or all of them. Each
+    is made of the other by four changes of one edge, since without the two pairs they are equal:
+    one goes and the other, and both come as they are there.
+
+    Attributes:
+        degree: most edges of a node over the whole stream; None where nothing depends on it.
+        changes: most times that an edge comes or goes.
+        beyond: what happens to an edge beyond these bounds.
+        neighbours: an edge is added or removed, or replaced by another.
+    """
+
+    event = "edge"
+    unprotected = UNPROTECTED
+
+    def __init__(
+        self,
+        degree: int | None = None,
+        changes: int = 1,
+        beyond: Beyond = "refuse",
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        if degree is not None:
+            degree = check_integer("degree", degree, 1, MOST, "the most edges of one node")
+        self.degree = degree
+        self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
+        if beyond not in ("refuse", "drop"):
+            raise InvalidInput(
+                f"{field('beyond')} is {quote(beyond)}; it must be 'refuse' or 'drop'"
+            )
+        if neighbours not in ("add_remove", "replace"):
+            raise InvalidInput(
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
+            )
+        self.beyond, self.neighbours = beyond, neighbours
+
+    @classmethod
+    @override
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        comes = stated["comes"]
+        if (comes is None) != (stated["changes"] in (None, 1)):
+            raise InvalidInput(
+                f"{field('comes')} and {field('changes')} belong together: whether an edge comes "
+                f"or goes, and how often at most; give both, or none"
+            )
+        flags = () if comes is None else (comes,)
+        return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
+
+    @property
+    def any_sightings(self) -> bool:
+        """Whether streams of "replace" may differ in any sightings of two edges."""
+        return True
+
+    @property
+    @override
+    def neighbours_differ(self) -> str:
+        return differ(self.neighbours, self.any_sightings)
+
+    def check_size(self, **more: int) -> None:
+        """Refuse degrees and changes with which one edge moves more than noise can cover.
+
+        Args:
+            more: other parameters which say that.
+
+        Raises:
+            InvalidInput: naming all of them.
+        """
+        try:
+            self.contribution()
+        except InvalidInput:
+            sizes = {"degree": self.degree, **more, "changes": self.changes}
+            said = ", ".join(f"{field(name)} is {size:,}" for name, size in sizes.items())
+            raise InvalidInput(
+                f"{said}, so that one edge, {self.neighbours!r}, may change counts by over 2^40 in "
+                f"all: choose smaller numbers"
+            ) from None
+
+    @property
+    def _own_parameters(self) -> dict[str, Any]:
+        """Parameters that are not as they are without a word."""
+        given: dict[str, Any] = {}
+        if self.changes != 1:
+            given["changes"] = self.changes
+        if self.beyond != "refuse":
+            given["beyond"] = self.beyond
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        return given
+
+    @override
+    def begin(self) -> Exact:
+        return Graph(self)
+
+    @override
+    def restore(self, saved: bytes) -> Exact:
+        return Graph.load(self, saved)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        nodes: list[Any] = []
+        did: dict[int, int] = {}
+        for part in (saved, *news):
+            step, labels, keys, changes = _unpack(part)
+            nodes += labels
+            did.update(zip(keys.tolist(), changes.tolist(), strict=True))
+        return _pack(step, nodes, list(did), list(did.values()))
+
+    @abstractmethod
+    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+        """By how much which cells change where an edge is added that is not in the graph.
+
+        Args:
+            near: the neighbours of each node.
+            one, other: the nodes of the edge.
+        """
+
+    @abstractmethod
+    def of_many(
+        self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
+    ) -> NDArray[np.int64]:
+        """The changes of this many steps: shape ``(count, *cells)``.
+
+        Args:
+            edges: nodes of all edges in order, shape (edges, 2).
+            old: how many of them were there before.
+            steps: of each of the others, from 0.
+        """
+
+    def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
+        """What the first step counts of a graph without an edge.
+
+        Raises:
+            InvalidInput: more nodes are seen than there are.
+        """
+        return ()
+
+
+def differ(neighbours: Relation, any_sightings: bool = True) -> str:
+    """How neighbouring streams of edges stand to each other, in words.
+
+    >>> print(differ("add_remove"))
+    in all sightings of one edge; all others stay in their steps, and a step left without one is
+    empty
+    """
+    if neighbours == "add_remove":
+        which = "all sightings of one edge"
+    elif any_sightings:
+        which = "any sightings of up to two edges"
+    else:
+        which = (
+            "one sighting of an edge, which is another's in the same step, or in all, which are "
+            "another's that has no others"
+        )
+    return f"in {which}; all others stay in their steps, and a step left without one is empty"
+
+
+class EdgeRows(NamedTuple):
+    """Events of edges, checked: the numbers of their nodes, and what came with them.
+
+    Attributes:
+        ends: shape (edges, 2).
+        places: the number of each event.
+        rest: what stands after the nodes.
+    """
+
+    ends: NDArray[np.int64]
+    places: NDArray[np.int64]
+    rest: list[Any]
+
+
+class NodeNumbers:
+    """Nodes by their labels, numbered as they are seen."""
+
+    def __init__(self, labels: Iterable[Any] = ()) -> None:
+        self.numbers = {label: number for number, label in enumerate(labels)}
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def forget(self, count: int) -> None:
+        """All but the first so many."""
+        while len(self.numbers) > count:
+            self.numbers.popitem()
+
+    def after(self, count: int) -> list[Any]:
+        """Labels of all but the first so many, as `to_json` gives them."""
+        return list(islice(reversed(self.numbers), len(self.numbers) - count))[::-1]
+
+    def label(self, number: int) -> Any:
+        """Of a node; slow."""
+        return list(self.numbers)[number]
+
+    def read(self, events: Events, more: str | None = None) -> EdgeRows:
+        """Events as numbers of nodes; those who are new are numbered.
+
+        Args:
+            events: pairs of labels; with ``more`` triples.
+            more: what stands third.
+
+        Raises:
+            InvalidInput: what is no edge, naming it; nodes may then be numbered in vain.
+        """
+        width = 2 if more is None else 3
+        if isinstance(events, np.ndarray) and events.dtype.kind in "iuU" and more is None:
+            return self._read_array(events)
+        listed = events.tolist() if isinstance(events, np.ndarray) else events
+        places = [place for place, event in enumerate(listed) if event is not None]
+        told: Sequence[Any] = listed if len(places) == len(listed) else [listed[i] for i in places]
+        for event in told:
+            if not isinstance(event, (tuple, list)) or len(event) != width:
+                third = "" if more is None else f" and {more}"
+                raise InvalidInput(
+                    f"event is {quote(event)}; it must be an edge: its two nodes{third}"
+                )
+        labels: list[Any] = list(chain.from_iterable(told)) if more is None else []
+        if more is not None:
+            for event in told:
+                labels += event[:2]
+        ends = self.number(labels).reshape(-1, 2)
+        return EdgeRows(
+            self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more]
+        )
+
+    def _read_array(self, events: NDArray[Any]) -> EdgeRows:
+        if events.ndim != 2 or events.shape[1] != 2:
+            raise InvalidInput(
+                f"edges have shape {events.shape}; they must be pairs of nodes: a row for each"
+            )
+        values, first, inverse = np.unique(events, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        numbers = np.empty(len(values), np.int64)
+        numbers[order] = self.number(values[order].tolist())
+        ends = numbers[inverse].reshape(-1, 2)
+        return EdgeRows(self._no_loops(ends), np.arange(len(ends)), [])
+
+    def number(self, labels: list[Any]) -> NDArray[np.int64]:
+        """Numbers of labels; those who are new get one.
+
+        Raises:
+            InvalidInput: a label that is neither a text nor an integer within 64 bits.
+        """
+        if not set(map(type, labels)) <= _LABELS:
+            labels = [checked_label(label) for label in labels]
+        numbers = self.numbers
+        for label in dict.fromkeys(labels):
+            if label not in numbers:
+                numbers[checked_label(label)] = len(numbers)
+        if len(numbers) > 2**31:
+            raise InvalidInput("a graph has at most 2^31 nodes: start another stream")
+        return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))
+
+    def _no_loops(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        loops = ends[:, 0] == ends[:, 1]
+        if loops.any():
+            label = self.label(int(ends[np.argmax(loops), 0]))
+            raise InvalidInput(
+                f"an edge joins node {quote(label)} with itself; it must join two different "
+                f"nodes: leave it out"
+            )
+        return ends
+
+    def to_json(self) -> list[Any]:
+        """Labels in order."""
+        return list(self.numbers)
+
+
+def checked_label(label: Any) -> Any:
+    """What a node is called, as a str or an int; numpy's too.
+
+    Raises:
+        InvalidInput: neither a text nor an integer within 64 bits.
+
+    >>> checked_label(np.int64(7))
+    7
+    """
+    held = label.item() if isinstance(label, np.generic) else label
+    if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
+        raise InvalidInput(
+            f"node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
+        )
+    return held
+
+
+def keys_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each pair of nodes, whatever their order."""
+    return np.asarray((ends.min(axis=1) << 32) | ends.max(axis=1))
+
+
+def ends_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Inverse of `keys_of`: shape (edges, 2)."""
+    return np.stack([keys >> 32, keys & _LOW], axis=1)
+
+
+def ranks_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many earlier edges each end of an edge has: shape (edges, 2).
+
+    >>> ranks_of(np.array([[0, 1], [1, 2], [0, 1]])).tolist()
+    [[0, 0], [1, 0], [1, 2]]
+    """
+    flat = ends.ravel()
+    order = np.argsort(flat, kind="stable")
+    nodes = flat[order]
+    places = np.arange(len(flat))
+    begins = np.maximum.accumulate(np.where(np.diff(nodes, prepend=-1) != 0, places, 0))
+    ranks = np.empty(len(flat), np.int64)
+    ranks[order] = places - begins
+    return ranks.reshape(-1, 2)
+
+
+class _Index:
+    """What edges are there, for those that come one by one."""
+
+    def __init__(self, did: dict[int, int], nodes: int, most: int | None) -> None:
+        #: How often each pair came or went, in the order of first sight.
+        self.did = did
+        #: Edges of each node that were ever seen, and neighbours that it has now.
+        self.seen = [0] * nodes
+        self.near: list[set[int]] = [set() for _ in range(nodes)]
+        self.kept: set[int] | None = None if most is None else set()
+        for key, changes in did.items():
+            one, other = key >> 32, key & _LOW
+            if most is None or max(self.seen[one], self.seen[other]) < most:
+                if self.kept is not None:
+                    self.kept.add(key)
+                if changes % 2:
+                    self.near[one].add(other)
+                    self.near[other].add(one)
+            self.seen[one] += 1
+            self.seen[other] += 1
+
+    def grow(self, nodes: int) -> None:
+        """Room for this many nodes."""
+        while len(self.seen) < nodes:
+            self.seen.append(0)
+            self.near.append(set())
+
+    def shrink(self, nodes: int) -> None:
+        """Inverse of `grow`."""
+        del self.seen[nodes:], self.near[nodes:]
+
+
+class Graph(Exact):
+    """Edges as they were seen, and how often each came or went.
+
+    An edge is kept if it is among the first ``degree`` edges that both of its nodes ever had, kept
+    or not.
+    """
+
+    def __init__(
+        self, statistic: GraphStatistic, nodes: NodeNumbers | None = None, step: int = 0
+    ) -> None:
+        self._statistic, self._nodes, self._step = statistic, nodes or NodeNumbers(), step
+        #: All pairs in order of first sight, unless there is an index.
+        self._keys = np.empty(0, np.int64)
+        self._index: _Index | None = None
+        self._before: tuple[int, int, Any] | None = None
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        before = self._step, len(self._nodes)
+        cells = self._statistic.cells
+        self._before = None
+        try:
+            dynamic = self._statistic.changes > 1
+            more = "whether it comes (True) or goes (False)" if dynamic else None
+            told = self._nodes.read(events, more)
+            first = list(self._statistic.at_first(len(self._nodes)))
+            many = not dynamic and len(told.ends) >= max(_MANY, self._size // _PART)
+            steps = np.searchsorted(stops, told.places, side="right")
+            if many:
+                changes, undone = self._take_many(told, steps, len(stops))
+            else:
+                changes, undone = self._take_few(told, steps.tolist(), len(stops))
+        except BaseException:
+            self._nodes.forget(before[1])
+            if self._index is not None:
+                self._index.shrink(before[1])
+            raise
+        if not self._step and len(stops):
+            for cell, by in first:
+                changes.reshape(len(stops), -1)[0, cell] += by
+        self._step += len(stops)
+        self._before = (*before, undone)
+        return changes.reshape(len(stops), *cells)
+
+    @property
+    def _size(self) -> int:
+        return len(self._keys) if self._index is None else len(self._index.did)
+
+    def _all_keys(self) -> NDArray[np.int64]:
+        if self._index is None:
+            return self._keys
+        return np.fromiter(self._index.did, np.int64, len(self._index.did))
+
+    def _refuse(self, ends: Sequence[int], node: int) -> None:
+        edge = tuple(self._nodes.label(end) for end in ends)
+        degree = self._statistic.degree
+        raise InvalidInput(
+            f"edge {_edge_in_words(edge)} is one more than {field('degree')}, {degree}, of node "
+            f"{quote(self._nodes.label(node))}: start with a larger one, or with "
+            f"{field('beyond', 'drop')}, which leaves such edges out"
+        )
+
+    def _take_many(
+        self, told: EdgeRows, steps: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.int64], Any]:
+        """As arrays: every edge once, at first sight."""
+        statistic = self._statistic
+        old = self._all_keys()
+        keys = keys_of(told.ends)
+        every = np.concatenate([old, keys]) if len(old) else keys
+        new = np.sort(np.unique(every, return_index=True)[1])[len(old) :]
+        every, steps = every[np.concatenate([np.arange(len(old)), new])], steps[new - len(old)]
+        edges, known = ends_of(every), len(old)
+        if statistic.degree is not None:
+            ranks = ranks_of(edges)
+            kept = ranks.max(axis=1) < statistic.degree
+            if statistic.beyond == "refuse" and not kept.all():
+                place = int(np.argmin(kept))
+                worse = int(ranks[place].argmax())
+                self._refuse(edges[place].tolist(), int(edges[place, worse]))
+            edges, steps = edges[kept], steps[kept[known:]]
+            known = int(kept[:known].sum())
+        changes = statistic.of_many(edges, known, steps, count)
+        self._keys, self._index = every, None
+        return changes, len(old)
+
+    def _take_few(
+        self, told: EdgeRows, steps: list[int], count: int
+    ) -> tuple[NDArray[np.int64], list[tuple[int, bool]]]:
+        """One by one, in the sets of neighbours."""
+        statistic = self._statistic
+        if self._index is None:
+            did = dict.fromkeys(self._keys.tolist(), 1)
+            self._index = _Index(did, len(self._nodes), statistic.degree)
+        index = self._index
+        index.grow(len(self._nodes))
+        changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
+        done: list[tuple[int, bool]] = []
+        rest = [_whether(comes) for (comes,) in told.rest] or [True] * len(steps)
+        try:
+            keys = keys_of(told.ends).tolist()
+            for key, step, comes in zip(keys, steps, rest, strict=True):
+                self._one(index, key, comes, changes[step], done)
+        except BaseException:
+            self._take_back(done)
+            raise
+        return changes, done
+
+    def _one(
+        self,
+        index: _Index,
+        key: int,
+        comes: bool,
+        changes: NDArray[np.int64],
+        done: list[tuple[int, bool]],
+    ) -> None:
+        statistic = self._statistic
+        made = index.did.get(key, 0)
+        if comes == bool(made % 2):
+            return  # seen again, or gone already
+        one, other = key >> 32, key & _LOW
+        if made == statistic.changes:
+            if statistic.changes == 1 or statistic.beyond == "drop":
+                return
+            edge = tuple(self._nodes.label(end) for end in (one, other))
+            raise InvalidInput(
+                f"edge {_edge_in_words(edge)} comes or goes more often than {field('changes')}, "
+                f"{statistic.changes}: start with more, or with {field('beyond', 'drop')}, which "
+                f"leaves such changes out"
+            )
+        kept = index.kept is None or key in index.kept
+        if not made:
+            if statistic.degree is not None:
+                worse = max(one, other, key=index.seen.__getitem__)
+                kept = index.seen[worse] < statistic.degree
+                if not kept and statistic.beyond == "refuse":
+                    self._refuse((one, other), worse)
+                if kept and index.kept is not None:
+                    index.kept.add(key)
+            index.seen[one] += 1
+            index.seen[other] += 1
+        index.did[key] = made + 1
+        done.append((key, kept))
+        if not kept:
+            return
+        if not comes:
+            index.near[one].remove(other)
+            index.near[other].remove(one)
+        for cell, by in statistic.of_one(index.near, one, other):
+            changes[cell] += by if comes else -by
+        if comes:
+            index.near[one].add(other)
+            index.near[other].add(one)
+
+    def _take_back(self, done: list[tuple[int, bool]]) -> None:
+        index = self._index
+        assert index is not None
+        for key, kept in reversed(done):
+            one, other = key >> 32, key & _LOW
+            made = index.did[key]
+            if kept and made % 2:
+                index.near[one].remove(other)
+                index.near[other].remove(one)
+            elif kept:
+                index.near[one].add(other)
+                index.near[other].add(one)
+            if made > 1:
+                index.did[key] = made - 1
+                continue
+            del index.did[key]
+            index.seen[one] -= 1
+            index.seen[other] -= 1
+            if index.kept is not None:
+                index.kept.discard(key)
+
+    @override
+    def undo(self) -> None:
+        if self._before is None:
+            return
+        self._step, nodes, undone = self._before
+        if isinstance(undone, int):
+            self._keys, self._index = self._all_keys()[:undone], None
+        else:
+            self._take_back(undone)
+            assert self._index is not None
+            self._index.shrink(nodes)
+        self._nodes.forget(nodes)
+        self._before = None
+
+    @override
+    def save(self) -> bytes:
+        """Labels as JSON, pairs and how often each came or went."""
+        keys = self._all_keys()
+        did = [] if self._index is None else list(self._index.did.values())
+        return _pack(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
+
+    @override
+    def news(self) -> bytes:
+        """New labels, and pairs that came or went, with how often they did."""
+        assert self._before is not None
+        _, known, undone = self._before
+        if isinstance(undone, int):
+            keys = self._all_keys()[undone:].tolist()
+            did = [1] * len(keys)
+        else:
+            assert self._index is not None
+            keys = list(dict.fromkeys(key for key, _ in undone))
+            did = [self._index.did[key] for key in keys]
+        return _pack(self._step, self._nodes.after(known), keys, did)
+
+    @classmethod
+    def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
+        """Inverse of `save`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        step, nodes, keys, changes = _unpack(saved)
+        graph = cls(statistic, NodeNumbers(nodes), step)
+        graph._keys = keys
+        if statistic.changes > 1:
+            did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
+            graph._index = _Index(did, len(graph._nodes), statistic.degree)
+        return graph
+
+
+def _pack(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
+    head = json.dumps({"step": step, "nodes": nodes}).encode()
+    return head + b"\n" + np.array([keys, changes], "<i8").tobytes()
+
+
+def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Inverse of `_pack`.
+
+    Raises:
+        StateError: other bytes.
+    """
+    try:
+        head, body = saved.split(b"\n", 1)
+        told = json.loads(head)
+        keys, changes = np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
+        return told["step"], list(told["nodes"]), keys, changes
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
+
+
+def _whether(comes: Any) -> bool:
+    if isinstance(comes, (bool, np.bool_)):
+        return bool(comes)
+    raise InvalidInput(
+        f"whether an edge comes is {quote(comes)}; it must be True (comes) or False (goes)"
+    )
+
+
+def _edge_in_words(ends: Iterable[object]) -> str:
+    return f"({', '.join(map(quote, ends))})"

@@ -1,0 +1,99 @@
+"""Number of stars with k leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer
+from counton.base.options import DEGREE, Option
+from counton.privacy.contribution import Relation
+from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_of
+from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
+from counton.statistics.statistic import Drawing
+
+#: Larger numbers of stars of one edge could not be summed in int64.
+_MOST_STARS = 2**40
+
+
+class Stars(Subgraphs):
+    """Number of stars of a growing graph: a node with ``leaves`` of its neighbours; edge-level.
+
+    Sum over the nodes of C(number of edges, leaves). An edge is in at most
+    2 C(degree - 1, leaves - 1) of them: with either of its nodes in the middle. See `Triangles` for
+    events, what is protected, how the bound is enforced, and edges that come and go.
+
+    Args:
+        degree: most edges of a node, at least ``leaves``.
+        leaves: how many leaves a star has, k.
+        changes, beyond, neighbours: see `Triangles`.
+
+    Raises:
+        InvalidInput: an argument out of range, or over 2^40 stars with one edge.
+
+    >>> from counton.statistics import Stars
+    >>> from counton.strategies import Binary
+    >>> Stars(degree=5, leaves=3).sensitivity(Binary(1000), 1)
+    120.0
+    """
+
+    keyword = "stars"
+    says = "How many stars with a given number of edges a growing graph has."
+    phrase = "number of stars with {leaves} leaves of a growing graph"
+    drawing = Drawing("Stars of a growing graph", "stars")
+    options = (DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS)
+    sources = ("constants",)
+
+    counted = "stars"
+
+    def __init__(
+        self,
+        degree: int,
+        leaves: int,
+        *,
+        changes: int = 1,
+        beyond: Beyond = "refuse",
+        neighbours: Relation = "add_remove",
+    ) -> None:
+        super().__init__(degree, changes, beyond, neighbours)
+        self.leaves = self.size = check_integer("leaves", leaves, 1)
+        if leaves > degree:
+            raise InvalidInput(
+                f"{field('leaves')} is {leaves} and {field('degree')} is {degree}, so that there "
+                f"is no star: choose a degree of at least {leaves}"
+            )
+        if self.most > _MOST_STARS:
+            raise InvalidInput(
+                f"an edge is in up to {self.most} stars with {leaves} leaves, and at most 2^40 can "
+                f"be counted: choose a smaller degree, or fewer leaves"
+            )
+        self.check_size(leaves=self.leaves)
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        return {"degree": self.degree, "leaves": self.leaves, **self._own_parameters}
+
+    @property
+    def most(self) -> int:
+        """Other leaves beside the edge, on both sides."""
+        return 2 * math.comb((self.degree or 1) - 1, self.leaves - 1)
+
+    @override
+    def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
+        return ((0, sum(math.comb(len(near[node]), self.leaves - 1) for node in (one, other))),)
+
+    @override
+    def of_many(
+        self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
+    ) -> NDArray[np.int64]:
+        ranks = ranks_of(edges)[old:]
+        most = int(ranks.max(initial=0)) + 1
+        stars = np.array([math.comb(n, self.leaves - 1) for n in range(most)], np.int64)
+        return sums_by_step(stars[ranks].sum(axis=1), steps, count)

@@ -1,0 +1,105 @@
+"""How many small subgraphs of one kind a growing graph has: edges, triangles, stars."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.distributions import Alternating, BoundedChange, Pattern
+from counton.base.errors import InvalidInput
+from counton.base.exact import quote
+from counton.privacy import Contribution
+from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStatistic
+
+
+class Subgraphs(GraphStatistic):
+    """A number of subgraphs with ``size`` edges each, of which one edge is in ``most`` at most.
+
+    *Sensitivity.* Let e be the edge in which two streams differ.
+
+    - Edges that only come: d, the difference of what the steps add, counts the subgraphs with e as
+      they are completed. d >= 0 and its sum is at most s = ``most``, so that ||C d||_1 <= s D_1 and
+      ||C d||_2 <= s D_2; all in one step attains it.
+    - Replaced, so that the streams differ in any sightings of two edges: four changes of one edge
+      (`GraphStatistic`), of which two count with each sign: d = d' - d'' with ||C d'||_1 and
+      ||C d''||_1 of at most 2 s D_1 each, and where columns of C have no negative product
+      ||C d||_2^2 <= ||C d'||_2^2 + ||C d''||_2^2 <= (4 + 4) s^2 D_2^2; 4 s D_1.
+    - Dropping keeps an edge if it is among the first ``degree`` that both of its nodes ever had,
+      kept or not. Without e, at each of its nodes at most one later edge moves up into the first
+      ``degree``. So two graphs of kept edges differ in e on the one side and in at most two edges
+      on the other, from one to the next with a degree that is never larger: d = d' - d'' - d''',
+      hence 3 s D_1, and (1 + 4) s^2 D_2^2 (if replaced 12 s D_1 and (36 + 36) s^2 D_2^2).
+    - Edges that come and go, each at most w times: one subgraph is there while all of its r edges
+      are. It appears at most r ceil(w / 2) - (r - 1) times, since of the first comings of its edges
+      only the last completes it; so it comes or goes at most c = r w - 2 r + 2 times (w even) or
+      r w - r + 1 times (w odd). e is in at most s that ever exist, as ``degree`` counts all edges
+      that a node ever has: d is a sum of s series that change by +1 and -1 in turn, at most c times
+      (`counton.base.distributions.Alternating`). Four or three times as much where it is replaced
+      or dropped.
+    """
+
+    #: What is counted, in words.
+    counted: str
+    #: Edges of each.
+    size: int
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """How many an edge is in, at most."""
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def signed_changes(self) -> tuple[int, int]:
+        """How many changes of an edge neighbouring streams differ in at most, with each sign."""
+        replaced = self.neighbours == "replace"
+        if self.beyond == "drop" and self.degree is not None:
+            return (6, 6) if replaced else (1, 2)
+        return (REPLACED // 2, REPLACED // 2) if replaced else (1, 0)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """The same for batches."""
+        most, (up, down) = self.most, self.signed_changes
+        words = f"which changes the number of {self.counted} by up to {most:,} in all"
+        if self.changes == 1:
+            if most == up == 1 and not down:
+                return Contribution.add_remove(unit=UNIT)
+            pattern: Pattern = BoundedChange((up + down) * most, (up**2 + down**2) * most**2)
+        else:
+            r, w = self.size, self.changes
+            changes = r * w - r + 1 if w % 2 else r * w - 2 * r + 2
+            pattern = Alternating(changes, size=(up + down) * most)
+            words = f"which comes or goes up to {w:,} times"
+            if self.size > 1:
+                these = self.counted if most > 1 else self.counted[:-1]
+                words += f", and is in up to {most:,} {these}"
+        if self.beyond == "drop" and self.degree is not None:
+            words += ", and which of the later edges of its nodes are kept"
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    @override
+    def cell(self, name: Any) -> int:
+        """The only one is called as what is counted."""
+        if name != self.counted:
+            raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
+        return 0
+
+    @override
+    def name_of(self, cell: int) -> str:
+        return self.counted
+
+
+def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Sums of values by step."""
+    total = np.zeros(count, np.int64)
+    np.add.at(total, steps, values)
+    return total

@@ -1,0 +1,1 @@
+"""Statistics of the letters of a text."""

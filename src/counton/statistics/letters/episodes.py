@@ -1,0 +1,173 @@
+"""How often words came as episodes of a stream of letters: other letters may stand in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput
+from counton.privacy import Contribution
+from counton.statistics.letters.words import Words, WordTally
+from counton.statistics.statistic import Drawing
+
+#: Letters that are read at a time, each a bit of an integer.
+_BLOCK = 2**16
+#: For words of up to 1, 2, ... letters what one changed letter changes at most, added up over sets
+#: of 0, 1, 2, ... letters other than the old and the new one: numbers and sums of squares.
+CHANGES = (
+    (2,),
+    (6, 4),
+    (16, 24, 14),
+    (43, 117, 143, 62),
+    (110, 541, 1225, 1118, 352),
+    (281, 2656, 8569),
+)
+SQUARES = (
+    (2,),
+    (6, 4),
+    (18, 26, 14),
+    (53, 138, 157, 62),
+    (153, 759, 1603, 1308, 352),
+    (433, 4810, 13915),
+)
+
+
+class Episodes(Words):
+    """Counts of each word of up to ``longest`` letters as an episode, after every letter.
+
+    A minimal occurrence of a word is a piece of the stream, from its first to its last letter, in
+    which the word can be read with other letters left out, and in no shorter piece of this piece.
+    It may be of any length. It counts at the step in which its last letter comes, and no two of one
+    word end with the same letter. All episodes are released; so nothing tells which are frequent.
+
+    The protected unit is one letter: neighbouring datasets have equally many letters in each step
+    and differ in one letter.
+
+    *Sensitivity.* Let letter p be a in one stream and b in the other. For a word e_1 .. e_m let h_i
+    be the latest place before p from which e_1 .. e_i can be read before p, h_0 = p, and y_i the
+    earliest place by which e_(i+1) .. e_m has been read after p, y_m = p. With a at p, the latest
+    place from which e_1 .. e_i can be read up to p is x_i = h_(i-1) if e_i = a, else h_i. An
+    occurrence that began by p ends at t > p if and only if x_i > x_j for the least i with y_i <= t
+    and the least j with y_j < t; at p, if e_m = a and h_(m-1) > h_m. So which ends change depends
+    only on which of all h_(i-1) >= h_i and y_(i-1) >= y_i are strict. Where a letter c is put after
+    the letters before p, h_(i-1) > h_i becomes false if e_i = c, not e_(i-1); what it was for i - 1
+    if both are c; true if it was for i or i - 1 if e_(i-1) = c, not e_i; and else it stays: so
+    there are finitely many states, and as many, reversed, of the letters after p. They were tried
+    for the words over each set of letters, on which no others bear, and the largest values added up
+    (``tests/support/episode_states.py``). With n+ more and n- fewer ends of a word, its part of
+    ``||C d||^2`` is at most n+^2 + n-^2 times the largest of a column: products of columns are not
+    negative. For two letters this is the largest sum there is, over streams of any length.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 5; its squared
+    sensitivity is 4 l q^(l-1), for four letters and l = 4 twice as much. Erratum: it releases
+    episodes of a support of at least S only, and which ones these are tells of the data.
+
+    Args:
+        alphabet: the letters, as a text, or names of letters in a list.
+        longest: most letters of a word, l: up to 5, and over four letters or fewer up to 6.
+
+    Raises:
+        InvalidInput: no letters, a letter twice, or words that are too long.
+
+    >>> from counton import Key, ZCDP
+    >>> episodes = Episodes(["JFK", "LGA", "EWR"], longest=2)
+    >>> counter = episodes.counter(100, ZCDP(1), key=Key.generate(), name="flown")
+    >>> readings = counter.release_many(["JFK", "EWR", "EWR", "LGA", "JFK", "LGA"])
+    >>> type(readings[-1]["JFK", "LGA"] + readings[-1].std())  # 2 and noise
+    <class 'float'>
+    """
+
+    keyword = "episodes"
+    says = "How often each word occurred, with other letters in between."
+    phrase = "number of times that each word came as an episode of a stream of letters"
+    drawing = Drawing("Episodes so far", "times that each episode came")
+    sources = ("constants",)
+
+    def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
+        super().__init__(alphabet, longest)
+        others = min(self._others, self.longest - 1)  # as many as a word has room for
+        if self.longest > len(CHANGES) or others >= len(CHANGES[self.longest - 1]):
+            raise InvalidInput(
+                f"longest is {self.longest} over {len(self.letters):,} letters; what one letter "
+                f"changes is known for episodes of up to 5 letters, and over up to 4 letters of "
+                f"up to 6: take shorter ones, or Substrings"
+            )
+
+    @property
+    def _others(self) -> int:
+        """How many letters are neither the old nor the new one."""
+        return max(len(self.letters) - 2, 0)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """The same for batches."""
+        l1, l2_squared = (
+            sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
+            for table in (CHANGES, SQUARES)
+        )
+        return Contribution.of_pattern(
+            BoundedChange(l1, l2_squared),
+            f"which begins, ends or is part of episodes, so that up to {l1:,} counts change",
+            relation="replace",
+            unit="letter",
+        )
+
+    @override
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
+        return _Ends(self, cells)
+
+
+class _Ends(WordTally):
+    """Where minimal occurrences end, as bits of integers: a word after all of its beginnings.
+
+    An occurrence of w c ends at the first c after an occurrence of w, so it waits, from the letter
+    after that on, until a c comes: adding bits to a run of ones carries them to its end.
+    """
+
+    def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
+        super().__init__(len(cells))
+        words = [tuple(statistic.word(cell)) for cell in cells.tolist()]
+        tree = sorted({word[:length] for word in words for length in range(1, len(word) + 1)})
+        place = {word: at for at, word in enumerate(tree)}
+        self._asked = np.array([place[word] for word in words], dtype=np.intp)
+        self._nodes = [(len(word), word[-1]) for word in tree]
+        self._letters = sorted({letter for _, letter in self._nodes})
+        #: Whether an occurrence of a word without its last letter waits for that letter.
+        self._waits = [length == 1 for length, _ in self._nodes]
+        self._found = [0] * len(tree)
+
+    @override
+    def advance(self, letters: NDArray[Any], stop: int) -> None:
+        for begin in range(self.read, stop, _BLOCK):
+            self._advance(letters[begin : min(begin + _BLOCK, stop)])
+        self.counts = np.array(self._found, np.int64)[self._asked]
+
+    def _advance(self, block: NDArray[Any]) -> None:
+        size = len(block)
+        every = (1 << size) - 1
+        here = {
+            letter: int.from_bytes(np.packbits(block == letter, bitorder="little"), "little")
+            for letter in self._letters
+        }
+        # Bits of all other letters, and the same with one that waits at the first.
+        others = {letter: (every ^ bits, (every ^ bits) + 1) for letter, bits in here.items()}
+        waits, found = self._waits, self._found
+        # For each length of the word at hand, the places after its occurrences.
+        after = [every << 1] + [0] * max(length for length, _ in self._nodes)
+        for node, (length, letter) in enumerate(self._nodes):
+            begins, waiting = after[length - 1], waits[node]
+            if not begins and not waiting:
+                after[length] = 0
+                continue
+            rest, bits = others[letter], here[letter]
+            passed = (rest[waiting] + (begins & rest[0])) | begins
+            ends = passed & bits
+            waits[node] = passed >> size > 0
+            found[node] += ends.bit_count()
+            after[length] = ends << 1

@@ -1,0 +1,151 @@
+"""How often words came as substrings of a stream of letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.distributions import BoundedChange, Run, Runs
+from counton.privacy import Contribution
+from counton.statistics.letters.words import Words, WordTally
+from counton.statistics.statistic import Drawing
+
+if TYPE_CHECKING:
+    from counton.planning.lower_bounds import LowerBound
+    from counton.privacy import Guarantee
+
+#: Letters whose words are numbered at a time.
+_BLOCK = 2**16
+#: So few words are looked for one by one.
+_FEW = 4
+
+
+class Substrings(Words):
+    """Counts of each word of up to ``longest`` letters as a substring, after every letter.
+
+    A word counts at the step at which its last letter comes. The protected unit is one letter:
+    neighbouring datasets have equally many letters in each step and differ in one letter. A
+    further letter at the end of a stream changes less: one word of each length. If steps may have
+    any number of letters, a letter that is added or left out in the middle changes less too, while
+    all others keep their steps. The number of letters of a step is not protected. So where each
+    step has one letter, none may be left out: that would move all later ones.
+
+    *Sensitivity.* For each length j and each offset i from 0 to j - 1, the word that ends i letters
+    after the changed one, p, counts no more, and another word does. Take two offsets i < k. If both
+    old words are equal, then s_p = s_(p + k - i), since the letter p of the first stands at
+    p + k - i in the second; likewise for both new words; but only one of these letters has changed.
+    So at each pair of offsets either the old words may be equal or the new ones, never both, and
+    where an old word equals a new one signs are opposite. With columns c_t of C, whose products are
+    not negative, ``||C d_j||^2 <= ||sum of c_(p + i)||^2 + sum of ||c_(p + i)||^2`` over the
+    offsets. A constant stream attains this, for all lengths at once: the old words of a length are
+    all equal, and the new ones all differ. In the 1-norm each of 2j words counts. Words of length j
+    end at step j at the earliest. With several letters in a step all products are at most the
+    largest, D^2, so that j^2 + j are added up: l (l + 1) (l + 2) / 3 times D^2 in all.
+
+    Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 4. Erratum: its
+    sensitivity, l, is too small: it adds up squares as if the changes of a word in several steps
+    did not meet in a node; squared, l (l + 1) (l + 2) / 3 is what they can add up to.
+
+    Args:
+        alphabet: the letters, as a text, or names of letters in a list.
+        longest: most letters of a word, l.
+
+    Raises:
+        InvalidInput: no letters, a letter twice, or over 2^31 words.
+
+    >>> from counton import Key, ZCDP
+    >>> from counton.strategies import SqrtToeplitz
+    >>> words = Substrings(alphabet="ACGT", longest=3)
+    >>> round(words.sensitivity(SqrtToeplitz(9), 2) ** 2, 3)
+    27.179
+    >>> counter = words.counter(100, ZCDP(1), key=Key.generate(), name="reads")
+    >>> for letter in "GATTACA":
+    ...     reading = counter.release(letter)
+    >>> type(reading["ATT"] + reading.std("ATT"))
+    <class 'float'>
+    """
+
+    keyword = "substrings"
+    says = "How often each word occurred as a part of the letters."
+    phrase = "number of times that each word came in a stream of letters"
+    drawing = Drawing("Words so far", "times that each word came")
+    sources = ("constants",)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        longest = self.longest
+        if batched:
+            pattern: Runs | BoundedChange = BoundedChange(
+                longest * (longest + 1), longest * (longest + 1) * (longest + 2) // 3
+            )
+        else:
+            runs = [Run(j, since=j) for j in range(1, longest + 1)]
+            runs += [
+                Run(1, offset=offset, since=j)
+                for offset in range(longest)
+                for j in range(offset + 1, longest + 1)
+            ]
+            pattern = Runs(tuple(runs))
+        words = "which is a word by itself"
+        if longest > 1:
+            words = f"which is part of one word of length 1 up to {longest} of length {longest}"
+        return Contribution.of_pattern(pattern, words, relation="replace", unit="letter")
+
+    @override
+    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+        """See `Statistic.least_errors`: of single letters, `least_error_of_cells`."""
+        from counton.planning.lower_bounds import largest_of_cells
+
+        if len(self.letters) < 2:
+            return ()
+        quantity = "largest of all errors of words"
+        return largest_of_cells(len(self.letters) - 1, horizon, guarantee, 1.0, quantity)
+
+    @override
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
+        return _Codes(self, cells)
+
+
+class _Codes(WordTally):
+    """Counts by the numbers of all words that end in a block of letters."""
+
+    def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
+        super().__init__(len(cells))
+        self._base, firsts = len(statistic.letters), np.array(statistic.firsts)
+        lengths = np.searchsorted(firsts, cells, "right")
+        #: For each length that was asked for: where, and the words' numbers within it.
+        self._asked = []
+        for length in np.unique(lengths).tolist():
+            places = np.flatnonzero(lengths == length)
+            self._asked.append((length, places, cells[places] - firsts[length - 1]))
+
+    @override
+    def advance(self, letters: NDArray[Any], stop: int) -> None:
+        for begin in range(self.read, stop, _BLOCK):
+            self._advance(letters, begin, min(begin + _BLOCK, stop))
+
+    def _advance(self, letters: NDArray[Any], begin: int, stop: int) -> None:
+        codes, length = letters[begin:stop].astype(np.int64), 1
+        for wanted, places, numbers in self._asked:
+            while length < wanted:
+                before = letters[max(begin - length, 0) : max(stop - length, 0)]
+                codes[len(codes) - len(before) :] += before * np.int64(self._base**length)
+                length += 1
+            whole = codes[max(wanted - 1 - begin, 0) :]  # the others begin before the stream
+            self._add(whole, self._base**wanted, places, numbers)
+
+    def _add(
+        self, codes: NDArray[np.int64], words: int, places: NDArray[Any], numbers: NDArray[Any]
+    ) -> None:
+        if len(numbers) <= _FEW:
+            for place, number in zip(places, numbers, strict=True):
+                self.counts[place] += np.count_nonzero(codes == number)
+        elif words <= len(codes):
+            self.counts[places] += np.bincount(codes, minlength=words)[numbers]
+        elif len(codes):
+            found, times = np.unique(codes, return_counts=True)
+            at = np.minimum(np.searchsorted(found, numbers), len(found) - 1)
+            self.counts[places] += np.where(found[at] == numbers, times[at], 0)

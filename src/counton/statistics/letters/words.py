@@ -1,0 +1,400 @@
+"""Words over an alphabet, the letters of a stream, and how often words came: for statistics."""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import check_integer, quote
+from counton.base.options import ALPHABET, LETTER, LONGEST, Statement, split_names
+from counton.statistics.statistic import Events, Exact, Statistic
+
+#: Most letters of an alphabet, and words of a statistic: each has a cell.
+_MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
+#: What is remembered of how often words came: for this many questions, of this many words together.
+_MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
+_HEAD = struct.Struct("<QQ")
+
+
+class Words(Statistic):
+    """Counts of all words of up to ``longest`` letters, read on demand: what such statistics share.
+
+    Words are numbered by length, and within a length in the order of the alphabet.
+    """
+
+    options = (ALPHABET, LONGEST, LETTER)
+    shows = ("ask",)
+    on_demand: ClassVar[bool] = True
+    event: ClassVar[str] = "letter"
+    of_letters: ClassVar[bool] = True
+
+    def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
+        letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()
+        if not letters or any(
+            not isinstance(letter, str) or letter.split() != [letter] or "\0" in letter
+            for letter in letters
+        ):
+            raise InvalidInput(
+                f"alphabet is {quote(alphabet)}; give a text of letters, such as 'ACGT', or a "
+                f"list of names without white space and NUL"
+            )
+        if len(set(letters)) < len(letters):
+            twice = next(letter for at, letter in enumerate(letters) if letter in letters[:at])
+            raise InvalidInput(f"alphabet has {twice!r} twice: give every letter once")
+        if len(letters) > _MOST_LETTERS:
+            raise InvalidInput(
+                f"alphabet has {len(letters):,} letters; at most {_MOST_LETTERS:,} are possible: "
+                f"join those that matter least"
+            )
+        self.letters = letters
+        self.alphabet = "".join(letters) if max(map(len, letters)) == 1 else list(letters)
+        self.longest = check_integer("longest", longest, 1, 64, "the most letters of a word")
+        words = sum(len(letters) ** length for length in range(1, self.longest + 1))
+        if words > _MOST_WORDS:
+            raise InvalidInput(
+                f"longest is {self.longest}, which makes {words:.3g} words over {len(letters):,} "
+                f"letters; at most 2^31 can have cells: take a shorter length"
+            )
+
+    @classmethod
+    @override
+    def from_job(cls, stated: Statement) -> Statistic:
+        alphabet, longest = stated.require("alphabet", "longest")
+        several = isinstance(alphabet, str) and "," in alphabet
+        return cls(list(split_names(alphabet)) if several else alphabet, longest)
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        return {"alphabet": self.alphabet, "longest": self.longest}
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return (self.firsts[-1],)
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:
+        """Number of the first word of each length, from 1 on; the last entry is that of all."""
+        firsts = [0]
+        for length in range(1, self.longest + 1):
+            firsts.append(firsts[-1] + len(self.letters) ** length)
+        return tuple(firsts)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Place of each letter in the alphabet."""
+        return {letter: place for place, letter in enumerate(self.letters)}
+
+    @cached_property
+    def _single(self) -> bool:
+        return isinstance(self.alphabet, str)
+
+    def cell(self, name: Any) -> int:
+        """Number of a word: a text of letters, or names in a list or with white space between.
+
+        Raises:
+            InvalidInput: no word of 1 to ``longest`` letters of the alphabet.
+        """
+        if isinstance(name, str):
+            word: Sequence[Any] = name if self._single else name.split()
+        else:
+            word = name if isinstance(name, (list, tuple)) else ()
+        code = 0
+        for letter in word:
+            place = self.number.get(letter) if isinstance(letter, str) else None
+            if place is None:
+                raise InvalidInput(
+                    f"word is {quote(name)}, and {quote(letter)} is no letter of the alphabet "
+                    f"{self._letters()}"
+                )
+            code = code * len(self.letters) + place
+        if not 1 <= len(word) <= self.longest:
+            raise InvalidInput(
+                f"word is {quote(name)}, of {len(word)} letters; words of 1 to {self.longest} "
+                f"letters are counted"
+            )
+        return self.firsts[len(word) - 1] + code
+
+    def word(self, cell: int) -> list[int]:
+        """The letters of a word, by their numbers."""
+        length = 1 + sum(cell >= first for first in self.firsts[1:])
+        code, found = cell - self.firsts[length - 1], []
+        for _ in range(length):
+            code, letter = divmod(code, len(self.letters))
+            found.append(letter)
+        return found[::-1]
+
+    def name_of(self, cell: int) -> str:
+        """The word of a number, with a space between letters that are names."""
+        return ("" if self._single else " ").join(self.letters[at] for at in self.word(cell))
+
+    def words(self, length: int) -> list[str]:
+        """All words of a length, in order.
+
+        Raises:
+            InvalidInput: a length outside 1 to ``longest``, or over 2^22 words.
+        """
+        length = check_integer("length", length, 1, self.longest, "the letters of a word")
+        numbers = range(self.firsts[length - 1], self.firsts[length])
+        if len(numbers) > _MOST_REMEMBERED:
+            raise InvalidInput(
+                f"{len(numbers):,} words of {length} letters are more than 2^22, which are listed "
+                f"at most: ask for some by name"
+            )
+        return [self.name_of(number) for number in numbers]
+
+    def letter_numbers(self, events: Events) -> NDArray[Any]:
+        """Letters as their numbers, in one or two bytes each.
+
+        Raises:
+            InvalidInput: what is no letter of the alphabet.
+        """
+        small = np.uint8 if len(self.letters) <= 256 else np.uint16
+        if isinstance(events, str):
+            if not self._single:
+                raise InvalidInput(
+                    f"letters are {quote(events)}; those of this alphabet are names: give a list"
+                )
+            points = np.frombuffer(events.encode("utf-32-le", "surrogatepass"), np.uint32)
+            if not len(points):
+                return np.zeros(0, small)
+            table = self._table
+            numbers = table[np.minimum(points, len(table) - 1)]
+            if (numbers < 0).any():
+                self._refuse(int(np.argmax(numbers < 0)), events)
+            return numbers.astype(small)
+        listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
+        known = self.number
+        try:
+            return np.fromiter((known[letter] for letter in listed), small, len(listed))
+        except (KeyError, TypeError):
+            for place, letter in enumerate(listed):
+                if not isinstance(letter, str) or letter not in known:
+                    self._refuse(place, listed)
+            raise
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        points = [ord(letter) for letter in self.letters]
+        table = np.full(max(points) + 2, -1, np.int32)  # the last stands for all beyond
+        table[points] = np.arange(len(points))
+        return table
+
+    def _letters(self) -> str:
+        return quote(self.alphabet if isinstance(self.alphabet, str) else ", ".join(self.alphabet))
+
+    def _refuse(self, place: int, events: Sequence[Any]) -> None:
+        raise InvalidInput(
+            f"letter {place + 1} is {quote(events[place])}, which is not in the alphabet "
+            f"{self._letters()}: leave it out, or put one letter in the alphabet for all "
+            f"others"
+        )
+
+    @abstractmethod
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
+        """How often some words came, nothing read yet."""
+
+    @override
+    def begin(self) -> Letters:
+        return Letters(self)
+
+    @override
+    def restore(self, saved: bytes) -> Letters:
+        return Letters.load(self, saved)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        return Letters.join(self, saved, news)
+
+
+class WordTally:
+    """How often some words came among the letters that were read.
+
+    Attributes:
+        counts: of each word, int64.
+        read: how many letters were read.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self.counts = np.zeros(cells, np.int64)
+        self.read = 0
+
+    def advance(self, letters: NDArray[Any], stop: int) -> None:
+        """Read on, up to letter ``stop`` of all."""
+        raise NotImplementedError
+
+
+class Letters(Exact):
+    """The letters so far, a byte or two each, and where steps end. How often words came is counted
+    when it is asked: from where the same question was answered before, if that was earlier.
+    """
+
+    def __init__(self, statistic: Words) -> None:
+        self._statistic = statistic
+        self._letters = _Growing(statistic.letter_numbers([]).dtype)
+        self._stops: _Growing | None = None  # with one letter a step nothing is kept
+        self._steps = 0
+        self._before = (0, 0)
+        self._tallies: dict[bytes, WordTally] = {}
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Takes time in proportion to the letters."""
+        letters = self._statistic.letter_numbers(events)
+        self._before = self._steps, len(self._letters)
+        self._append(letters, stops + len(self._letters))
+        return np.zeros((len(stops), 0), np.int64)
+
+    def _append(self, letters: NDArray[Any], ends: NDArray[np.int64]) -> None:
+        if self._stops is None and (ends != np.arange(len(ends)) + self._steps + 1).any():
+            self._stops = _Growing(np.dtype(np.int64))
+            self._stops.extend(np.arange(1, self._steps + 1))
+        if self._stops is not None:
+            self._stops.extend(ends)
+        self._letters.extend(letters)
+        self._steps += len(ends)
+
+    @override
+    def undo(self) -> None:
+        self._steps, kept = self._before
+        self._letters.keep(kept)
+        if self._stops is not None:
+            self._stops.keep(self._steps)
+        self._tallies = {key: one for key, one in self._tallies.items() if one.read <= kept}
+
+    @property
+    @override
+    def largest(self) -> int:
+        """No two of one word end with the same letter."""
+        return len(self._letters)
+
+    @override
+    def save(self) -> bytes:
+        letters = self._letters.all
+        saved = _HEAD.pack(self._steps, len(letters))
+        saved += _little(letters).tobytes()
+        if self._stops is None or self._one_each(self._stops.all):
+            return saved
+        return saved + self._stops.all.astype("<i8").tobytes()
+
+    def _one_each(self, stops: NDArray[np.int64]) -> bool:
+        return np.array_equal(stops, np.arange(1, len(self._letters) + 1))
+
+    @classmethod
+    def load(cls, statistic: Words, saved: bytes) -> Letters:
+        """See `Statistic.restore`."""
+        exact = cls(statistic)
+        dtype = exact._letters.all.dtype
+        try:
+            steps, letters = _HEAD.unpack_from(saved)
+            body = _HEAD.size + letters * dtype.itemsize
+            if len(saved) not in (body, body + 8 * steps):
+                raise ValueError(f"{len(saved)} bytes")
+            found = np.frombuffer(saved[_HEAD.size : body], dtype.newbyteorder("<")).astype(dtype)
+            stops = np.arange(1, steps + 1)
+            if len(saved) > body:
+                stops = np.frombuffer(saved[body:], "<i8").astype(np.int64)
+            elif steps != letters:
+                raise ValueError(f"{letters} letters in {steps} steps")
+        except (struct.error, ValueError) as error:
+            raise StateError(
+                f"saved letters of {statistic!r} cannot be read ({error}): pass what save() gave"
+            ) from error
+        exact._letters.extend(found)
+        exact._steps = steps
+        if len(saved) > body:
+            exact._stops = _Growing(np.dtype(np.int64))
+            exact._stops.extend(stops)
+        return exact
+
+    @override
+    def news(self) -> bytes:
+        """How many letters each step had, and the letters."""
+        steps, letters = self._before
+        stops = np.arange(steps + 1, self._steps + 1)
+        if self._stops is not None:
+            stops = self._stops.all[steps:]
+        new = self._letters.all[letters:]
+        body = stops.astype("<i8").tobytes()
+        return _HEAD.pack(len(stops), len(new)) + body + _little(new).tobytes()
+
+    @classmethod
+    def join(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`.
+
+        Raises:
+            StateError: other bytes.
+        """
+        exact = cls.load(statistic, saved)
+        dtype = _little(exact._letters.all).dtype
+        for part in news:
+            try:
+                steps, letters = _HEAD.unpack_from(part)
+                body = _HEAD.size + 8 * steps
+                stops = np.frombuffer(part[_HEAD.size : body], "<i8").astype(np.int64)
+                new = np.frombuffer(part[body:], dtype)
+                if len(stops) != steps or len(new) != letters:
+                    raise ValueError(f"{len(part)} bytes")
+            except (struct.error, ValueError) as error:
+                raise StateError(f"letters cannot be read ({error}): restore a copy") from error
+            exact._append(new, stops)
+        return exact.save()
+
+    @override
+    def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        """The same words at a later step take time for the new letters only."""
+        stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
+        key = np.ascontiguousarray(cells).tobytes()
+        tally = self._tallies.pop(key, None)
+        if tally is None or tally.read > stop:
+            tally = self._statistic.tally(cells)
+        if tally.read < stop:
+            tally.advance(self._letters.all, stop)
+            tally.read = stop
+        self._tallies[key] = tally  # the newest stands last
+        remembered = sum(len(one.counts) for one in self._tallies.values())
+        while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
+            remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
+        return tally.counts.copy()
+
+
+def _little(letters: NDArray[Any]) -> NDArray[Any]:
+    return letters.astype(letters.dtype.newbyteorder("<"))
+
+
+class _Growing:
+    """An array that grows at its end."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._room, self._length = np.empty(64, dtype), 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def all(self) -> NDArray[Any]:
+        """What is in it; valid until it grows."""
+        return self._room[: self._length]
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Put values at the end."""
+        stop = self._length + len(values)
+        if stop > len(self._room):
+            room = np.empty(max(stop, 2 * len(self._room)), self._room.dtype)
+            room[: self._length] = self.all
+            self._room = room
+        self._room[self._length : stop] = values
+        self._length = stop
+
+    def keep(self, length: int) -> None:
+        """Forget what stands behind the first so many."""
+        self._length = length

@@ -1,0 +1,359 @@
+"""A line of cells over time, so that every interval of cells is accurate at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Integers
+from counton.base.columns import TextTable, readable, refuse_added
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer, figures, quote
+from counton.base.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
+from counton.numbers.fit_request import Fit
+from counton.privacy import Contribution, Guarantee
+from counton.privacy.contribution import Relation
+from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
+from counton.statistics.statistic import Drawing, ErrorOf, Statistic
+from counton.strategies.lines import LineStrategy
+from counton.strategies.lines.grid import Grid
+from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
+from counton.strategies.lines.workloads import NAMED, Workload, workload
+from counton.strategies.strategy import Norm
+
+if TYPE_CHECKING:
+    from counton.planning.planner import Plan
+    from counton.planning.ranges_plan import CellsDesign
+
+#: Bits of the weights over time, where sums grow for ever.
+_BITS = 8
+#: Which strategies are compared over time, and the dense one up to this many cells.
+_COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
+#: Names of strategies: those whose answers add up, and those whose weights have room over time.
+_ONCE = tuple(name for name in NAMES if name != "dyadic")
+_LINES = tuple(name for name in _ONCE if name != "square_root")
+
+
+#: Strategies for a line that are told.
+_LISTED = 8
+
+
+class RangesReading(GridReading):
+    """Sums over intervals of cells at one step, or between two.
+
+    Names are pairs of labels, (first, the first one that is no more in it), where None stands for
+    the ends of the line; a bare label is its own cell.
+    """
+
+    statistic: Ranges
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """Cells from one to before another, numbered from 0, as in "0:24"; or a label."""
+        with suppress(InvalidInput):
+            return self._box(name)
+        low, high = self.statistic.interval_of(name)
+        return np.array([[low]]), np.array([[high]])
+
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        count = len(self.statistic.labels)
+        if name is None:
+            name = (None, None)
+        if isinstance(name, (tuple, list)) and len(name) == 2:
+            low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
+            high = count if name[1] is None else self.statistic.place_of(0, name[1])
+        else:
+            low = self.statistic.place_of(0, name)
+            high = low + 1
+        if low > high:
+            raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
+        return np.array([[low]]), np.array([[high]])
+
+    @override
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: what is asked for, and the whole line."""
+        whole = f"0:{len(self.statistic.labels)}"
+        answers = self.asked_columns([*(ask or ()), whole], level)
+        names = [(name.replace("_", " "), True) for name in answers]
+        columns = {name: values.tolist() for name, values in answers.items()}
+        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
+
+    def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""
+        ends = np.array([self.statistic.interval_of(one) for one in ask], np.int64).T
+        low, high = ends[:1], ends[1:]
+        return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """A row for each cell, and the running total up to its end."""
+        place = np.arange(len(self.statistic.labels))[None]
+        running, std = self.boxes(np.zeros_like(place), place + 1)
+        return {
+            self.statistic.name: place[0]
+            if self.statistic.numbered
+            else np.array(self.statistic.labels, dtype=object),
+            **self._columns(place, place + 1, level),
+            "running_total": running,
+            "running_total_std": std,
+        }
+
+
+class Ranges(GridCells):
+    """Counts in any interval of a line of cells, over time.
+
+    An event is the label of its cell, such as an hour of the day. With ``counts`` it is a pair of a
+    label and a whole number, and counts that many times.
+
+    Args:
+        labels: labels of all cells in their order, public knowledge; or the number of cells, which
+            are then called by their numbers from 0 on.
+        name: name of the line, as "hour".
+        workload: what is to be accurate: "ranges", "prefixes", "nodes" or "subsets".
+        line: name of the strategy for the cells. None: the one of least total error over the
+            workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
+            dense matrices; in a stream of one step among all.
+        counts, neighbours, unit: as of `Hierarchy`.
+        grid: the strategy itself, as `Grid.to_dict` says.
+
+    Raises:
+        InvalidInput: labels that are no texts or there twice, an unknown workload or line.
+
+    Sensitivity: exactly the product of both strategies' norms, for events added or removed.
+
+    >>> from counton import Key, ZCDP
+    >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")
+    >>> counter = hours.counter(365, ZCDP(2), key=Key.generate(), name="hours", batched=True)
+    >>> day = counter.release_batch(["09"] * 500 + ["17"] * 800)
+    >>> abs(day["08", "12"] - 500) < 90, day["00", "12"] + day["12", None] == day.total
+    (True, True)
+    """
+
+    reading = RangesReading
+    keyword = stream = "ranges"
+    says = "A line of counts, accurate in every interval."
+    help = (
+        f"With {field('time')} the line is released after each window, as count releases its "
+        f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "
+        f"are measured. Without {field('time')} the line is released once: the same command again "
+        f"shows the same numbers. The number of cells is published, and so are their labels."
+    )
+    phrase = "line of counts, for sums over any of its ranges,"
+    drawing = Drawing("Running {counted}", "{counted}", once="line")
+    options = (
+        Option("label", "column that names the cells of a line", column="label", needed=True),
+        COUNTS,
+        Option("workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"),
+        LINE,
+        REPLACE,
+    )
+    reads = ("domain",)
+    shows = ("ask", "over", "sums")
+
+    def __init__(
+        self,
+        labels: Sequence[str] | int,
+        *,
+        name: str = "cell",
+        workload: str = "ranges",
+        line: str | None = None,
+        counts: bool = False,
+        grid: Mapping[str, Any] | Grid | None = None,
+        neighbours: Relation = "add_remove",
+        unit: str | None = None,
+    ) -> None:
+        if workload not in NAMED:
+            raise InvalidInput(
+                f"workload is {quote(workload)}; it must be one of {', '.join(NAMED)}"
+            )
+        if line is not None and line not in _ONCE:
+            raise InvalidInput(
+                f"line is {quote(line)}; it must be one of {', '.join(_ONCE)}, or None for the best"
+            )
+        refuse_added([name], "running_total", "running_total_std")
+        self.name, self.workload, self.line = name, workload, line
+        self.numbered = not isinstance(labels, str) and isinstance(labels, int)
+        if isinstance(labels, int):
+            labels = [str(number) for number in range(check_integer("labels", labels, 1))]
+        super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
+        self.labels = self.columns[name]
+
+    @override
+    def check_asked(self, name: Any) -> None:
+        """Intervals."""
+        self.interval_of(name)
+
+    @classmethod
+    @override
+    def from_job(cls, stated: Statement) -> Statistic:
+        label, cells = stated.require("label", "domain")
+        refuse_of_tables(stated)
+        stated.refuse_counts(stated["value"])
+        return cls(
+            len(cells) if isinstance(cells, range) else stated.groups(label),
+            name="cell" if label == ROWS else label,
+            workload=stated["workload"] or "ranges",
+            line=None if stated["line"] == "auto" else stated["line"],
+            counts=stated["value"] is not None,
+            neighbours="replace" if stated["replace"] else "add_remove",
+        )
+
+    @property
+    @override
+    def domain(self) -> Any:
+        return self.labels
+
+    @property
+    @override
+    def cells_in_words(self) -> str:
+        return f", by {self.name}"
+
+    @override
+    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
+        return None if "from_cell" in table else self.name
+
+    @override
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Intervals that are asked for, or cells by their names."""
+        if "from_cell" in table:
+            ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
+            return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
+        return {**table, "group": table[self.name]}
+
+    def _own(self) -> dict[str, Any]:
+        labels: Any = len(self.labels) if self.numbered else list(self.labels)
+        given: dict[str, Any] = {"labels": labels, "name": self.name}
+        if self.workload != "ranges":
+            given["workload"] = self.workload
+        return given if self.line is None else {**given, "line": self.line}
+
+    def _declared_label(self, label: Any) -> Any:
+        number = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        return str(label) if self.numbered and number else label
+
+    @property
+    def _workload(self) -> Workload:
+        return workload(self.workload, len(self.labels))
+
+    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
+        if self.line == "square_root" and horizon not in (None, 1):
+            raise InvalidInput(
+                f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
+                f"use one of {', '.join(_LINES)}"
+            )
+        return Grid((_best_line(self._workload, norm, self.line),))
+
+    @property
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+        return (
+            f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
+            f"every interval is a linear function of them."
+        )
+
+    @property
+    @override
+    def criterion(self) -> float:
+        """The total error over the workload."""
+        return math.sqrt(self.grid.total((self._workload,)))
+
+    @override
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """See `FittedStatistic.settle`; of one step by the noise itself, known beforehand."""
+        if self._is_stated or horizon != 1:
+            return super().settle(guarantee, horizon)
+        grid = self.lines(guarantee).best.strategy
+        return type(self)(**self._own(), **self._common(), grid=grid)
+
+    @override
+    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
+        """The lines of least error."""
+        errors = (
+            f"{one.name} with {one.family} {figures(one.expected_error)}"
+            for one in self.lines(guarantee).choices[:_LISTED]
+        )
+        return [("lines", f"total squared error by strategy: {', '.join(errors)}")]
+
+    def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
+        """All strategies for the cells by their error in a stream of one step.
+
+        Args:
+            guarantee: what is promised.
+
+        >>> from counton import ZCDP
+        >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
+        ['optimal', 'square_root', 'haar']
+        """
+        from counton.planning.ranges_plan import plan_cells
+
+        replaced = self.neighbours == "replace"
+        unit = Contribution.replace() if replaced else Contribution.add_remove()
+        return plan_cells(
+            len(self.labels),
+            guarantee=guarantee,
+            contribution=unit,
+            line=self.line or "auto",
+            workload=self.workload,
+        )
+
+    @override
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """See `TableStatistic.spread`: of the worst cell, and of all together."""
+        place = np.arange(len(self.labels))[None]
+        cells = math.sqrt(float(self.grid.variance(place, place + 1).max()))
+        ends = np.array([[0]]), np.array([[len(self.labels)]])
+        whole = math.sqrt(float(self.grid.variance(*ends)[0]))
+        return [{"interval": "a cell", "std": std * cells}, {"interval": "all", "std": std * whole}]
+
+    @property
+    @override
+    def error_of(self) -> ErrorOf:
+        """The mean and the largest over all prefixes of the line."""
+        last = np.arange(1, len(self.labels) + 1)
+        below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
+        mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
+        return ErrorOf(
+            "the first cells together, over all steps and numbers of them", mean, largest
+        )
+
+    def interval_of(self, text: str) -> tuple[int, int]:
+        """Numbers of the first cell of an interval and of the one after its last.
+
+        Args:
+            text: as 0:24 for cells 0 to 23.
+
+        Raises:
+            InvalidInput: no interval, or one that reaches beyond the line.
+        """
+        low, colon, high = str(text).partition(":")
+        if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):
+            raise InvalidInput(f"{quote(text)} is no interval; write 0:24 for cells 0 to 23")
+        if not int(low) <= int(high) <= len(self.labels):
+            raise InvalidInput(
+                f"the interval {quote(text)} does not lie within the {len(self.labels):,} cells, "
+                f"which count from 0; write its ends in order"
+            )
+        return int(low), int(high)
+
+
+@lru_cache(maxsize=64)
+def _best_line(asked: Workload, norm: Norm, name: str | None) -> LineStrategy:
+    """The least total error, by the sensitivity times the variance."""
+    names = [
+        each
+        for each in _COMPARED
+        if serves(each, asked, norm, 1) and (each != "optimal" or asked.cells <= _DENSE)
+    ]
+
+    def error(each: str) -> float:
+        line = build(each, asked, norm, _BITS)
+        size = line.l1_sensitivity() ** 2 if norm == 1 else line.squared_sensitivity()
+        return total_variance(each, asked, norm, _BITS) * float(size)
+
+    return build(name or min(names, key=error), asked, norm, _BITS)

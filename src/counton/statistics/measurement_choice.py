@@ -1,0 +1,172 @@
+"""Tallied statistics whose measurement is fitted to the kind of noise, unless one is stated."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.arrays import Integers
+from counton.base.distributions import BoundedChange, Shift
+from counton.base.errors import SumOverflow
+from counton.numbers.table_noise import LARGEST_MEASUREMENT
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy.contribution import Relation
+from counton.statistics.tally_statistic import TallyStatistic
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import Norm, check_norm
+
+
+class FittedStatistic(TallyStatistic):
+    """A statistic that measures its cells in the way best for Laplace or for Gaussian noise.
+
+    How finely weights are chosen follows from how many steps there are: sums that grow for ever
+    need the room that finer ones would take.
+    """
+
+    @property
+    @abstractmethod
+    def _is_stated(self) -> bool:
+        """Whether how cells are measured is stated, or settled already."""
+
+    @abstractmethod
+    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
+        """The same with the best measurement under one kind of noise, over this many steps."""
+
+    @property
+    def criterion(self) -> float:
+        """What is to be small: a deviation, where each measured cell has deviation 1."""
+        return self.error_of.mean
+
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """With the measurement that has the least error under a guarantee.
+
+        That is found for either kind of noise, and if both can give the guarantee, by the error
+        with the planner's strategy over time.
+        """
+        if self._is_stated:
+            return self
+        if isinstance(guarantee, (PureDP, ExpiringDP)):
+            return self._best(1, horizon)
+        large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
+        if not (isinstance(guarantee, ApproxDP) or large) or horizon is None:
+            return self._best(2, horizon)
+
+        def error(this: Self) -> float:
+            one = this.plan(horizon, guarantee).best.mean_std / this.error_of.mean
+            return one * this.criterion
+
+        return min((self._best(2, horizon), self._best(1, horizon)), key=error)
+
+    @override
+    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
+        """As measured for this norm, unless that is stated."""
+        if self._is_stated:
+            return super().sensitivity(strategy, p, batched=batched)
+        best = self._best(check_norm(p), strategy.horizon)
+        return best.sensitivity(strategy, p, batched=batched)
+
+
+class TableStatistic(FittedStatistic):
+    """A statistic whose readings are a table: rows without times are released once."""
+
+    is_table = True
+
+    #: How neighbours differ, and what one protected unit is called: see `_protect`.
+    neighbours: Relation
+    unit: str
+
+    def _protect(self, neighbours: Relation, unit: str | None) -> None:
+        """Take what is protected: one event, unless it is called otherwise.
+
+        Raises:
+            InvalidInput: another relation, or the unit is no word.
+        """
+        one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
+        self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
+
+    def _contribution_of(self, moved: Shift, words: str) -> Contribution:
+        """The contribution of a unit that counts in one cell of one step.
+
+        Args:
+            moved: what that changes in all that is measured.
+            words: what it is, as of `Contribution.of_pattern`.
+        """
+        pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """How many numbers there are, in words."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+
+    @abstractmethod
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """Largest standard deviations by what is read, where each measured cell has this one."""
+
+    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
+        """What it could be measured by at one go: names, and what stands beside them."""
+        return ()
+
+    def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
+        """How accurate the table would be: known before any data.
+
+        Args:
+            guarantee: for all releases together.
+            horizon: number of steps; of 1 the table is released once.
+
+        Returns:
+            Rows as of `spread`: ``std`` is typical of all steps, and over time ``largest_std`` that
+            of the worst.
+        """
+        settled = self.settle(guarantee, horizon)
+        best, of = settled.plan(horizon, guarantee, batched=True).best, settled.error_of
+        rows = settled.spread(best.mean_std / of.mean)
+        if horizon == 1:
+            return rows
+        worst = best.max_std / of.largest / (best.mean_std / of.mean)
+        return [{**row, "largest_std": row["std"] * worst} for row in rows]
+
+
+def refuse_inexact(sums: Integers, largest_entry: int) -> None:
+    """Refuse counts whose measurements would not be exact.
+
+    Args:
+        sums: shape ``(steps, places)``.
+        largest_entry: no measurement is larger than this times the sum of all places.
+
+    Raises:
+        SumOverflow: the counts of a step are too large.
+    """
+    most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
+    if most * largest_entry >= LARGEST_MEASUREMENT:
+        raise SumOverflow(
+            f"the counts of a step sum to {most:.3g}; at most "
+            f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in "
+            f"larger units"
+        )
+
+
+#: So many standard deviations noise stays within, and as much is left for what is rounded.
+_ROOM = 64
+
+
+def most_read(bits: int, std: float) -> float:
+    """How large counts may be whose sums are read on multiples of 2^-bits, in float64.
+
+    Args:
+        bits: behind the point.
+        std: of the widest noise that is read.
+
+    >>> most_read(16, 1.0) / 2**37
+    0.99...
+    """
+    return 2.0 ** (53 - bits) - _ROOM * max(std, 1.0)

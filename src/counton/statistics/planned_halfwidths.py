@@ -1,0 +1,160 @@
+"""How far off what is read of a statistic will be: from public parameters, before there are rows.
+
+Released noise is the same whatever the rows are, so most half-widths are known beforehand: they are
+those of a release in which nothing was counted. A mean, a slope or a quantile is off by less where
+there are more rows: its half-width is known for a number of rows, which somebody states, and values
+that are spread evenly between their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Integers
+from counton.numbers.design import Design
+from counton.numbers.releases import StepRelease
+from counton.statistics.readings import Reading
+
+if TYPE_CHECKING:
+    from counton.statistics.statistic import Statistic
+
+#: Columns that do not tell numbers of a reading apart.
+_OF_NUMBERS = (
+    *("step", "start", "estimate", "value", "std", "lower", "upper", "running_total"),
+    *("running_total_std", "rank", "group", "sure"),
+)
+#: So many rows that nothing is cut off at 0.
+_MANY = 10**7
+
+
+def planned_halfwidths(
+    statistic: Statistic,
+    terms: Design,
+    step: int,
+    level: float = 0.95,
+    *,
+    rows: int | None = None,
+    over: int | None = None,
+    ask: Sequence[Any] | None = None,
+) -> dict[str, float]:
+    """Half-widths of intervals at a step by what they are of; "" where all are of one kind.
+
+    Args:
+        statistic: with all of its parameters.
+        terms: of its stream.
+        step: which, from 1.
+        level: probability with which each interval holds.
+        rows: how many rows there will be by then; None: what depends on that is left out, and if
+            that is everything, "" is of what `Statistic.error_of` says.
+        over: of what came in this many steps up to it; None: of all so far.
+        ask: what is asked for, as in shares of quantiles; None: all.
+
+    >>> from counton.privacy import PureDP
+    >>> from counton.statistics import Average
+    >>> waits = Average(0, 60, resolution=1)
+    >>> found = waits.halfwidths(waits.plan(52, PureDP(1), batched=True), 52, rows=5000)
+    >>> {name: round(half, 2) for name, half in found.items()}
+    {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
+    """
+    inner = statistic.inner
+    if statistic.statistics:
+        report: Any = statistic
+        found: dict[str, float] = report.halfwidths_of_parts(terms, step, level, rows, over)
+        return found
+    if inner is not statistic:
+        # A row is of one group, and all groups are alike.
+        groups = getattr(statistic, "groups", ("",))
+        rows = None if rows is None else max(rows // len(groups), 1)
+        terms = replace(terms, shape=inner.cells)
+        return planned_halfwidths(inner, terms, step, level, rows=rows, over=over, ask=ask)
+    start = 0 if over is None else max(step - over, 0)
+    if statistic.on_demand:
+        return {"": float(terms.window_halfwidths(start, step, level))}
+
+    steps = step - start
+    known = statistic.known_beforehand
+    if rows is None and known is not None:
+        reading = _reading(statistic, terms, start, step, statistic.typical_cells(_MANY, steps))
+        found = _halfwidths(reading, level, ask)
+        if found := {name: half for name, half in found.items() if name in known}:
+            return found
+    else:
+        reading = _reading(statistic, terms, start, step, statistic.typical_cells(rows, steps))
+        return _by_name(statistic, _halfwidths(reading, level, ask))
+    cell = float(terms.window_halfwidths(start, step, level))
+    return {"": cell * statistic.error_of.mean}
+
+
+def _reading(
+    statistic: Statistic, terms: Design, start: int, step: int, cells: Integers | None
+) -> Reading:
+    """A release of exact cells whose noise was 0; None: of nothing."""
+    value: Any = np.zeros(terms.shape) if cells is None else cells
+    value = terms.of_exact(np.asarray(value, np.int64))
+    value = value if terms.shape else np.asarray(value).item()
+    release = StepRelease(step, value, float(terms.std(step)), terms)
+    if start:
+        nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
+        release = release.since(nothing)
+    return statistic.read(release)
+
+
+def planned_reading(
+    statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
+) -> Reading:
+    """What would be read at a step if there were this many rows, and no noise.
+
+    Args:
+        statistic, terms, step, over: as of `planned_halfwidths`.
+        rows: how many; None: so many that nothing is cut off at 0.
+    """
+    start = 0 if over is None else max(step - over, 0)
+    many = _MANY if rows is None else rows
+    return _reading(statistic, terms, start, step, statistic.typical_cells(many, step - start))
+
+
+def halfwidths_of(reading: Reading, level: float) -> dict[str, float]:
+    """Half-widths of a reading's intervals by what they are of; "" where all are of one kind."""
+    return _by_name(reading.statistic, _halfwidths(reading, level, None))
+
+
+def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:
+    columns = reading.table_columns(level) if ask is None else reading.asked_columns(ask, level)
+    found: dict[str, float] = {}
+    with np.errstate(invalid="ignore"):
+        half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
+    for label, one in zip(_labels(columns, len(half)), half.tolist(), strict=True):
+        found[label] = max(found.get(label, 0.0), one)
+    return found
+
+
+def _by_name(statistic: Statistic, found: dict[str, float]) -> dict[str, float]:
+    """Those that are of one size at every step as one."""
+    if statistic.known_beforehand is not None:  # rows decide it, at each step anew
+        return found
+    alike = len({float(f"{half:.9g}") for half in found.values()}) == 1
+    return {"": max(found.values())} if alike else found
+
+
+def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
+    """What each row is called; rows that are called the same are of one kind."""
+    if "name" in columns:
+        parts = columns.get("statistic", np.full(count, ""))  # of a report
+        return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]
+    if "level" in columns:
+        return [str(one) for one in columns["level"]]
+    if "share" in columns:
+        return [f"quantile {one:g}" for one in columns["share"]]
+    own = {name: column for name, column in columns.items() if name not in _OF_NUMBERS}
+    if any(any(one is None for one in column) for column in own.values()):  # margins
+        kept = [
+            [name for name, column in own.items() if column[place] is not None]
+            for place in range(count)
+        ]
+        return [", ".join(names) or "total" for names in kept]
+    return [""] * count

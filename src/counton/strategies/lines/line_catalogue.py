@@ -1,0 +1,94 @@
+"""Strategies for lines by name, built for a workload or from data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from counton.strategies.lines.dense import Dense
+from counton.strategies.lines.haar import Haar
+from counton.strategies.lines.hats import Hats
+from counton.strategies.lines.line_square_root import SquareRoot
+from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.lines.nodes import Nodes
+from counton.strategies.lines.one_thread import one_thread
+from counton.strategies.lines.optimal import (
+    LARGEST_LAPLACE,
+    optimal_gaussian,
+    optimal_laplace,
+)
+from counton.strategies.lines.workloads import Workload
+from counton.strategies.strategy import LARGEST_DENSE, Norm, stated_kind
+from counton.strategies.streams.square_root import LARGEST_HORIZON
+
+if TYPE_CHECKING:
+    from counton.strategies.published.dyadic import Dyadic
+
+
+def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
+    return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
+
+
+def _dyadic() -> type[Dyadic]:
+    """It stands on top of the rest, and is loaded when it is named."""
+    from counton.strategies.published.dyadic import Dyadic
+
+    return Dyadic
+
+
+_BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
+    "identity": lambda asked, norm, bits: Nodes.independent(asked.cells),
+    "cascade": lambda asked, norm, bits: Haar.cascade(asked.cells, bits),
+    "wavelet": lambda asked, norm, bits: Haar.wavelet(asked.cells),
+    "haar": Haar.best,
+    "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
+    "dyadic": lambda asked, norm, bits: _dyadic()(asked.cells),
+    "hierarchy": Nodes.best,
+    "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
+    "optimal": _optimal,
+}
+#: Names of all strategies, as `counton.plan(cells=...)` takes them; besides "auto".
+NAMES = tuple(_BUILDERS)
+
+
+@lru_cache(maxsize=64)
+def build(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
+    """The strategy of that name for a workload."""
+    return _BUILDERS[name](asked, norm, bits)
+
+
+@lru_cache(maxsize=256)
+def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
+    """Its total variance over the workload, in units of one draw's."""
+    strategy = build(name, asked, norm, bits)
+    if not isinstance(strategy, Dense):
+        return asked.total(strategy)
+    with one_thread():
+        return asked.total(strategy)
+
+
+def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
+    """Whether "auto" tries this strategy."""
+    if name == "dyadic":  # cannot be released as a line, and binary is never worse
+        return False
+    if name == "optimal":
+        return asked.cells <= (LARGEST_LAPLACE if norm == 1 else LARGEST_DENSE)
+    if name == "square_root":
+        return axes == 1 and 2 <= asked.cells <= LARGEST_HORIZON
+    return True
+
+
+def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
+    """The strategy that ``to_dict`` of one of counton's described.
+
+    Raises:
+        InvalidInput: an unknown class, or missing or wrong parameters.
+
+    >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
+    True
+    """
+    own: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
+    known = {cls.__name__: cls for cls in own}
+    kind = stated_kind(description, sorted([*known, "Dyadic"]), " for lines")
+    return (known[kind] if kind in known else _dyadic()).from_dict(description)

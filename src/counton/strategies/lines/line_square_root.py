@@ -1,0 +1,152 @@
+"""The square-root factorisation on a line: ranges as differences of running totals.
+
+"Constant matters" (Fichtenberger, Henzinger and Upadhyay), section 3, with `SqrtToeplitz` of this
+package: the running totals are released by its exact, correctly rounded noise.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.strategy import NodeNoise
+from counton.strategies.streams.power_series import convolve, convolve_modulo, reciprocal
+from counton.strategies.streams.square_root import SqrtToeplitz
+
+_EXACT_TERMS = 64
+
+
+class SquareRoot(LineStrategy):
+    """Running totals by the square-root factorisation.
+
+    Args:
+        cells: number of cells, at most 2^22.
+
+    Raises:
+        InvalidInput: more cells than `SqrtToeplitz` serves.
+
+    >>> strategy = SquareRoot(1000)
+    >>> variance = strategy.variance(np.array([0, 500]), np.array([1000, 501]))
+    >>> (variance * strategy.largest_entry**2).round(4).tolist()
+    [3.265, 1.2732]
+    """
+
+    sources = ("constants",)
+
+    works_on_grids: ClassVar[bool] = False  # running sums are rounded exactly on a line only
+
+    def __init__(self, cells: int) -> None:
+        self.strategy = SqrtToeplitz(cells)
+        self.cells = self.measurements = cells
+        self.name = "square_root"
+
+    @override
+    def measure(self, counts: Integers) -> Integers:
+        """Exact, modulo 2^64."""
+        numerators = self.strategy.numerators
+        lines = counts.reshape(self.cells, -1).T
+        measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
+        return np.stack(measured, axis=1).reshape(counts.shape)
+
+    @override
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """C^-1 y, a product of power series."""
+        inverse = reciprocal(self.strategy.numerators.astype(np.float64), self.cells)
+        lines = measured.reshape(self.cells, -1).T.astype(np.float64)
+        cells = [convolve(inverse, line, self.cells) for line in lines]
+        return np.stack(cells, axis=1).reshape(measured.shape)
+
+    @override
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        """Correctly rounded to the grid of `SqrtToeplitz`."""
+        bits = self.strategy.fraction_bits
+        sums = np.zeros(self.cells + 1, np.int64)
+        np.cumsum(counts, out=sums[1:])
+        sums[1:] <<= bits
+        sums[1:] += self.strategy.noise(noise, range(1, self.cells + 1))
+        return sums, bits
+
+    @override
+    def l1_sensitivity(self) -> int:
+        return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
+
+    @override
+    def squared_sensitivity(self) -> int:
+        return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
+
+    @property
+    @override
+    def largest_entry(self) -> int:
+        return 1 << self.strategy.lattice_bits
+
+    @cached_property
+    def _row(self) -> Floats:
+        """First column of B in units of lattice noise."""
+        steps = np.arange(1, self.cells + 1)
+        squares = np.diff(self.strategy.variance(steps), prepend=0.0)
+        return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.lattice_bits)
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(self._row**2)])
+
+    @cached_property
+    def _cells(self) -> Floats:
+        """Variance of every cell: the squares by which a row of B and the next differ."""
+        return np.asarray(np.cumsum(np.diff(self._row, prepend=0.0) ** 2))
+
+    def _common(self, low: Integers, gap: Integers) -> Floats:
+        """Sum over k < low of b(k) b(k + gap): the covariance of two running totals.
+
+        The first terms one by one; from there on b(k) is 1 / sqrt(pi (k + 1/4)) up to a relative
+        1 / (64 k^2), and the sum an integral by Euler and Maclaurin: together within 5e-6.
+        """
+        total = np.zeros(low.shape)
+        few = min(_EXACT_TERMS, self.cells)
+        for k in range(few):
+            inside = k < low
+            total += np.where(inside, self._row[k] * self._row[np.where(inside, k + gap, 0)], 0.0)
+        distance = np.where(low > few, gap, 1).astype(np.float64)
+        last = self._primitive(np.where(low > few, low, few) - 0.25, distance)
+        first = self._primitive(np.full(low.shape, few - 0.25), distance)
+        unit = 4.0**-self.strategy.lattice_bits / math.pi
+        return np.asarray(total + np.where(low > few, (last - first) * unit, 0.0))
+
+    @staticmethod
+    def _primitive(end: Floats, distance: Floats) -> Floats:
+        """Integral of g(w) = 1 / sqrt(w (w + distance)) less g'(w) / 24."""
+        value = 1 / np.sqrt(end * (end + distance))
+        slope = -value / 2 * (1 / end + 1 / (end + distance))
+        return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)
+
+    @override
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        if (high - low == 1).all():
+            return self._cells[low]
+        cumulative = self._cumulative
+        apart = high > low
+        gap = np.where(apart, high - low, 1)
+        both = self._common(np.where(apart, low, 0), gap)
+        values = cumulative[high] + cumulative[low] - 2 * both
+        return np.where(apart, np.maximum(values, 0.0), 0.0)
+
+    @override
+    def ranges_variance(self) -> float:
+        columns = np.cumsum(self._row)  # sum of each column of B over all rows, last first
+        return float((self.cells + 1) * self._cumulative.sum() - (columns**2).sum())
+
+    @override
+    def functional_variance(self, weights: Floats) -> float:
+        """Queries in terms of running totals, times B."""
+        from scipy.signal import fftconvolve
+
+        totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)
+        reads = fftconvolve(totals[:, ::-1], self._row[None, :], axes=1)[:, : self.cells]
+        return float((reads**2).sum())

@@ -1,0 +1,200 @@
+"""What a strategy for lines is: an integer matrix C whose noisy product gives all cells back.
+
+One line of ``cells`` counts x is measured as y = C x + z with one independent draw of noise per row
+of C. C has integer entries (real weights in units of ``2**-bits``), so y is exact in integers
+and what is published is a function of y alone: floating point comes after privacy.
+Strategies are pure mathematics: no randomness, no data, no privacy. `counton.laws` holds their
+laws.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput, SumOverflow, is_text
+from counton.base.exact import check_integer, quote
+from counton.strategies.strategy import NodeNoise, TableStrategy, built_from
+
+if TYPE_CHECKING:
+    from counton.strategies.lines.workloads import Workload
+
+#: Weights are multiples of 2^-20 of the largest unless stated otherwise.
+LATTICE_BITS = 20
+LARGEST_CELLS = 2**32
+
+
+class LineStrategy(TableStrategy):
+    """A way to measure a line of cells.
+
+    Attributes:
+        name: by which it is chosen.
+        cells: number of cells n.
+        measurements: rows of C.
+        works_on_grids: it can be one axis of a grid, not only a line.
+        consistent: answers to all queries come from the same estimates of the cells, so that those
+            to two adjacent intervals add up to that to both, and the estimates are those of least
+            variance. Without, a query reads what measurements it needs, see `reads`.
+    """
+
+    name: str
+    cells: int
+    measurements: int
+    works_on_grids: ClassVar[bool] = True
+    consistent: ClassVar[bool] = True
+
+    @classmethod
+    def examples(cls, cells: int) -> Sequence[LineStrategy]:
+        """Instances over ``cells`` cells: what the laws of ``counton.laws`` run over.
+
+        Override it where the constructor needs more than the number of cells.
+        """
+        return (cls(cells),)  # type: ignore[call-arg]
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """The strategy that `to_dict` describes, its name included; all but the class is read.
+
+        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
+
+        Raises:
+            InvalidInput: missing, unknown or wrong parameters.
+        """
+        return built_from(cls, description)
+
+    @abstractmethod
+    def measure(self, counts: Integers) -> Integers:
+        """C x exactly: (cells, ...) to (measurements, ...)."""
+
+    @abstractmethod
+    def estimate(self, measured: NDArray[Any]) -> Floats:
+        """Unbiased cells from y: (measurements, ...) to (cells, ...). Post-processing."""
+
+    def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
+        """Private running sums of one line: a function of y = C x + z alone.
+
+        Args:
+            counts: x, shape (cells,), so small that C x fits into int64 with room for noise.
+            noise: z, one draw a measurement: consecutive nodes of level 0.
+            bits: sums on multiples of 2^-bits are wanted, so that adjacent intervals add up.
+
+        Returns:
+            int64 of shape (cells + 1,), the sums of the first 0, 1, ..., n cells in units of
+            2^-b, and b: ``bits``, unless the strategy has a grid of its own.
+
+        Raises:
+            SumOverflow: sums beyond 2^53 units, where float64 is not exact.
+        """
+        measured = self.measure(counts)
+        measured += noise.run(0, range(self.measurements))
+        return rounded_sums(self.estimate(measured), bits), bits
+
+    def reads(self, weights: Floats) -> Floats:
+        """With which weights the answers to queries (queries, cells) read the measurements.
+
+        Returns:
+            Shape (queries, measurements): times C it is ``weights``. Small lines only.
+        """
+        return np.asarray(weights @ self.estimate(np.eye(self.measurements)))
+
+    def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
+        """Largest error of all answers to a workload, for one draw of the noise.
+
+        Args:
+            asked: the queries.
+            noise: as in `running_sums`.
+            bits: as in `running_sums`.
+
+        Raises:
+            InvalidInput: a workload that is no set of queries, but random.
+        """
+        sums, bits = self.running_sums(np.zeros(self.cells, np.int64), noise, bits)
+        return asked.largest_error(sums * 2.0**-bits)
+
+    @property
+    def least_inner(self) -> int:
+        """At most the inner product of any two columns; 0 where C has no negative entry."""
+        return 0
+
+    @override
+    def l1_move_sensitivity(self) -> int:
+        """By the triangle inequality, unless a strategy knows better."""
+        return 2 * self.l1_sensitivity()
+
+    @override
+    def squared_move_sensitivity(self) -> int:
+        """By `least_inner`, unless a strategy knows better."""
+        return 2 * (self.squared_sensitivity() - self.least_inner)
+
+    @abstractmethod
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """Variance of the sums over [low, high), in units of one measurement's noise variance."""
+
+    @abstractmethod
+    def ranges_variance(self) -> float:
+        """Total variance of all n (n + 1) / 2 ranges, in the same units."""
+
+    @abstractmethod
+    def functional_variance(self, weights: Floats) -> float:
+        """Total variance of the queries ``weights`` (queries, cells), in the same units."""
+
+    def matrix(self) -> Integers:
+        """C itself, shape (measurements, cells); small lines only."""
+        return self.measure(np.eye(self.cells, dtype=np.int64))
+
+
+def check_cells(cells: int) -> int:
+    """``cells`` itself, if a line can have as many.
+
+    Raises:
+        InvalidInput: below 1 or above 2^32.
+    """
+    return check_integer("cells", cells, 1, LARGEST_CELLS)
+
+
+def rounded_sums(cells: Floats, bits: int) -> Integers:
+    """Running sums along every axis on multiples of 2^-bits, with zeros in front.
+
+    ``cells`` is overwritten.
+
+    Raises:
+        SumOverflow: sums of 2^53 units or more.
+
+    >>> rounded_sums(np.array([0.3, 0.3]), bits=2).tolist()
+    [0, 1, 2]
+    """
+    for axis in range(cells.ndim):
+        np.cumsum(cells, axis=axis, out=cells)
+    np.rint(np.multiply(cells, 2.0**bits, out=cells), out=cells)
+    largest = float(np.abs(cells).max())
+    if largest >= 2.0**53:
+        raise SumOverflow(
+            f"private sums reach {largest * 2.0**-bits:.3g}; at this noise they are exact up to "
+            f"{2.0 ** (53 - bits):.3g}: count in larger units"
+        )
+    sums = np.zeros(tuple(count + 1 for count in cells.shape), np.int64)
+    sums[(slice(1, None),) * cells.ndim] = cells
+    return sums
+
+
+def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
+    """Real weights as integers, the largest at 2^bits; positive weights stay at least 1."""
+    scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
+    return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
+
+
+def check_name(given: object) -> str:
+    """The name of a strategy, if it is a text.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if isinstance(given, str) and is_text(given):
+        return given
+    raise InvalidInput(f"name is {quote(given)}; give a text")

@@ -1,0 +1,898 @@
+"""What a strategy is: what is measured, C, and how far one protected unit moves it.
+
+Every strategy measures y = C x + z: x exact counts, z one independent draw of noise for each row of
+C, a *node*. What is released is a function of y alone. `Strategy` is the root of all: C, its
+parameters and its norms. Below it stands `StreamStrategy`, C with B, so that A = B C for a workload
+A over time; lines of cells are in ``counton.strategies.lines``, trees in
+``counton.strategies.trees``. A strategy is pure mathematics: no randomness, no data, no privacy.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.arrays import Floats, Integers
+from counton.base.distributions import Law, Shift
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.exact import check_integer, check_sequence, float_above, quote, root_above
+from counton.strategies import participation
+from counton.strategies.participation import Norm as Norm
+
+#: Numbers of a chunk that takes two passes: it stays in the second-level cache in between.
+CHUNK = 2**15
+#: Numbers drawn at a time where every row is used once.
+ROWS_CHUNK = 2**17
+#: From this many coordinates on, nodes are added row by row instead of level by level.
+WIDE = 32
+
+
+def is_wide(shape: tuple[int, ...]) -> bool:
+    """Whether nodes of this shape are best added one by one."""
+    return math.prod(shape) >= WIDE
+
+
+def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
+    """Nodes of this shape in a chunk of ``numbers``: at least one."""
+    return max(1, numbers // max(1, math.prod(shape)))
+
+
+_Base = TypeVar("_Base")
+
+Metric = Literal["mean", "max"]
+_NORMS: tuple[Norm, Norm] = (1, 2)
+#: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
+Relation = Literal["add_remove", "move"]
+#: What a stream releases: totals so far, or each step's own count.
+Workload = Literal["totals", "windows"]
+#: What is to be accurate: totals, each step's own count, or both, counts as differences of totals.
+ReleaseForm = Literal["totals", "windows", "both"]
+#: One step or many.
+Steps = int | Sequence[int] | range | NDArray[np.int64]
+
+#: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
+LARGEST_HORIZON = 2**62
+#: Most steps of a stream, or cells of a line, over which anything is written out as a matrix.
+LARGEST_DENSE = 4096
+#: Most steps whose variances are computed one by one for a mean over all of them.
+_LARGEST_ENUMERATED = 2**22
+#: Most steps that anything is asked of at once.
+_MOST_STEPS = 2**28
+#: Numbers of a part of a batch's noise (measured; values never depend on it).
+PART = 2**17
+
+
+class Node(NamedTuple):
+    """One node of a strategy and the weight with which an item enters it or a release reads it.
+
+    >>> from counton.strategies import Binary
+    >>> Binary(31).row(5)
+    (Node(level=2, index=0, weight=1), Node(level=0, index=2, weight=1))
+    """
+
+    level: int
+    index: int  # type: ignore[assignment]  # a tuple has a method of this name
+    weight: int | Fraction
+
+
+class NodeNoise(Protocol):
+    """Where a strategy finds z: independent integers, one per (level, node, coordinate).
+
+    They stand in units of ``2**-strategy.lattice_bits``.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one node's noise: () for a scalar stream."""
+        ...
+
+    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
+        """Noise of consecutive nodes of one level: int64, shape ``(len(nodes), *self.shape)``."""
+        ...
+
+
+@lru_cache(maxsize=64)
+def _arguments(made: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(made).parameters)
+
+
+class Strategy(ABC):
+    """What is measured: the rows of C, over the steps of a stream or the cells of a table.
+
+    Attributes:
+        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
+            (0: integers), so that C x is exact in integer arithmetic.
+        unit_columns: all non-zero entries of C are known to be +1 or -1.
+        sources: where it is described, by names of `counton.base.literature`.
+    """
+
+    lattice_bits: int = 0
+    unit_columns: bool = False
+    sources: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON values that say which C this is; part of the noise address.
+
+        Arguments of the constructor, by attributes of their names, unless a strategy says others.
+        """
+        values = {name: getattr(self, name) for name in _arguments(type(self))}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters as JSON values.
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).to_dict()
+        {'strategy': 'Binary', 'horizon': 1000}
+        """
+        return {"strategy": type(self).__name__, **self.parameters}
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.parameters == self.parameters
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    @property
+    @abstractmethod
+    def largest_entry(self) -> int:
+        """At least the largest magnitude in C, in units of ``2**-lattice_bits``: bounds C x."""
+
+    @abstractmethod
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all measurements together, in units of ``2**-lattice_bits``.
+
+        The unit counts by 1 in one cell, which is never below the truth.
+
+        Args:
+            relation: the unit is added or removed, or moved to another cell.
+            steps: in how many steps of a stream it counts at most; 1 unless stated.
+            separation: any two of these steps are at least so far apart.
+            every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
+                ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
+                end. For this many steps anywhere in a schedule state ``separation`` instead.
+
+        Raises:
+            InvalidInput: an argument out of range, or one that makes no sense here.
+        """
+
+    def sensitivity(
+        self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
+    ) -> float:
+        """Largest p-norm by which one unit moves the measurements: `shift` as a float.
+
+        With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
+        is never below the exact value.
+
+        Raises:
+            InvalidInput: ``p`` is neither 1 nor 2, or as `shift`.
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).sensitivity(1)
+        10.0
+        """
+        p = check_norm(p)
+        moved = self.shift(steps=steps, separation=separation, every=every)
+        exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
+        if steps in (None, 1) and every is None:
+            return float(exact) if p == 1 else math.sqrt(exact)
+        return float_above(exact) if p == 1 else root_above(exact)
+
+
+class StreamStrategy(Strategy):
+    """A factorisation A = B C with exact sensitivity, exact error and a fast way to compute B z.
+
+    Item ``step`` enters the nodes of ``column(step)`` (a column of C); the release at ``step``
+    reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
+    ``B z``, where z is one independent draw per node. Steps count from 1.
+
+    A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
+    the attributes below, `examples`, how rounding and wide noise are kept exact (`node_law`,
+    `window_rounding`, `largest_entry`), and, in closed form, what else is found from columns and
+    rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `window_variance`,
+    `overall_variance` and `noise`. The laws of ``counton.laws`` compare all of it. What units
+    move that act several times is found in ``counton.strategies.participation``, from columns and
+    from the `structure` that a strategy knows of them.
+
+    Attributes:
+        horizon: how many steps it can serve; None if unbounded.
+        workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
+            far; "windows": A is the identity, a release is the step's own item.
+        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
+            Where B is not integral, B z is rounded to that grid such that the rounded value is a
+            function of the private measurements y = C x + z alone.
+        rounding_variance: what rounding adds to the variance of a release, at most, where released
+            units are not much finer than noise; in squared data units, 0 unless a strategy says it.
+        delay: the release at ``step`` counts items up to ``step - delay``.
+        local: noise on a window costs time in proportion to the window; otherwise in proportion to
+            the window's end.
+        unit_rows: what is released about any steps is known to read its nodes with weights +1 and
+            -1, so that its variance is their number.
+        attained: the stated sensitivities are those of a column; else they are proven bounds.
+        causal: no release before step i reads a node which item i enters, whatever i. Then the
+            noise that hides a step is independent of all that was seen when an attacker chooses
+            that step, and every accounting for a step fixed beforehand holds for him too. Where it
+            is not said, noise is calibrated to what an attacker knows who has seen part of it.
+        buffer_size: numbers that a running stream keeps for each coordinate, besides its sums.
+        drawn_ahead: numbers drawn for each coordinate before the first release, where these are
+            many.
+    """
+
+    horizon: int | None
+    workload: ClassVar[Workload] = "totals"
+    fraction_bits: int = 0
+    rounding_variance: float = 0.0
+    delay: int = 0
+    local: ClassVar[bool] = True
+    unit_columns: bool = True
+    unit_rows: ClassVar[bool] = False
+    attained: bool = True
+    causal: bool = False
+    buffer_size: int = 0
+    drawn_ahead: int = 0
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Self:
+        """The strategy that `to_dict` describes; all but the class is read.
+
+        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
+
+        Raises:
+            InvalidInput: missing, unknown or wrong parameters.
+        """
+        return built_from(cls, description)
+
+    @classmethod
+    def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
+        """Instances which serve ``horizon`` steps: what the laws of ``counton.laws`` run over.
+
+        Override it where the constructor needs more than a horizon.
+        """
+        return (cls(horizon),)  # type: ignore[call-arg]
+
+    # ------------------------------------------------------------------- C, and how long it is
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters.
+
+        Raises:
+            InvalidInput: the stream has no end, nor has what an item enters.
+        """
+        raise InvalidInput(
+            f"an item of {self!r} enters ever more nodes as the stream goes on, without end: use "
+            f"column_until(step, last)"
+        )
+
+    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
+
+        With a horizon that is ``column(step)``; an unbounded strategy says it here.
+        """
+        return self.column(step)
+
+    def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
+        if self.horizon is None or self.horizon > LARGEST_DENSE:
+            raise InvalidInput(
+                f"the longest column of {self!r} was asked for; they are looked at one by one up "
+                f"to {LARGEST_DENSE} steps: state l1_sensitivity and squared_sensitivity"
+            )
+        for step in range(1, self.horizon + 1):
+            weights = (abs(Fraction(node.weight)) for node in self.column(step))
+            yield sum((weight**power for weight in weights), Fraction())
+
+    def l1_sensitivity(self) -> Fraction:
+        """Exact maximum over items of the 1-norm of a column of C."""
+        return max(self._powers_of_columns(1))
+
+    def squared_sensitivity(self) -> Fraction:
+        """Exact maximum over items of the squared 2-norm of a column of C."""
+        return self.l1_sensitivity() if self.unit_columns else max(self._powers_of_columns(2))
+
+    @property
+    def largest_entry(self) -> int:
+        """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
+        return 1 << self.lattice_bits if self.unit_columns else self.shift().l1
+
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
+
+        On a stream without an end a unit with k steps moves them by up to k times as much as one
+        with one step, wherever its steps lie.
+
+        Raises:
+            InvalidInput: an argument out of range, or a relation other than "add_remove".
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).shift()
+        Shift(l1=10, l2_squared=10, entries=((1, 10),))
+        """
+        if relation != "add_remove":
+            raise InvalidInput(
+                f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
+                f"use 'add_remove'"
+            )
+        schedule = participation.schedule_for(self.horizon, steps, separation, every)
+        if schedule.steps > 1 and self.horizon is not None:
+            known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
+            if schedule not in known:
+                l1, l2_squared = (
+                    participation.largest_sum(self, norm, schedule) for norm in _NORMS
+                )
+                # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
+                known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+            return known[schedule]
+        unit, times = 1 << self.lattice_bits, schedule.steps
+        columns = self.l1_sensitivity() * unit, self.squared_sensitivity() * unit**2
+        if any(column.denominator != 1 for column in columns):
+            raise InvalidInput(
+                f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not "
+                f"lie on multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits "
+                f"or sensitivities"
+            )
+        entries = ((unit, int(columns[0]) // unit),) if self.unit_columns and times == 1 else None
+        return Shift(times * int(columns[0]), times**2 * int(columns[1]), entries)
+
+    @property
+    def structure(self) -> participation.Structure:
+        """What it knows of the columns of C together; nothing, unless a strategy says it here."""
+        return participation.Structure()
+
+    # ------------------------------------------------------------------------ B, and how wide
+
+    @abstractmethod
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes which release ``step`` reads."""
+
+    @property
+    def longest(self) -> int | None:
+        """The last step it serves, planned for or not: the horizon; None if there is none."""
+        return self.horizon
+
+    def node_variance(self, level: int) -> float:
+        """Variance of the noise of a node of this level, in units of that of level 0."""
+        return 1.0
+
+    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
+        return self.window_variance(*self._since_release(steps))
+
+    def _since_release(self, steps: Iterable[int]) -> tuple[Integers, Integers]:
+        """Ends of the windows that releases at some steps are about."""
+        numbers = self.check_steps(steps)
+        return (numbers - 1 if self.workload == "windows" else np.zeros_like(numbers)), numbers
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Variance of what is released about the steps start + 1 .. stop, for each pair of ends.
+
+        With totals that is the release at ``stop`` less that at ``start`` (0: the beginning), with
+        windows the sum of the releases. In units of the variance of one node's noise.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+
+        Raises:
+            InvalidInput: ends that are no integers, below 0, or the wrong way round.
+            HorizonExceeded: an end beyond the horizon.
+
+        >>> from counton.strategies import Binary
+        >>> tree = Binary(31)
+        >>> tree.variance([15]).tolist(), tree.window_variance([0, 14, 15], 15).tolist()
+        ([4.0], [4.0, 1.0, 0.0])
+        """
+        starts, stops = self.check_ends(starts, stops)
+        pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
+        found = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
+        return np.array(found, dtype=np.float64).reshape(starts.shape)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed.
+
+        Raises:
+            InvalidInput: an unknown metric, no horizon, or more than 2^22 steps where the strategy
+                knows no other way than one by one.
+        """
+        return self._overall(metric, lambda ends: self.variance(ends[1:]))
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """Mean or maximum over all steps of the variance of what is released about a step alone.
+
+        With totals that is the difference of two releases, `window_variance` of one step.
+
+        Raises:
+            InvalidInput: as `overall_variance`.
+        """
+        check_metric(metric)
+        if self.workload == "windows":
+            return self.overall_variance(metric)
+        return self._overall(metric, lambda ends: self.window_variance(ends[:-1], ends[1:]))
+
+    def _overall(self, metric: Metric, variances: Callable[[Integers], Floats]) -> float:
+        check_metric(metric)
+        if self.horizon is None:
+            raise InvalidInput(
+                f"{self!r} serves a stream without an end; use mean_variance(steps) or "
+                f"variance([step])"
+            )
+        if self.horizon > _LARGEST_ENUMERATED:
+            raise InvalidInput(
+                f"{self!r} has no mean variance over more than {_LARGEST_ENUMERATED:,} steps: use "
+                f"a tree such as KAry"
+            )
+        found = variances(np.arange(self.horizon + 1))
+        return float(found.max() if metric == "max" else found.mean())
+
+    @property
+    def largest_read(self) -> float:
+        """Largest weight with which a release reads a node: that of the first unless said here."""
+        return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
+
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
+
+        In units of the calibrated law. A strategy whose nodes differ in law says it here.
+        """
+        return np.full(stops.shape, self.largest_read)
+
+    # ------------------------------------------------------------------------------- the noise
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
+
+        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Without
+        `noise_parts` of its own rows of integers are read one by one; fractions are rounded by a
+        strategy's own way.
+        """
+        self.check_window(steps)
+        if type(self).noise_parts is StreamStrategy.noise_parts:
+            return read_noise(self, field, steps)
+        return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
+
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
+
+        A part may be overwritten once the next is asked for. Who overrides ``noise`` of a strategy
+        that has its own parts overrides them too.
+        """
+        size = max(PART // max(math.prod(field.shape), 1), 1) if self.local else max(len(steps), 1)
+        for at in range(0, len(steps), size):
+            yield self.noise(field, steps[at : at + size])
+
+    def reader(self, field: NodeNoise) -> Reader:
+        """What gives a running stream its noise, window by window; it may hold what that takes.
+
+        One reader belongs to one stream: what it holds is secret, and never in the strategy.
+        """
+        return Reader(self, field)
+
+    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
+
+        In units of ``2**-fraction_bits``: `release_rounding` for each release.
+        """
+        first, last = self.check_ends(starts, stops)
+        releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
+        return np.asarray(releases * self.release_rounding, dtype=np.float64)
+
+    @property
+    def release_rounding(self) -> float:
+        """By how much rounding moves a release, at most: half a unit, unless all are integers."""
+        return 0.5 if self.fraction_bits else 0.0
+
+    def node_law(self, base: Law, level: int) -> Law:
+        """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
+
+        A strategy with other weights overrides it, rounding towards more noise.
+        """
+        return base
+
+    def check_law(self, law: Law) -> None:
+        """Refuse noise with which some release could leave what is exact.
+
+        It is asked before a stream begins, so that whatever begins can release its last step. A
+        strategy that adds up more than int64 may hold, or whose later nodes have wider noise, says
+        it here.
+
+        Args:
+            law: the calibrated law, of which `node_law` makes those of all nodes.
+
+        Raises:
+            InvalidInput: noise that is too wide, in words.
+        """
+        self.node_law(law, 0)
+
+    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
+        """Exact variance of the released noise at ``steps`` under a calibrated law."""
+        if type(self).window_noise_variance is StreamStrategy.window_noise_variance:
+            return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
+        return self.window_noise_variance(law, *self._since_release(steps))
+
+    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
+        return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
+
+    def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Dense (B, C) over the first ``steps`` steps (default: the horizon).
+
+        B has shape (steps, nodes), C has shape (nodes, steps); nodes in order of level, then
+        index. int64 where every weight is an integer, else objects (int and Fraction).
+
+        Raises:
+            InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
+        """
+        steps = self.horizon if steps is None else steps
+        if steps is None or not 1 <= steps <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"dense matrices over {steps} steps were asked for; between 1 and {LARGEST_DENSE} "
+                f"are possible: use row(step) and column(step) instead"
+            )
+        rows = [self.row(step) for step in range(1, steps + 1)]
+        columns = [self.column_until(step, steps) for step in range(1, steps + 1)]
+        nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
+        place = {node: i for i, node in enumerate(nodes)}
+        integral = all(
+            isinstance(node.weight, int) for entries in (*rows, *columns) for node in entries
+        )
+        dtype = np.dtype(np.int64 if integral else object)
+        reads = np.zeros((steps, len(nodes)), dtype)
+        enters = np.zeros((len(nodes), steps), dtype)
+        for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            for node in row:
+                reads[i, place[node[:2]]] += node.weight
+            for node in column:
+                enters[place[node[:2]], i] += node.weight
+        return reads, enters
+
+    def check_step(self, step: int) -> int:
+        """``step`` itself, if it is one this strategy serves.
+
+        Raises:
+            InvalidInput: not an integer, or below 1.
+            HorizonExceeded: beyond the horizon.
+        """
+        step = check_integer("step", step, 1)
+        if self.longest is not None and step > self.longest:
+            raise HorizonExceeded(
+                f"step {step} lies beyond the horizon of {self.longest} steps: plan a longer "
+                f"horizon, or start a new stream"
+            )
+        return step
+
+    def check_window(self, steps: range) -> range:
+        """``steps`` itself, if it is a window of consecutive steps this strategy serves.
+
+        Raises:
+            InvalidInput: not a range with step 1, or it starts below 1.
+            HorizonExceeded: it ends beyond the horizon.
+        """
+        if getattr(steps, "step", None) != 1:  # a slice, an array and a list come here too
+            raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
+        if len(steps) > 0:
+            self.check_step(steps.start)
+            self.check_step(steps.stop - 1)
+        return steps
+
+    def check_steps(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Any collection of steps as an int64 array, checked against the horizon.
+
+        Raises:
+            InvalidInput: not integers, or a step below 1.
+            HorizonExceeded: a step beyond the horizon.
+        """
+        if isinstance(steps, range):
+            check_sequence("step", steps, _MOST_STEPS)
+            if len(steps) > 0:
+                self.check_step(min(steps[0], steps[-1]))
+                self.check_step(max(steps[0], steps[-1]))
+            return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
+        array = steps if isinstance(steps, np.ndarray) else _numbers(steps)
+        if array.size == 0:
+            return np.zeros(array.shape, np.int64)
+        if array.dtype.kind not in "iu":
+            raise InvalidInput(f"steps have type {array.dtype}; give integers from 1 on")
+        self.check_step(int(array.min()))
+        self.check_step(int(array.max()))
+        return array.astype(np.int64)
+
+    def check_ends(
+        self, starts: Steps, stops: Steps
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
+
+        Raises:
+            InvalidInput: not integers, below 0, or the wrong way round.
+            HorizonExceeded: beyond the horizon.
+        """
+        try:
+            first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
+        except ValueError as error:
+            raise InvalidInput(f"starts and stops of windows do not go together: {error}") from None
+        if first.size == 0:
+            return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
+        if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"windows start and stop at types {first.dtype} and {last.dtype}; give integers "
+                f"from 0 on"
+            )
+        if first.min() < 0 or (first > last).any():
+            wrong = int(np.argmax((first < 0) | (first > last)))
+            raise InvalidInput(
+                f"a window reaches from {first.flat[wrong]} to {last.flat[wrong]}; it must be "
+                f"0 <= start <= stop, and holds the steps start + 1 to stop"
+            )
+        self.check_step(max(int(last.max()), 1))
+        return first.astype(np.int64), last.astype(np.int64)
+
+
+def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
+    """(weight, step) of the releases that say what happened in the steps start + 1 .. stop."""
+    if strategy.workload == "windows":
+        return [(1, step) for step in range(start + 1, stop + 1)]
+    return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
+
+
+def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
+    """Variance of a sum of releases, given (weight, step), in variances of a node of level 0."""
+    read: dict[tuple[int, int], float | Fraction] = {}
+    for weight, step in releases:
+        for level, index, own in strategy.row(step):
+            read[level, index] = read.get((level, index), 0) + weight * own
+    squares = (float(weight**2) * strategy.node_variance(node[0]) for node, weight in read.items())
+    return math.fsum(squares)
+
+
+def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
+    """B z for consecutive steps from their rows, of integers: each node is drawn once.
+
+    Raises:
+        InvalidInput: a row with fractions, which a strategy rounds in its own way.
+
+    >>> from counton.strategies import Binary
+    >>> from counton.laws import HashedNoise
+    >>> tree, field = Binary(31), HashedNoise()
+    >>> bool((read_noise(tree, field, range(3, 30)) == tree.noise(field, range(3, 30))).all())
+    True
+    """
+    reads: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for place, step in enumerate(steps):
+        for level, index, weight in strategy.row(step):
+            if not isinstance(weight, int):
+                raise InvalidInput(
+                    f"release {step} of {strategy!r} reads a node {weight} times; where rows have "
+                    f"fractions, write noise() so that it is rounded in one definite way"
+                )
+            reads[level].append((index, place, weight))
+    out = np.zeros((len(steps), *field.shape), np.int64)
+    for level, entries in reads.items():
+        index, place, weight = np.array(entries).T
+        nodes, at = np.unique(index, return_inverse=True)
+        runs = [run.tolist() for run in np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)]
+        drawn = np.concatenate([field.run(level, range(run[0], run[-1] + 1)) for run in runs])
+        np.add.at(out, place, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
+    return out
+
+
+def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
+    """Parts one after the other in an array of this shape."""
+    out = np.empty(shape, np.int64)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out
+
+
+def _numbers(steps: Iterable[int]) -> NDArray[Any]:
+    try:
+        return np.array(list(steps))
+    except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
+        raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
+
+
+@runtime_checkable
+class Endless(Protocol):
+    """A strategy without a last step whose errors are known, up to any step."""
+
+    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+        """Mean of the variances of the first so many releases."""
+        ...
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest of them."""
+        ...
+
+
+class TableStrategy(Strategy):
+    """An integer matrix C with a column for each cell, and how far one unit moves C x.
+
+    >>> from counton.strategies.lines import Nodes
+    >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
+    >>> strategy.shift(), strategy.shift("move")
+    (Shift(l1=3, l2_squared=3, entries=((1, 3),)), Shift(l1=4, l2_squared=4, entries=None))
+    """
+
+    @abstractmethod
+    def l1_sensitivity(self) -> int:
+        """Exact maximum 1-norm of a column of C: one unit added or removed."""
+
+    @abstractmethod
+    def squared_sensitivity(self) -> int:
+        """Exact maximum squared 2-norm of a column of C."""
+
+    @abstractmethod
+    def l1_move_sensitivity(self) -> int:
+        """At least the 1-norm of any difference of two columns: one unit moved."""
+
+    @abstractmethod
+    def squared_move_sensitivity(self) -> int:
+        """At least the squared 2-norm of any difference of two columns."""
+
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all measurements together; see `Strategy.shift`.
+
+        Raises:
+            InvalidInput: another relation than "add_remove" and "move", or several steps: a table
+                is released once.
+        """
+        if steps not in (None, 1) or separation != 1 or every is not None:
+            raise InvalidInput(
+                f"steps is {steps!r}, separation {separation!r} and every {every!r}; a table is "
+                f"released once, so a unit counts in one step: leave them out, and state all of "
+                f"its cells in the contribution"
+            )
+        if relation == "add_remove":
+            l1 = self.l1_sensitivity()
+            entries = ((1, l1),) if self.unit_columns else None
+            return Shift(l1, self.squared_sensitivity(), entries)
+        if relation != "move":
+            raise InvalidInput(
+                f"relation is {relation!r}; a unit of a table is added or removed, or moved to "
+                f"another cell: use 'add_remove' or 'move'"
+            )
+        l1 = self.l1_move_sensitivity()
+        # Both may be bounds; integer vectors have l1 <= l2_squared.
+        return Shift(l1, max(self.squared_move_sensitivity(), l1))
+
+
+class Reader:
+    """The noise of one stream: `StreamStrategy.noise` and `noise_parts` of its own field.
+
+    >>> from counton.strategies import Binary
+    >>> from counton.laws import HashedNoise
+    >>> Binary(7).reader(HashedNoise(spread=9)).noise(range(1, 4)).shape
+    (3,)
+    """
+
+    def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
+        self._strategy, self._field = strategy, field
+
+    @property
+    def local(self) -> bool:
+        """Whether a window costs no more than its own length, once those before it are there."""
+        return self._strategy.local or self._strategy.buffer_size > 0
+
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        """See `StreamStrategy.noise`."""
+        return self._strategy.noise(self._field, steps)
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        """See `StreamStrategy.noise_parts`."""
+        return self._strategy.noise_parts(self._field, steps)
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a metric that is neither "mean" nor "max".
+
+    Raises:
+        InvalidInput: naming the value and the choices.
+    """
+    if metric not in ("mean", "max"):
+        raise InvalidInput(f"metric is {metric!r}; use 'mean' or 'max'")
+
+
+def check_release_form(release: str) -> None:
+    """Refuse what is none of "totals", "windows" and "both".
+
+    Raises:
+        InvalidInput: naming the value and the choices.
+    """
+    if release not in ("totals", "windows", "both"):
+        raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
+
+
+def check_norm(norm: object) -> Norm:
+    """A norm as Python's integer.
+
+    Raises:
+        InvalidInput: neither 1 nor 2; naming the value and the choices.
+    """
+    if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
+        for known in _NORMS:
+            if norm == known:
+                return known
+    raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+
+
+def built_from(kind: type[_Base], description: Mapping[str, Any]) -> _Base:
+    """The strategy that ``to_dict`` describes, by its constructor; all but the class is read.
+
+    Raises:
+        InvalidInput: missing, unknown or wrong parameters.
+    """
+    parameters = {name: value for name, value in description.items() if name != "strategy"}
+    try:
+        return kind(**parameters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"parameters of {kind.__name__} are {str(parameters)[:200]}: {error}: give what "
+            f"to_dict wrote"
+        ) from error
+
+
+def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
+    """Which of the known strategies a description names.
+
+    Raises:
+        InvalidInput: none of them; naming what it says, and them.
+    """
+    kind = description.get("strategy") if isinstance(description, Mapping) else description
+    if isinstance(kind, str) and kind in known:
+        return kind
+    raise InvalidInput(f"strategy is {quote(kind)}; known{where} are {', '.join(known)}")
+
+
+def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
+    """Classes that a package exports and that derive from ``base``, in order of name.
+
+    >>> import counton.strategies
+    >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
+    ['Binary', 'Epochs']
+    """
+    found = []
+    for name in sorted(package.__all__):
+        try:
+            member = getattr(package, name)
+        except ModuleNotFoundError as gone:
+            if (gone.name or "").startswith("counton."):
+                continue  # what stands on top of the rest may be taken away
+            raise
+        if inspect.isclass(member) and issubclass(member, base) and member is not base:
+            found.append(member)
+    return tuple(found)

@@ -1,0 +1,241 @@
+"""Power series multiplied and divided, exactly or with proven bounds.
+
+Fast Fourier transforms find products in float64; what must be exact is cut into digits so short
+that each product of digits is certain to round to the right integer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from counton.base.arrays import Floats, Integers
+
+#: Error of a convolution by FFT per doubling of its length, in units of 2^-53 * |x|_2 * |y|_2.
+#: Percival, "Rapid multiplication modulo the sum and difference of highly composite numbers"
+#: (Math. Comp. 72, 2003), Theorem 5.1, proves 13 for twiddle factors good to half a unit; the rest
+#: is reserve for other radices and less accurate twiddles.
+SLACK = 32
+
+#: Bits each further digit adds to a fixed-point series; float64 convolutions of length 2^23 still
+#: find such a digit to within a fraction of its last place.
+DIGIT_BITS = 30
+
+#: Bits behind the point of the first digit: coefficients up to 1 fit int64.
+LEADING_BITS = 62
+
+#: Streams in several threads may share one strategy, hence one series.
+_GROWING = threading.Lock()
+
+
+def fft_length(count: int) -> int:
+    """Power of two long enough that the first ``count`` coefficients of a product do not wrap."""
+    return 1 << (2 * count - 1).bit_length()
+
+
+def relative_slack(length: int) -> float:
+    """Bound on |error of one coefficient| / (|x|_2 |y|_2) of an FFT convolution of that length."""
+    return SLACK * max(1, length.bit_length()) * 2.0**-53
+
+
+def convolve(x: Floats, y: Floats, count: int) -> Floats:
+    """First ``count`` coefficients of the product, in float64, within ``relative_slack``.
+
+    >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]), 2).round(9).tolist()
+    [1.0, 3.0]
+    """
+    length = fft_length(count)
+    spectrum = np.fft.rfft(x[:count], length) * np.fft.rfft(y[:count], length)
+    return np.fft.irfft(spectrum, length)[:count]
+
+
+def reciprocal(x: Floats, count: int) -> Floats:
+    """First ``count`` coefficients of 1/x in float64 (Newton); x[0] must not be 0.
+
+    >>> reciprocal(np.array([1.0, -1.0]), 4).round(9).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+    inverse = np.array([1.0 / x[0]])
+    while len(inverse) < count:
+        known = min(2 * len(inverse), count)
+        correction = -convolve(x, np.pad(inverse, (0, known - len(inverse))), known)
+        correction[0] += 2.0
+        inverse = convolve(correction, np.pad(inverse, (0, known - len(inverse))), known)
+    return inverse
+
+
+def balanced_digits(x: Integers, bits: int, number: int) -> list[Integers]:
+    """Digits d_j in [-2^(bits-1), 2^(bits-1)) with x = sum of d_j 2^(bits j); |x| <= 2^62."""
+    digits = []
+    half = 1 << (bits - 1)
+    for _ in range(number - 1):
+        digit = ((x + half) & (2 * half - 1)) - half
+        digits.append(digit)
+        x = (x - digit) >> bits
+    return [*digits, x]
+
+
+def exact_dot(x: Integers, y: Integers) -> int:
+    """Exact sum of x * y for entries up to 2^62 and at most 2^22 of them.
+
+    >>> exact_dot(np.array([2**60, 1]), np.array([2**40, -3]))
+    1267650600228229401496703205373
+    """
+    # |digits| <= 2^20, so 2^22 products stay within int64.
+    xs, ys = balanced_digits(x, 21, 3), balanced_digits(y, 21, 3)
+    return sum(
+        int(np.dot(a, b)) << 21 * (i + j) for i, a in enumerate(xs) for j, b in enumerate(ys)
+    )
+
+
+def convolve_modulo(x: Integers, y: Integers, count: int) -> Integers:
+    """First ``count`` coefficients of the product modulo 2^64, exactly; |x|, |y| <= 2^62.
+
+    Both are cut into digits so short that every float64 convolution is certain to round to the
+    right integer.
+    """
+    length = fft_length(count)
+    widths = [int(np.abs(v[:count]).max(initial=0)).bit_length() + 1 for v in (x, y)]
+    bits = 1
+    while _digit_error(length, count, bits + 1) < 0.25:
+        bits += 1
+    of_x, of_y = (-(-width // bits) for width in widths)
+    spectra = [np.fft.rfft(d, length) for d in balanced_digits(x[:count], bits, of_x)]
+    total = np.zeros(count, dtype=np.int64)
+    pending: list[NDArray[np.complex128]] = []
+    digits = balanced_digits(y[:count], bits, of_y)
+    for place in range(len(digits) + of_x - 1):
+        if place * bits >= 64:
+            break
+        if place < len(digits):
+            spectrum = np.fft.rfft(digits[place], length)
+            products = [s * spectrum for s in spectra]
+            pending = [a + b for a, b in zip(pending, products, strict=False)] + products[
+                len(pending) :
+            ]
+        coefficients = np.rint(np.fft.irfft(pending.pop(0), length)[:count]).astype(np.int64)
+        total += coefficients << (place * bits)
+    return total
+
+
+def exact_convolution(x: Integers, z: Integers) -> list[int]:
+    """First len(z) coefficients of the product, exactly, for |x|, |z| <= 2^62.
+
+    >>> exact_convolution(np.array([2**61, -1]), np.array([2**50, 3]))
+    [2596148429267413814265248164610048, 6916403127734239232]
+    """
+    count, result = len(z), [0] * len(z)
+    for place, digit in enumerate(balanced_digits(z, 21, 3)):
+        if not digit.any():
+            continue
+        modulo = convolve_modulo(x[:count], digit, count)
+        near = convolve(x[:count].astype(np.float64), digit.astype(np.float64), count)
+        # Both agree to within 2^62, so that the whole multiples of 2^64 between them are certain.
+        wraps = np.rint((near - modulo) * 2.0**-64)
+        exact = ((int(w) << 64) + int(m) for w, m in zip(wraps, modulo, strict=True))
+        result = [r + (e << 21 * place) for r, e in zip(result, exact, strict=True)]
+    return result
+
+
+def _digit_error(length: int, count: int, bits: int) -> float:
+    """Bound on the error of a sum of all digit convolutions that share a place."""
+    shared = -(-64 // bits)
+    return shared * relative_slack(length) * count * 4.0 ** (bits - 1)
+
+
+class PrefixQuotient:
+    """The series b = 1 / ((1 - x) c) for c = numerators / 2^bits with c[0] = 1, to any precision.
+
+    Digit j approximates b as sum of ``digit(i) * 2^-places(i)`` over i <= j, every coefficient
+    within ``error_units(j) * 2^-places(j)``. The bound is proven after the fact: the residual of
+    ``c b = 1 / (1 - x)`` is computed exactly, and an error is the residual over c.
+    """
+
+    def __init__(self, numerators: Integers, bits: int) -> None:
+        self._numerators = numerators
+        self._bits = bits
+        self._series = numerators / 2.0**bits
+        count = len(numerators)
+        self.approximate: Floats = reciprocal(np.diff(self._series, prepend=0.0), count)
+        self._digits: list[Integers] = []
+        self._error_units: list[int] = []
+        self._residual: Integers = np.zeros(0, dtype=np.int64)
+        self._inverse_norm = 0.0
+
+    @staticmethod
+    def places(j: int) -> int:
+        """Bits behind the point of digit j."""
+        return LEADING_BITS + DIGIT_BITS * j
+
+    def digit(self, j: int) -> Integers:
+        """Digit j of every coefficient (int64); computed when first asked for."""
+        if len(self._digits) <= j:
+            with _GROWING:
+                while len(self._digits) <= j:
+                    self._next_digit()
+        return self._digits[j]
+
+    def error_units(self, j: int) -> int:
+        """Bound on |b - its first j + 1 digits|, in units of digit j."""
+        self.digit(j)
+        return self._error_units[j]
+
+    def _next_digit(self) -> None:
+        inverse = np.diff(self.approximate, prepend=0.0)  # of c, since b is its running sum
+        if not self._digits:
+            self._inverse_norm = self._bound_inverse(inverse)
+            digit = np.rint(self.approximate * 2.0**LEADING_BITS).astype(np.int64)
+            goal = 2.0 ** (LEADING_BITS + self._bits)
+            wrapped = (1 << (LEADING_BITS + self._bits)) % 2**64  # 2^62, 2^63 or 0
+            start = np.full(len(digit), wrapped, dtype=np.uint64).astype(np.int64)
+            residual = self._subtract(start, np.full(len(digit), goal), digit)
+            correction = self._quotient(residual, inverse)
+            digit += correction
+            residual = self._subtract(residual, residual.astype(np.float64), correction)
+        else:
+            if float(np.abs(self._residual).max()) >= 2.0 ** (63 - DIGIT_BITS):
+                raise ArithmeticError("a residual left the range in which it is known exactly")
+            remainder = self._residual << DIGIT_BITS
+            digit = self._quotient(remainder, inverse)
+            residual = self._subtract(remainder, remainder.astype(np.float64), digit)
+        largest = float(np.abs(residual).max(initial=0))
+        self._error_units.append(math.ceil(1.01 * self._inverse_norm * largest / 2.0**self._bits))
+        self._residual = residual
+        self._digits.append(digit)
+
+    def _quotient(self, residual: Integers, inverse: Floats) -> Integers:
+        """Nearest integers to residual / (2^bits c), as well as float64 can tell."""
+        quotient = convolve(residual / 2.0**self._bits, inverse, len(residual))
+        return np.rint(quotient).astype(np.int64)
+
+    def _subtract(self, modulo: Integers, real: Floats, digit: Integers) -> Integers:
+        """Minuend - numerators * digit exactly, the minuend known modulo 2^64 and in float64."""
+        count = len(digit)
+        exact = modulo - convolve_modulo(self._numerators, digit, count)
+        factors = self._numerators.astype(np.float64), digit.astype(np.float64)
+        approximate: Floats = real - convolve(*factors, count)
+        norms = float(np.linalg.norm(factors[0]) * np.linalg.norm(factors[1]))
+        error = 1.01 * relative_slack(fft_length(count)) * norms + 2.0**-52 * float(
+            np.abs(real).max()
+        )
+        # Both agree to within 2^62, hence the number known modulo 2^64 is the true one.
+        if float(np.abs(exact - approximate).max()) + error >= 2.0**62:
+            raise ArithmeticError("a residual left the range in which it is known exactly")
+        return exact
+
+    def _bound_inverse(self, inverse: Floats) -> float:
+        """Upper bound on |1/c|_1, from an approximation and the residual of c times it."""
+        count = len(inverse)
+        residual = convolve(self._series, inverse, count)
+        residual[0] -= 1.0
+        norms = float(np.linalg.norm(self._series) * np.linalg.norm(inverse))
+        error = float(np.abs(residual).sum()) + count * relative_slack(fft_length(count)) * norms
+        if error >= 0.01:
+            raise ArithmeticError("the inverse series is not known well enough")
+        return 1.001 * float(np.abs(inverse).sum()) / (1.0 - error)

@@ -1,0 +1,352 @@
+"""Octave for training: noise on every octave, interpolated; no state at all.
+
+The running sums' noise is N(t) = N_0(t), built from above as for exact counts:
+
+    N_L = w_L z_L,    N_l = w_l z_l + U N_(l+1),
+    (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16,    (U g)(2q+1) = (g(q) + g(q+1)) / 2,
+
+with nodes 1, 2, ... on every level and N(0) = 0. The noise of step t is (N(t) - N(t-1)) / d_t. With
+B = d N / d z, C = B^T (B B^T)^-1 A D is the encoder of least norm, G = A^T (B B^T)^-1 A.
+
+Some of what a step takes is taken by earlier steps too, ahead of its time; the law of the noise is
+that of its lower-triangular factor, so that for Gaussian noise gradients may be chosen from earlier
+releases (a property of the law, not of single draws).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.arrays import Floats
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule
+from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.training.scaling import balance, best_shares, weighted_gram
+from counton.strategies.training.sensitivity import (
+    by_schedule,
+    fixed_squared,
+    gram_of_matrix,
+    in_order,
+    separated_squared,
+)
+from counton.strategies.training.toeplitz import check_shares
+from counton.strategies.training.training_strategy import (
+    SLACK,
+    Tap,
+    TrainingStrategy,
+    training_schedule,
+)
+
+#: Interpolation from one level to the one below it.
+MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
+#: Weights are searched for up to this many steps; beyond, they are those of a shorter run.
+LARGEST_SEARCH = 512
+
+
+class OctaveTraining(TrainingStrategy):
+    """Noise without state: every step takes some thirty normals, each by its address.
+
+    Args:
+        steps: of the run, at most 4096.
+        weights: standard deviations of the levels, the first for single steps.
+        schedule: in which steps one example counts; see `training_schedule`.
+        shares: of step scaling, one for each step; 1 unless given.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2))
+    >>> strategy.buffers, len(strategy.taps(7))
+    (0, 14)
+    >>> round(strategy.squared_sensitivity(), 6)
+    1.0
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        weights: Sequence[float],
+        schedule: Schedule | None = None,
+        shares: Any = None,
+    ) -> None:
+        self.steps = check_integer("steps", steps, 1, LARGEST_DENSE)
+        self.schedule = training_schedule(steps) if schedule is None else Schedule(*schedule)
+        self.weights = tuple(float(weight) for weight in weights)
+        if not self.weights or not all(0 < weight < math.inf for weight in self.weights):
+            raise InvalidInput(
+                f"weights are {self.weights}; they must be numbers above 0, one for each level: "
+                f"use OctaveTraining.fit"
+            )
+        given = check_shares(self.steps, shares)
+        self.shares = np.ones(self.steps) if given is None else given
+        self._ranges = _ranges(self.steps, len(self.weights))
+
+    @classmethod
+    def fit(
+        cls,
+        steps: int,
+        epochs: int = 1,
+        order: str = "fixed",
+        separation: int | None = None,
+        scaling: str = "equal",
+    ) -> Self:
+        """Weights of the levels of least root mean squared error.
+
+        L-BFGS with the exact gradient, up to 512 steps; a longer run takes those of a shorter one,
+        with further levels in the middle.
+
+        Args:
+            steps, epochs, order, separation: see `training_schedule`.
+            scaling: "equal", or "free" where the order is enforced.
+
+        Raises:
+            InvalidInput: an argument out of range.
+
+        >>> OctaveTraining.fit(32).draws
+        17.46875
+        """
+        steps = check_integer("steps", steps, 1, LARGEST_DENSE)
+        schedule = training_schedule(steps, epochs, order, separation)
+        best = cls(steps, _fitted_weights(steps, schedule), schedule).with_scaling(scaling)
+        if scaling == "equal" or steps > LARGEST_SEARCH:
+            return best
+        weights = _search_weights(steps, schedule, best.weights, best.shares)
+        return min(
+            best, cls(steps, weights, schedule).with_scaling(scaling), key=lambda one: one.rmse
+        )
+
+    @property
+    @override
+    def saved_name(self) -> str:
+        return "Octave"
+
+    @property
+    @override
+    def name(self) -> str:
+        return "Octave"
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        equal = bool((self.shares == 1).all())
+        shares = {} if equal else {"shares": self.shares.tolist()}
+        return {"weights": list(self.weights), **shares}
+
+    def with_scaling(self, scaling: str = "equal") -> Self:
+        """The same levels with other shares: "equal", or "free" where the order is enforced.
+
+        Raises:
+            InvalidInput: free scaling where the order is not enforced.
+
+        >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
+        >>> strategy.rmse > strategy.with_scaling("free").rmse
+        True
+        """
+        if scaling not in ("equal", "free"):
+            raise InvalidInput(f"scaling is {scaling!r}; Octave has 'equal' or 'free'")
+        if scaling == "equal":
+            return type(self)(self.steps, self.weights, self.schedule)
+        if self.schedule.steps > 1 and not self.schedule.fixed:
+            raise InvalidInput(
+                "scaling is 'free' and only a separation is promised: take 'equal', or enforce the "
+                "order (order='fixed')"
+            )
+        gram = gram_of_matrix(self._full_gram, self.schedule.apart)
+        return type(self)(
+            self.steps, self.weights, self.schedule, best_shares(gram, self._of_steps())
+        )
+
+    @override
+    def taps(self, step: int) -> tuple[Tap, ...]:
+        self.check_step(step)
+        row = {step: 1.0, step - 1: -1.0} if step > 1 else {1: 1.0}
+        taps = []
+        for level, weight in enumerate(self.weights):
+            taps += [Tap(level, index, weight * value) for index, value in sorted(row.items())]
+            if level + 1 < len(self.weights):
+                row = _parents(row, self._ranges[level + 1])
+        return tuple(tap for tap in taps if tap.weight)
+
+    @override
+    def divisor(self, step: int) -> float:
+        return float(self._divisors[self.check_step(step) - 1])
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        return _covariance(self.steps, self.weights)
+
+    @cached_property
+    def _full_gram(self) -> Floats:
+        from scipy.linalg import cho_factor, cho_solve
+
+        totals = np.tril(np.ones((self.steps, self.steps)))
+        return np.asarray(totals.T @ cho_solve(cho_factor(self._covariance), totals))
+
+    @cached_property
+    def _divisors(self) -> Floats:
+        return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
+
+    def _of_steps(self) -> Floats:
+        """F: see `scaling.toeplitz_weights`."""
+        return weighted_gram(_differences(self._covariance))
+
+    @override
+    def squared_sensitivity(self) -> float:
+        if self.schedule.fixed:
+            gram = gram_of_matrix(self._full_gram, self.schedule.apart)
+            return fixed_squared(gram, self._divisors) * (1 + SLACK)
+        products = np.abs(self._full_gram) * self._divisors[:, None] * self._divisors
+        return separated_squared(products, self.schedule) * (1 + SLACK)
+
+    @override
+    def mean_variance(self) -> float:
+        inverse = 1 / self._divisors
+        return float(inverse @ self._of_steps() @ inverse)
+
+    @override
+    def encoder(self) -> Floats:
+        totals = np.tril(np.ones((self.steps, self.steps)))
+        rows, _ = self.increments()
+        sums = np.cumsum(rows * self._divisors[:, None], axis=0)
+        return np.asarray(sums.T @ np.linalg.solve(self._covariance, totals) * self._divisors)
+
+
+def _ranges(steps: int, levels: int) -> list[tuple[int, int]]:
+    """First and last node of each level: all parents, from node 1 on."""
+    found = [(1, steps)]
+    for _ in range(levels - 1):
+        low, high = found[-1]
+        found.append((max(low // 2 - (low % 2 == 0), 1), high // 2 + 1))
+    return found
+
+
+def _parents(row: dict[int, float], nodes: tuple[int, int]) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for index, value in row.items():
+        for offset, weight in enumerate(MASK):
+            place = index - offset + 2
+            if place % 2 == 0 and nodes[0] <= place // 2 <= nodes[1]:
+                found[place // 2] = found.get(place // 2, 0.0) + weight * value
+    return found
+
+
+@lru_cache(maxsize=4)
+def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
+    """Derivatives of N by the nodes of each level, weights aside: shape (steps, nodes)."""
+    ranges = _ranges(steps, levels)
+    found = [np.eye(steps)]
+    for child, parent in pairwise(ranges):
+        step = np.zeros((child[1] - child[0] + 1, parent[1] - parent[0] + 1))
+        for node in range(parent[0], parent[1] + 1):
+            for offset, weight in enumerate(MASK):
+                place = 2 * node + offset - 2
+                if child[0] <= place <= child[1]:
+                    step[place - child[0], node - parent[0]] = weight
+        found.append(found[-1] @ step)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
+    """Covariances of N by the nodes of each level, whose weights are 1: shape (steps, steps)."""
+    return tuple(each @ each.T for each in _interpolations(steps, levels))
+
+
+def _covariance(steps: int, weights: Sequence[float]) -> Floats:
+    total = np.zeros((steps, steps))
+    for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):
+        total += weight**2 * each
+    return total
+
+
+def _differences(covariance: Floats) -> Floats:
+    """Covariance of N(t) - N(t-1), N(0) = 0."""
+    once = np.diff(covariance, axis=0, prepend=0)
+    return np.diff(once, axis=1, prepend=0)
+
+
+def _fitted_weights(steps: int, schedule: Schedule) -> tuple[float, ...]:
+    levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
+    if steps <= LARGEST_SEARCH:
+        return _search(steps, schedule)
+    halvings = math.ceil(math.log2(steps / LARGEST_SEARCH))
+    short = steps >> halvings
+    apart = max(schedule.apart >> halvings, 1)
+    fit = -(-short // apart)
+    members = fit if schedule.fixed else min(schedule.steps, fit)
+    found = _search(short, Schedule(members, apart, schedule.fixed))
+    middle = len(found) // 2
+    more = levels - len(found)
+    return found[:middle] + (found[middle],) * more + found[middle:]
+
+
+@lru_cache(maxsize=64)
+def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
+    levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
+    start = [1.0, *(0.78 for _ in range(levels - 2)), 1.4][:levels]
+    return _search_weights(steps, schedule, start, np.ones(steps))
+
+
+def _search_weights(
+    steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
+) -> tuple[float, ...]:
+    """Weights of least error with given shares; that of single steps is 1.
+
+    With S = B B^T, H = S^-1 A and D the differences, the mean variance e^T (W o D S D^T) e moves by
+    <dS, M> where M = D^T (W o e e^T) D - H K H^T, K_st = u_s u_t sign(G_st) / q_i times the part of
+    the variance that belongs to S_i, for s and t of one S_i.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.optimize import minimize
+
+    if len(start) == 1:
+        return tuple(start)
+    parts = _interpolations(steps, len(start))
+    totals = np.tril(np.ones((steps, steps)))
+    at = np.arange(steps)
+    left = (steps - np.maximum(at[:, None], at)) / steps
+    same = (at[:, None] - at) % schedule.apart == 0
+    outer = shares[:, None] * shares
+
+    def value(logs: Floats) -> tuple[float, Floats]:
+        weights = np.exp(np.concatenate([[0.0], logs]))
+        covariance = _covariance(steps, tuple(weights.tolist()))
+        solved = cho_solve(cho_factor(covariance), totals)
+        gram = totals.T @ solved
+        costs = (np.abs(gram) * outer * same).sum(axis=1)  # of the S_i of each step, by rows
+        rows = by_schedule(costs, schedule.apart).sum(axis=1)
+        squared = in_order(np.repeat(rows[:, None], -(-steps // schedule.apart), 1), steps)
+        inverse = np.sqrt(squared) / shares
+        weights_of_steps = left * _differences(covariance)
+        moved = inverse * (weights_of_steps @ inverse)
+        total = float(moved.sum())
+        own = by_schedule(moved, schedule.apart).sum(axis=1)
+        owned = in_order(np.repeat(own[:, None], -(-steps // schedule.apart), 1), steps)
+        kept = outer * np.sign(gram) * same * (owned / squared)[:, None]
+        direct = left * inverse[:, None] * inverse
+        once = direct - np.concatenate([direct[1:], np.zeros((1, steps))])
+        slope = once - np.concatenate([once[:, 1:], np.zeros((steps, 1))], axis=1)
+        slope -= solved @ kept @ solved.T
+        gradient = [
+            2 * weight**2 * float(((slope @ each) * each).sum())
+            for weight, each in zip(weights[1:], parts[1:], strict=True)
+        ]
+        return math.log(total), np.array(gradient) / total
+
+    found = minimize(
+        value,
+        np.log(np.array(start[1:])) - math.log(start[0]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-6.0, 4.0)] * (len(start) - 1),
+        options={"maxiter": 40, "ftol": 1e-9},
+    )
+    return (1.0, *np.exp(found.x).tolist())

@@ -1,0 +1,271 @@
+"""Strategies for training: noise of single steps, so that sums of gradients are accurate.
+
+A training run adds up gradients. A = B C as for counts; what is used is the noise of each step, the
+increments of B z: row t of K = A^-1 B, and K C = I. So a strategy says how the noise of a step is
+made from independent standard normals, each with an address of its own:
+
+    w_t = sum of weight * z(level, index) over the taps of step t
+    noise_t = (w_t + sum_i outputs_i S_i) / divisor_t,      then S_i <- decays_i S_i + w_t.
+
+With no buffers S the noise of a step is a function of key and step alone. All of it is pure
+mathematics: no randomness, no data, no privacy. Normals are real numbers here, not the exact
+integers of counting streams.
+
+The error of a strategy is sensitivity * sqrt(mean variance of the running sums), in units in which
+noise of variance 1 keeps rho = 1/2 at sensitivity 1.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counton.base.arrays import Floats
+from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.base.exact import check_integer
+from counton.strategies.participation import Schedule
+from counton.strategies.strategy import LARGEST_DENSE
+
+#: Most steps of a training run.
+LARGEST_STEPS = 2**24
+#: Relative room for the rounding of float64 in every sensitivity that is claimed.
+SLACK = 1e-9
+
+
+class Tap(NamedTuple):
+    """One standard normal that the noise of a step takes, and its weight.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> BufferedToeplitz.fit(steps=64, buffers=2).taps(5)
+    (Tap(level=0, index=5, weight=1.0),)
+    """
+
+    level: int
+    index: int  # type: ignore[assignment]  # a tuple has a method of this name
+    weight: float
+
+
+def training_schedule(
+    steps: int, epochs: int = 1, order: str = "fixed", separation: int | None = None
+) -> Schedule:
+    """In which steps one example counts.
+
+    Args:
+        steps: of the whole run.
+        epochs: how often one example counts at most.
+        order: "fixed" if every example has the same place in each epoch, which a sampler has to
+            enforce; "separated" if only a least distance is promised.
+        separation: that distance, in steps; steps // epochs unless stated.
+
+    Raises:
+        InvalidInput: no integers, out of range, or steps that are no whole epochs in fixed order.
+
+    >>> training_schedule(2048, 16)
+    Schedule(steps=16, apart=128, fixed=True)
+    >>> training_schedule(100, 3, order="separated", separation=20)
+    Schedule(steps=3, apart=20, fixed=False)
+    """
+    steps = check_integer("steps", steps, 1, LARGEST_STEPS)
+    epochs = check_integer("epochs", epochs, 1, steps)
+    if order not in ("fixed", "separated"):
+        raise InvalidInput(
+            f"order is {order!r}; it must be 'fixed' (the same place in each epoch, enforced by "
+            f"the sampler) or 'separated' (any order with a least distance)"
+        )
+    if order == "fixed":
+        if steps % epochs:
+            low = steps - steps % epochs
+            raise InvalidInput(
+                f"steps is {steps} and epochs is {epochs}; with order='fixed' all epochs are "
+                f"equally long: take {low} or {low + epochs} steps"
+            )
+        if separation not in (None, steps // epochs):
+            raise InvalidInput(
+                f"separation is {separation}; with order='fixed' it is the {steps // epochs} steps "
+                f"of an epoch: leave it out"
+            )
+        return Schedule(epochs, steps // epochs, fixed=True)
+    apart = steps // epochs if separation is None else separation
+    apart = check_integer("separation", apart, 1, steps)
+    fit = -(-steps // apart)
+    return Schedule(min(epochs, fit), apart, fixed=False)
+
+
+class TrainingStrategy(ABC):
+    """Base of all strategies for training: see the module.
+
+    Attributes:
+        steps: how many steps the run has.
+        schedule: in which steps one example counts.
+    """
+
+    steps: int
+    schedule: Schedule
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """JSON values that say which strategy this is; part of the noise address."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, parameters, steps and schedule as JSON values."""
+        return {
+            "strategy": self.saved_name,
+            "steps": self.steps,
+            "schedule": list(self.schedule),
+            **self.parameters,
+        }
+
+    @property
+    def saved_name(self) -> str:
+        """What files and addresses of noise call it: it never changes."""
+        return type(self).__name__
+
+    @property
+    def name(self) -> str:
+        """What people call it, such as "BLT-3"."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        times, apart, fixed = self.schedule
+        order = "fixed order" if fixed else f"at least {apart} apart"
+        return f"<{self.name}: {self.steps} steps, {times} for each example, {order}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TrainingStrategy) and other.to_dict() == self.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(str(self.to_dict()))
+
+    # ------------------------------------------------------------------------- how noise is made
+
+    decays: tuple[float, ...] = ()
+    outputs: tuple[float, ...] = ()
+
+    @property
+    def buffers(self) -> int:
+        """Numbers that are kept from step to step for every coordinate."""
+        return len(self.decays)
+
+    @abstractmethod
+    def taps(self, step: int) -> tuple[Tap, ...]:
+        """The normals that the noise of a step takes.
+
+        Raises:
+            HorizonExceeded: a step that is not among the run's.
+        """
+
+    def first_step(self, level: int, index: int) -> int:
+        """The first step that takes a normal, by its address.
+
+        Raises:
+            InvalidInput: no step takes it.
+
+        >>> from counton.strategies.training import OctaveTraining
+        >>> strategy = OctaveTraining.fit(8)
+        >>> strategy.first_step(0, 5), strategy.first_step(3, 2)
+        (5, 2)
+        """
+        found = self._first_steps.get((level, index))
+        if found is None:
+            raise InvalidInput(f"no step takes the normal {index} of level {level}")
+        return found
+
+    @cached_property
+    def _first_steps(self) -> dict[tuple[int, int], int]:
+        found: dict[tuple[int, int], int] = {}
+        for step in range(1, self.steps + 1):
+            for tap in self.taps(step):
+                found.setdefault((tap.level, tap.index), step)
+        return found
+
+    def divisor(self, step: int) -> float:
+        """The noise of a step is divided by this."""
+        self.check_step(step)
+        return 1.0
+
+    @property
+    def draws(self) -> float:
+        """Normals that are drawn for a step and a coordinate, on average."""
+        return sum(len(self.taps(step)) for step in range(1, self.steps + 1)) / self.steps
+
+    def check_step(self, step: int) -> int:
+        """``step`` itself, if the run has it.
+
+        Raises:
+            HorizonExceeded: it has not.
+        """
+        step = check_integer("step", step, 1)
+        if step > self.steps:
+            raise HorizonExceeded(
+                f"step {step} is beyond the {self.steps} steps that the noise was planned for: "
+                f"plan for more steps before training starts"
+            )
+        return step
+
+    # -------------------------------------------------------------------------- what it is worth
+
+    @abstractmethod
+    def squared_sensitivity(self) -> float:
+        """At least the largest squared norm by which one example moves C x."""
+
+    @abstractmethod
+    def mean_variance(self) -> float:
+        """Mean variance of the running sums' noise over all steps; nodes have variance 1."""
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root mean squared error of the running sums, sensitivity included (rho = 1/2)."""
+        return math.sqrt(self.squared_sensitivity() * self.mean_variance())
+
+    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
+        """The same noise, and what it is worth where other steps are promised.
+
+        Raises:
+            InvalidInput: it needs what is no longer promised.
+        """
+        raise InvalidInput(f"{self.name} is made for one schedule: plan anew for {schedule}")
+
+    # ------------------------------------------------------------------------ small runs, written
+
+    def increments(self) -> tuple[Floats, list[tuple[int, int]]]:
+        """K written out from the taps and buffers, and the (level, index) of its columns.
+
+        Raises:
+            InvalidInput: more than 4096 steps.
+        """
+        self.check_small()
+        taps = [self.taps(step) for step in range(1, self.steps + 1)]
+        nodes = sorted({(tap.level, tap.index) for own in taps for tap in own})
+        at = {node: number for number, node in enumerate(nodes)}
+        fresh = np.zeros((self.steps, len(nodes)))
+        for row, own in zip(fresh, taps, strict=True):
+            for tap in own:
+                row[at[tap.level, tap.index]] += tap.weight
+        state = np.zeros((self.buffers, len(nodes)))
+        decays, outputs = np.array(self.decays), np.array(self.outputs)
+        made = np.empty_like(fresh)
+        for number, row in enumerate(fresh):
+            made[number] = (row + outputs @ state) / self.divisor(number + 1)
+            state = decays[:, None] * state + row
+        return made, nodes
+
+    @abstractmethod
+    def encoder(self) -> Floats:
+        """C written out: shape (nodes, steps), rows in the order of `increments`.
+
+        Raises:
+            InvalidInput: more than 4096 steps.
+        """
+
+    def check_small(self) -> None:
+        """Refuse to write out a long run."""
+        if self.steps > LARGEST_DENSE:
+            raise InvalidInput(
+                f"{self.steps:,} steps are too many to write matrices out; it is done up to "
+                f"{LARGEST_DENSE:,}: look at a shorter run"
+            )

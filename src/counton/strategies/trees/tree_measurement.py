@@ -1,0 +1,235 @@
+"""All measurements of a tree as the cells of one step, and estimates from what is released of them.
+
+The cells are the total and then, level by level and family by family, what is measured of each
+child: of all children where there are three or more, of the first of two, of none of one. All is
+linear, so that cells of several steps add up, and so do estimates.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import SumOverflow
+from counton.strategies.trees.tree_strategy import TreeStrategy
+
+
+class Measuring:
+    """Cells of a tree's measurements, in a fixed order.
+
+    Args:
+        strategy: what is measured.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+    >>> tree = Tree.from_leaves({"state": [1, 1, 2], "county": [1, 2, 3]}, ["state", "county"])
+    >>> measuring = Measuring(tree_strategy_for(tree, [1.0] * 3, 2)[0])
+    >>> cells = measuring.cells(np.array([[5, 0, 2]]))
+    >>> measuring.size, [np.rint(level[0]).tolist() for level in measuring.estimates(cells)]
+    (3, [[7.0], [5.0, 2.0], [5.0, 0.0, 2.0]])
+    """
+
+    def __init__(self, strategy: TreeStrategy) -> None:
+        self.strategy, self.tree = strategy, strategy.tree
+
+    @cached_property
+    def _measured_nodes(self) -> tuple[Integers, ...]:
+        """For each level below the total, the nodes of which something is measured."""
+        found = []
+        for level, parents in enumerate(self.tree.parents):
+            size = self.tree.children[level][parents]
+            first = self.tree.starts[level][parents] == np.arange(len(parents))
+            found.append(np.flatnonzero((size > 2) | ((size == 2) & first)))
+        return tuple(found)
+
+    @cached_property
+    def size(self) -> int:
+        """How many cells there are."""
+        return 1 + sum(map(len, self._measured_nodes))
+
+    @cached_property
+    def leaves(self) -> int:
+        """How many leaves there are."""
+        return sum(map(len, self.tree.leaves))
+
+    def node_sums(self, leaves: Integers) -> list[Integers]:
+        """Sums of all nodes by level.
+
+        Args:
+            leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
+
+        Returns:
+            For each level shape ``(steps, nodes)``.
+        """
+        tree, steps = self.tree, len(leaves)
+        ends = np.cumsum([len(nodes) for nodes in tree.leaves])[:-1]
+        found = []
+        for nodes, part, size in zip(
+            tree.leaves, np.split(leaves, ends, axis=1), tree.sizes, strict=True
+        ):
+            found.append(np.zeros((steps, size), np.int64))
+            found[-1][:, nodes] = part
+        for level in range(len(found) - 2, -1, -1):
+            inner = tree.children[level] > 0
+            if inner.any():
+                starts = tree.starts[level][inner]
+                found[level][:, inner] += np.add.reduceat(found[level + 1], starts, axis=1)
+        return found
+
+    def cells(self, leaves: Integers) -> Integers:
+        """What is measured: exact, and linear; int64 must hold all products.
+
+        Args:
+            leaves: counts in the order of `Tree.leaves`, shape ``(steps, leaves)``.
+
+        Returns:
+            Shape ``(steps, size)``.
+        """
+        strategy, sums = self.strategy, self.node_sums(leaves)
+        parts = [strategy.total * sums[0]]
+        for level, nodes in enumerate(self._measured_nodes):
+            above = self.tree.parents[level][nodes]
+            own, shared = strategy.own[level][above], strategy.shared[level][above]
+            parts.append(own * sums[level + 1][:, nodes] - shared * sums[level][:, above])
+        return np.concatenate(parts, axis=1).astype(np.int64)
+
+    def estimates(self, cells: Integers | Floats) -> list[Floats]:
+        """Every node from released cells: the total, and what children differ by below it.
+
+        Args:
+            cells: shape ``(steps, size)``.
+
+        Returns:
+            For each level shape ``(steps, nodes)``; children add up to parents but for rounding.
+        """
+        given = np.asarray(cells, np.float64)
+        found = [given[:, :1] / self.strategy.total]
+        for level, away in enumerate(self.differences(given)):
+            parents = self.tree.parents[level]
+            fair = found[-1] / np.maximum(self.tree.children[level], 1)
+            found.append(fair[:, parents] + away)
+        return found
+
+    def reads(self, level: int, node: int) -> dict[int, float]:
+        """With which weights the estimate of one node reads the cells; in time of its siblings.
+
+        >>> from counton.strategies.trees import Tree
+        >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
+        >>> tree = Tree.from_leaves({"half": [0, 1]}, ["half"])
+        >>> measuring = Measuring(tree_strategy_for(tree, [1.0, 1.0], 2)[0])
+        >>> cells = measuring.cells(np.array([[5, 9]]))[0]
+        >>> round(float(sum(cells[at] * w for at, w in measuring.reads(1, 1).items())), 9)
+        9.0
+        """
+        tree, strategy, found, share = self.tree, self.strategy, dict[int, float](), 1.0
+        while level:
+            parent = int(tree.parents[level - 1][node])
+            size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
+            own = int(strategy.own[level - 1][parent])
+            measured = self._measured_nodes[level - 1]
+            begin = 1 + sum(map(len, self._measured_nodes[: level - 1]))
+            begin += int(np.searchsorted(measured, first))
+            if own and size == 2:
+                found[begin] = share / own * (1.0 if node == first else -1.0)
+            elif own and size > 2:
+                for place in range(size):
+                    found[begin + place] = share / own * ((first + place == node) - 1 / size)
+            share, node, level = share / size, parent, level - 1
+        found[0] = share / strategy.total
+        return found
+
+    def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
+        """Every node of one step from released cells, whole numbers that add up exactly.
+
+        Args:
+            cells: shape ``(size,)``.
+            bits: estimates are multiples of 2^-bits.
+
+        Returns:
+            For each level every node in units of 2^-bits, within 2 of what `estimates` says; all
+            children of a node add up to it.
+
+        Raises:
+            SumOverflow: beyond 2^53 units, where float64 is not exact.
+        """
+        given = np.asarray(cells, np.float64)[None]
+        total = round(float(given[0, 0]) * 2.0**bits / self.strategy.total)
+        refuse_beyond_exact(abs(total), bits)
+        found = [np.array([total], np.int64)]
+        for level, away in enumerate(self.differences(given)):
+            size = self.tree.children[level]
+            inner = size > 0
+            units = away[0] * 2.0**bits
+            fair = np.abs(found[-1][inner]).max(initial=0)
+            refuse_beyond_exact(float(np.abs(units).max(initial=0) + fair), bits)
+            first = self.tree.starts[level][inner]
+            found.append(shared_out(found[-1][inner], units, first, size[inner]))
+        return found
+
+    def differences(self, cells: Floats) -> list[Floats]:
+        """By how much each child exceeds the mean of its siblings; shapes as of `estimates`."""
+        tree, strategy, begin, found = self.tree, self.strategy, 1, []
+        for level, nodes in enumerate(self._measured_nodes):
+            parents, children = tree.parents[level], tree.children[level]
+            inner, starts = children > 0, tree.starts[level]
+            y = np.zeros((len(cells), len(parents)))
+            y[:, nodes] = cells[:, begin : begin + len(nodes)]
+            begin += len(nodes)
+            second = starts[children == 2] + 1
+            y[:, second] = -y[:, second - 1]
+            mean = np.zeros((len(cells), len(children)))
+            if inner.any():
+                mean[:, inner] = np.add.reduceat(y, starts[inner], axis=1) / children[inner]
+            own = strategy.own[level][parents]
+            found.append(np.where(own > 0, (y - mean[:, parents]) / np.maximum(own, 1), 0.0))
+        return found
+
+
+def refuse_beyond_exact(largest: float, bits: int) -> None:
+    """Refuse numbers of units of 2^-bits which float64 does not hold.
+
+    Raises:
+        SumOverflow: they are 2^53 or more.
+    """
+    if largest >= 2**53:
+        raise SumOverflow(
+            f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
+            f"to {2.0 ** (53 - bits):.3g}: count in larger units"
+        )
+
+
+def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
+    """Integer shares of the parents' totals: differences of rounded running sums.
+
+    So the sum of any first few siblings is within half a unit of their shares, however many there
+    are, and that of all is exact. The noise is 2^15 units wide and more, so rounding favours no
+    sibling.
+
+    Args:
+        totals: of the parents.
+        away: what each child has more than its parent's mean; whole parts are added up as
+            integers, so that running sums over many children lose nothing. Overwritten.
+        first, size: where each family begins, and how many it has; families stand side by side.
+    """
+    whole = np.floor(away)
+    away -= whole
+    fractions = away[first]
+    running = np.cumsum(away, out=away)
+    each, left = np.divmod(totals, size)
+    fair = np.arange(1, len(away) + 1, dtype=np.float64)  # how many siblings up to each child
+    fair -= np.repeat(first.astype(np.float64), size)
+    fair *= np.repeat(left / size, size)
+    running -= np.repeat(running[first] - fractions, size)
+    running += fair
+    np.rint(running, out=running)
+    shares = whole.astype(np.int64)
+    # All siblings together get what is left exactly, not but for rounding.
+    running[first + size - 1] = left - np.add.reduceat(shares, first)
+    fair[0] = 0
+    np.subtract(running[1:], running[:-1], out=fair[1:])
+    fair[first] = running[first]
+    shares += np.repeat(each, size)
+    shares += fair.astype(np.int64)
+    return shares

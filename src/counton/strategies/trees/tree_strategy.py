@@ -1,0 +1,407 @@
+"""What is measured on a tree so that every level has its wanted accuracy, and what it costs.
+
+Measured are integers: the total, w X, and for every child i of a node with m children and sum S
+
+    y_i = p X_i - q S + z_i,    p = r, q = r / m to the nearest integer  (m >= 3)
+    y = r (X_1 - X_2) + z                                               (m = 2, once)
+
+with independent noise z of one law. Estimates are built downwards, which is post-processing:
+X_i = S / m + (y_i - mean y) / p. Noises of siblings are exchangeable: a child's noise is its
+parent's over m plus sqrt(alpha) (g_i - mean g), where alpha = (variance of z) / p^2, twice that for
+m = 2. Hence
+
+    v_child = v_parent / m^2 + alpha (1 - 1/m),
+
+and any v_parent < m^2 v_child can be had. For m = 2 and equal variances this is cascade sampling of
+"Ranges"; for equal variances an ancestor with m children adds (m-1)/(m+1) < 1 to the squared
+sensitivity over root variance, whatever the fan-out. Since q is a rounded r / m, the mean of the
+y_i says a little about S; it is paid for, and not used.
+
+With Laplace noise q = 0: subtracting S would double the 1-norm and change nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.base.errors import InvalidInput
+from counton.strategies.strategy import Norm, TableStrategy
+from counton.strategies.trees.tree import TOTAL, Tree
+
+Place = tuple[int, int]
+
+#: The smallest weight: what rounding weights to integers costs is below 2^-20 of a deviation.
+_LEAST_WEIGHT = 2**20
+#: The largest standard deviation of the noise in units of the weights' lattice.
+_LARGEST_STD = 2**39
+#: The largest weight, so that counts have room in int64.
+_LARGEST_WEIGHT = 2**28
+
+
+@dataclass(frozen=True)
+class HierarchyLaw:
+    """Exchangeable noise: child = parent / m + sqrt(alpha) (g_i - mean g), independent by parent.
+
+    Attributes:
+        tree: the public tree.
+        root: variance of the total's noise.
+        spread: for each level, every node's alpha for its children (0 with fewer than two).
+
+    >>> tree = Tree.from_leaves({"half": [0, 0, 1, 1], "leaf": [0, 1, 2, 3]}, ["half", "leaf"])
+    >>> law = HierarchyLaw(tree, 1.0, (np.full(1, 1.5), np.full(2, 1.5)))  # the cascade
+    >>> [level.tolist() for level in law.variances]
+    [[1.0], [1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+
+    tree: Tree
+    root: float
+    spread: tuple[Floats, ...]
+
+    @cached_property
+    def variances(self) -> tuple[Floats, ...]:
+        """For each level, the variance of every node."""
+        found = [np.array([self.root])]
+        for level, parents in enumerate(self.tree.parents):
+            m = np.maximum(self.tree.children[level], 1).astype(np.float64)
+            child = found[-1] / m**2 + self.spread[level] * (1 - 1 / m)
+            found.append(child[parents])
+        return tuple(found)
+
+    def covariance(self, first: Place, second: Place) -> float:
+        """Covariance of the noise of two nodes, given as (level, position)."""
+        (level_1, node_1), (level_2, node_2) = first, second
+        share = 1.0
+        while level_1 > level_2:
+            level_1, node_1, share = self._up(level_1, node_1, share)
+        while level_2 > level_1:
+            level_2, node_2, share = self._up(level_2, node_2, share)
+        if node_1 == node_2:
+            return share * float(self.variances[level_1][node_1])
+        while True:
+            parent_1 = int(self.tree.parents[level_1 - 1][node_1])
+            parent_2 = int(self.tree.parents[level_1 - 1][node_2])
+            if parent_1 == parent_2:
+                break
+            _, node_1, share = self._up(level_1, node_1, share)
+            _, node_2, share = self._up(level_1, node_2, share)
+            level_1 -= 1
+        m = int(self.tree.children[level_1 - 1][parent_1])
+        above = float(self.variances[level_1 - 1][parent_1])
+        alpha = float(self.spread[level_1 - 1][parent_1])
+        return share * (above / m**2 - alpha / m)
+
+    def _up(self, level: int, node: int, share: float) -> tuple[int, int, float]:
+        parent = int(self.tree.parents[level - 1][node])
+        return level - 1, parent, share / int(self.tree.children[level - 1][parent])
+
+    def functional(self, weights: Sequence[Floats]) -> float:
+        """Variance of a linear combination: weights of every node of every level, root first.
+
+        Upwards, a node's children count as their mean weight times the node plus what differs
+        from it, which only the spread among them carries. Time in proportion to the nodes.
+        """
+        carried = np.asarray(weights[-1], dtype=np.float64)
+        total = 0.0
+        for level in range(len(self.tree.levels) - 2, -1, -1):
+            m = self.tree.children[level]
+            inner = m > 0
+            mean = np.zeros(len(m))
+            if inner.any():
+                starts = self.tree.starts[level][inner]
+                mean[inner] = np.add.reduceat(carried, starts) / m[inner]
+                away = (carried - mean[self.tree.parents[level]]) ** 2
+                total += float((self.spread[level][inner] * np.add.reduceat(away, starts)).sum())
+            carried = mean + weights[level]
+        return total + self.root * float(carried[0]) ** 2
+
+
+class TreeStrategy(TableStrategy):
+    """Which integer combinations of node sums are measured.
+
+    Args:
+        tree: the public tree.
+        total: weight of the total.
+        own: for each level, every node's p for its children (0 with fewer than two).
+        shared: for each level, every node's q; p / 2 where there are two children.
+
+    Raises:
+        InvalidInput: weights that do not fit the tree, or these formulas.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
+    ...                         (np.array([1]), np.zeros(3, int)))
+    >>> strategy.shift(), strategy.shift("move")
+    (Shift(l1=6, l2_squared=10, entries=None), Shift(l1=6, l2_squared=18, entries=None))
+    """
+
+    sources = ("ranges",)
+
+    def __init__(
+        self, tree: Tree, total: int, own: Sequence[Integers], shared: Sequence[Integers]
+    ) -> None:
+        self.tree = tree
+        self.total = total
+        self.own = tuple(own)
+        self.shared = tuple(shared)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse weights whose norms and laws are not those that the formulas above say."""
+        sizes = [len(part) for part in self.own], [len(part) for part in self.shared]
+        if sizes != (self.tree.sizes, self.tree.sizes):
+            raise InvalidInput(
+                f"weights are given for {sizes[0]} and {sizes[1]} nodes; the levels of the tree "
+                f"have {self.tree.sizes}: give one for every node"
+            )
+        if self.total < 1:
+            raise InvalidInput(f"the weight of the total is {self.total}; it must be at least 1")
+        for level, (p, q, m) in enumerate(
+            zip(self.own, self.shared, self.tree.children, strict=True)
+        ):
+            wrong = (p > 0) != (m > 1)
+            wrong |= (q < 0) | (q > p) | ((m == 2) & (p != 2 * q))
+            if wrong.any():
+                node = int(np.argmax(wrong))
+                raise InvalidInput(
+                    f"a node of level {self.tree.levels[level]} with {m[node]} children has "
+                    f"weights {p[node]} and {q[node]}; the first must be above 0 where there are "
+                    f"several children, the second at most the first, and half of it where there "
+                    f"are two"
+                )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Digests of the tree and of all weights."""
+        return {"tree_sha256": self.tree.digest, "weights": self.digest}
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With all weights, but not the tree."""
+        return {
+            **super().to_dict(),
+            "total": self.total,
+            "own": [integers_to_text(part) for part in self.own],
+            "shared": [integers_to_text(part) for part in self.shared],
+        }
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any], tree: Tree) -> Self:
+        """The strategy that `to_dict` described, on the same tree.
+
+        Raises:
+            InvalidInput: another tree, a part is missing, or other weights than those stated.
+
+        >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+        >>> strategy, _ = tree_strategy_for(tree, [1.0, 1.0], norm=2)
+        >>> TreeStrategy.from_dict(strategy.to_dict(), tree) == strategy
+        True
+        """
+        try:
+            parts = [
+                [
+                    integers_from_text(text, (size,))
+                    for text, size in zip(description[part], tree.sizes, strict=True)
+                ]
+                for part in ("own", "shared")
+            ]
+            strategy = cls(tree, int(description["total"]), *parts)
+            stated = description["tree_sha256"], description["weights"]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                f"a strategy for a tree cannot be read ({error!r}): give what "
+                f"TreeStrategy.to_dict wrote, and the tree it was made for"
+            ) from error
+        if stated != (tree.digest, strategy.digest):
+            raise InvalidInput(
+                f"the strategy was made for the tree {stated[0]!r} with the weights "
+                f"{stated[1]!r}, which are not these: give the tree it was made for"
+            )
+        return strategy
+
+    @cached_property
+    def largest_entry(self) -> int:
+        """Largest weight."""
+        return max(self.total, *(int(own.max(initial=0)) for own in self.own))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all weights: part of the noise address."""
+        digest = hashlib.sha256(str(self.total).encode())
+        for part in (*self.own, *self.shared):
+            digest.update(np.ascontiguousarray(part, "<i8").data)
+        return digest.hexdigest()
+
+    def _steps(self, level: int, power: int) -> tuple[Integers, Integers]:
+        """What the measurements among a node's children add to a leaf's norm, and to a move's."""
+        own, shared, children = self.own[level], self.shared[level], self.tree.children[level]
+        pair = children == 2
+        single = np.where(pair, shared, own - shared) ** power
+        single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
+        return single, np.where(pair, own**power, 2 * own**power)
+
+    @override
+    def l1_sensitivity(self) -> int:
+        return self._norms[1][0]
+
+    @override
+    def squared_sensitivity(self) -> int:
+        return self._norms[2][0]
+
+    @override
+    def l1_move_sensitivity(self) -> int:
+        """Exact."""
+        return max(self._norms[1][1], 1)
+
+    @override
+    def squared_move_sensitivity(self) -> int:
+        """Exact."""
+        return max(self._norms[2][1], 1)
+
+    @cached_property
+    def _norms(self) -> dict[int, tuple[int, int]]:
+        """By norm: the largest of a leaf's column, and of a difference of two; powers of them."""
+        return {power: self._largest(power) for power in (1, 2)}
+
+    def _largest(self, power: int) -> tuple[int, int]:
+        """Upwards: the largest cost below every node, and the largest cost of a move within it."""
+        below = np.zeros(self.tree.sizes[-1], np.int64)
+        most_moved = 0
+        for level in range(len(self.own) - 2, -1, -1):
+            single, move = self._steps(level, power)
+            children, starts = self.tree.children[level], self.tree.starts[level]
+            inner = children > 0
+            first = np.zeros(len(children), np.int64)
+            second = np.zeros(len(children), np.int64)
+            if below.any():  # at the lowest level all are leaves, and nothing is below
+                first[inner] = np.maximum.reduceat(below, starts[inner])
+                others = below.copy()
+                others[_first_at(below, first, self.tree.parents[level])] = -1
+                second[inner] = np.maximum.reduceat(others, starts[inner])
+            several = children > 1
+            if several.any():
+                moved = (move + first + second)[several]
+                most_moved = max(most_moved, int(moved.max()))
+            below = np.where(inner, first + single, 0)
+        return int(below[0]) + self.total**power, most_moved
+
+    def joint_law(self, noise_variance: float) -> HierarchyLaw:
+        """Joint law of all estimates when every measurement has noise of this variance."""
+        spread = []
+        for own, children in zip(self.own, self.tree.children, strict=True):
+            alpha = np.zeros(len(own))
+            measured = own > 0
+            alpha[measured] = noise_variance / own[measured].astype(np.float64) ** 2
+            alpha[children == 2] *= 2
+            spread.append(alpha)
+        return HierarchyLaw(self.tree, noise_variance / self.total**2, tuple(spread))
+
+
+def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integers:
+    """Position of one child of every parent that has the largest value among its siblings."""
+    hits = np.flatnonzero(values == largest[parents])
+    return hits[np.diff(parents[hits], prepend=-1) > 0]
+
+
+def tree_strategy_for(
+    tree: Tree,
+    wanted: list[float],
+    norm: Norm,
+    *,
+    unit: float = 1.0,
+    least_weight: int = _LEAST_WEIGHT,
+) -> tuple[TreeStrategy, int]:
+    """Integer weights for target variances, rounded towards accuracy, and the noise's deviation.
+
+    With noise of that standard deviation every variance is at most its target.
+
+    Args:
+        tree: the public tree.
+        wanted: target variance of each level, the total's first.
+        norm: of the columns that noise is calibrated to: 1 for Laplace, 2 for Gaussian.
+        unit: what the caller calls a standard deviation of 1; messages speak in it.
+        least_weight: the smallest weight: finer ones lose less to rounding, and leave sums less
+            room.
+
+    Raises:
+        InvalidInput: no estimates have these variances, or no integers can measure them.
+
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> measurement, std = tree_strategy_for(tree, [1.0, 1.0], norm=2)
+    >>> joint_law = measurement.joint_law(std**2)
+    >>> [variance.round(5).tolist() for variance in joint_law.variances]
+    [[1.0], [1.0, 1.0, 1.0]]
+    """
+    variance = np.array([wanted[0]])
+    spreads: list[Floats] = []
+    for level, children in enumerate(tree.children[:-1]):
+        target = wanted[level + 1]
+        _refuse_impossible(tree, level, variance, target, unit)
+        several = children > 1
+        m = np.maximum(children, 2).astype(np.float64)
+        alpha = np.where(several, (target - variance / m**2) * m / (m - 1), 0.0)
+        spreads.append(alpha)
+        passed = np.where(several, target, variance)
+        variance = passed[tree.parents[level]]
+    # p = scale / sqrt(alpha); for pairs p = 2 r and alpha = 2 (noise variance) / p^2.
+    pairs = [np.where(children == 2, 0.5, 1.0) for children in tree.children[:-1]]
+    inverse = [
+        np.sqrt(1 / np.where(alpha > 0, alpha * pair, np.inf))
+        for alpha, pair in zip(spreads, pairs, strict=True)
+    ]
+    largest = max([1 / math.sqrt(wanted[0]), *(float(part.max()) for part in inverse)])
+    positive = [float(part[part > 0].min()) for part in inverse if (part > 0).any()]
+    least = min([1 / math.sqrt(wanted[0]), *positive])
+    # Squares of the weights, summed over all ancestors, must fit into int64.
+    most = min(_LARGEST_WEIGHT, math.isqrt(2**60 // len(tree.levels)))
+    if largest / least > most / 2**10:
+        raise InvalidInput(
+            f"the accuracies asked for differ by a factor of {largest / least:.3g} within the "
+            f"tree; at most {most // 2**10:,} can be measured: bring the targets closer"
+        )
+    scale = math.floor(min(least_weight / least, most / largest, _LARGEST_STD))
+    if scale < 1:
+        raise InvalidInput(
+            f"an accuracy of {unit / largest:.3g} was asked for; weights above {most:,} cannot be "
+            f"measured exactly: raise the targets"
+        )
+    own, shared = [], []
+    for part, children in zip(inverse, tree.children[:-1], strict=True):
+        p = np.ceil(scale * part).astype(np.int64)
+        p += np.where(children == 2, p & 1, 0)  # pairs are measured as r (X_1 - X_2), p = 2 r
+        q = (2 * p + children) // np.maximum(2 * children, 1)
+        own.append(p)
+        shared.append(np.where((children == 2) | (norm == 2), q, 0))
+    for weights in (own, shared):
+        weights.append(np.zeros(tree.sizes[-1], np.int64))  # those of the lowest level are leaves
+    total = math.ceil(scale / math.sqrt(wanted[0]))
+    return TreeStrategy(tree, total, tuple(own), tuple(shared)), scale
+
+
+def _refuse_impossible(
+    tree: Tree, level: int, variance: Floats, target: float, unit: float
+) -> None:
+    children = tree.children[level]
+    bound = np.where(children > 1, children.astype(np.float64) ** 2 * target * (1 - 1e-9), np.inf)
+    bound = np.where(children == 1, target * (1 + 1e-9), bound)
+    wrong = (children > 0) & (variance > bound)
+    if not wrong.any():
+        return
+    node = int(np.argmax(wrong))
+    m = int(children[node])
+    where = f"{tree.levels[level]} {tree.path(level, node)!r}" if level else TOTAL
+    raise InvalidInput(
+        f"no estimates have the wanted accuracy: {where} has {m} child{'ren' * (m > 1)} and a "
+        f"target of {unit * math.sqrt(variance[node]):.6g}, which must be "
+        f"{f'below {m} times' if m > 1 else 'at most'} that of {tree.levels[level + 1]}, "
+        f"{unit * math.sqrt(target):.6g}, because the children add up to it: lower the target of "
+        f"{tree.levels[level]} or raise that of {tree.levels[level + 1]}"
+    )

@@ -1,0 +1,593 @@
+"""Batches of a training run, and in which steps one example counts: part of the privacy proof.
+
+Neighbouring data sets differ in one example. Where batches depend on how examples are numbered, it
+is present or its place stays empty: to take one out renumbers those behind it, and moves them to
+other batches. It is one more or less where they do not: under `PoissonBatches`, whose draws are
+secret and alike for all, and under `BallsInBins` with ``ids``. `Sampler.neighbours` says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
+from counton.noise import InsecureSeededKey, Key
+from counton.noise.blocks import Address, BlockSource, Tile
+from counton.noise.key import check_key
+from counton.noise.witness import drawn_identity
+from counton.strategies.participation import Schedule
+
+Examples = NDArray[np.int64]
+LARGEST = 2**31
+
+
+class Sampler(ABC):
+    """Which examples each step takes.
+
+    Attributes:
+        examples: how many there are, numbered from 0.
+        epochs: how often each counts.
+        seed: of the order, which need not be secret.
+        unit: whose steps are counted, "example" or "person".
+        neighbours: in what two data sets differ that the promise compares: one unit "more or less",
+            or "present or its place left empty".
+    """
+
+    unit: str = "example"
+    neighbours: str = "present or its place left empty"
+    examples: int
+    epochs: int
+    seed: int
+    #: Probability with which a step takes an example, where that is by chance and secret.
+    rate: float | None = None
+    #: Places of an epoch, where every example draws one of them by chance and in secret.
+    secret_places: int | None = None
+    #: Public, and what tells its batches from those of other runs, where they are secret.
+    identity: str | None = None
+
+    def join(self, identity: str) -> None:
+        """Draw the batches of a sampler that another process has here and now.
+
+        Raises:
+            InvalidInput: batches are not drawn by chance, or some were taken here already.
+        """
+        raise InvalidInput(f"the batches of {type(self).__name__} are no secret: leave join out")
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps of the whole run."""
+
+    @property
+    @abstractmethod
+    def schedule(self) -> Schedule:
+        """In which steps one example counts."""
+
+    @property
+    def order(self) -> str:
+        """ "fixed" or "separated", as `counton.training.plan` takes it."""
+        return "fixed" if self.schedule.fixed else "separated"
+
+    @property
+    def separation(self) -> int | None:
+        """Least distance between two steps of one example; None in fixed order."""
+        return None if self.schedule.fixed else self.schedule.apart
+
+    @abstractmethod
+    def batch(self, step: int) -> Examples:
+        """Numbers of the examples of a step, int64, in rising order of their places."""
+
+    @property
+    def chance(self) -> Any:
+        """What is drawn by chance and in secret, as a JSON value; None if nothing is."""
+        return self.rate if self.secret_places is None else {"places": self.secret_places}
+
+    def serve(self, run: str, session: str) -> None:
+        """Be the sampler of one run, as batches that are secret can be taken once.
+
+        Args:
+            run: the identity of the run.
+            session: that of the part which takes them.
+
+        Raises:
+            InvalidInput: another one has taken batches by chance from here.
+        """
+        return  # others may serve many
+
+    def __repr__(self) -> str:
+        times, apart, fixed = self.schedule
+        order = "in the same place of each epoch" if fixed else f"{apart} or more steps apart"
+        when = f"{times} times at most, {order}" if times > 1 else "once at most"
+        if self.rate is not None:
+            when = f"by chance in each with probability {self.rate:g}"
+        elif self.secret_places is not None:
+            when = f"{when}, drawn by chance and in secret"
+        return (
+            f"<{type(self).__name__}: {self.examples} examples, {self.steps} steps; one "
+            f"{self.unit} {self.neighbours}, which counts {when}>"
+        )
+
+    def __iter__(self) -> Iterator[Examples]:
+        return (self.batch(step) for step in range(1, self.steps + 1))
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def _check_step(self, step: int) -> int:
+        step = check_integer("step", step, 1)
+        if step > self.steps:
+            raise InvalidInput(f"step {step} is beyond the {self.steps} steps of the sampler")
+        return step
+
+
+class FixedEpochs(Sampler):
+    """One order for all epochs: every example has the same place in each, once.
+
+    Args:
+        examples: how many there are.
+        batch_size: examples of a step; the last step of an epoch may have fewer.
+        epochs: how often each example counts.
+        seed: of the order.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> sampler = FixedEpochs(examples=10, batch_size=4, epochs=2)
+    >>> sampler.steps, [len(batch) for batch in sampler]
+    (6, [4, 4, 2, 4, 4, 2])
+    >>> sampler.schedule
+    Schedule(steps=2, apart=3, fixed=True)
+    """
+
+    def __init__(self, examples: int, batch_size: int, epochs: int = 1, seed: int = 0) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.seed = check_integer("seed", seed, 0)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of one epoch."""
+        return -(-self.examples // self.batch_size)
+
+    @property
+    @override
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _order(self) -> Examples:
+        return np.random.default_rng([self.seed, 0]).permutation(self.examples)
+
+    @override
+    def batch(self, step: int) -> Examples:
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+
+class MinSeparation(Sampler):
+    """Shuffled anew in each epoch, but only so far that a distance is kept.
+
+    An epoch is divided into windows of some steps. An example stays in its window and has another
+    place in it each epoch, so that any two of its steps are at least (steps of an epoch) - window +
+    1 apart.
+
+    Args:
+        examples: how many there are, a multiple of ``batch_size``.
+        batch_size: examples of a step.
+        epochs: how often each example counts.
+        window: steps of a window; those of an epoch are a multiple of it.
+        seed: of the order.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> sampler = MinSeparation(examples=40, batch_size=5, epochs=3, window=2)
+    >>> sampler.schedule
+    Schedule(steps=3, apart=7, fixed=False)
+    """
+
+    def __init__(
+        self, examples: int, batch_size: int, epochs: int = 1, window: int = 1, seed: int = 0
+    ) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        if self.examples % self.batch_size:
+            raise InvalidInput(
+                f"examples is {examples} and batch_size is {batch_size}; batches are equally "
+                f"large: leave {examples % batch_size} examples out"
+            )
+        self.steps_per_epoch = self.examples // self.batch_size
+        self.window = check_integer("window", window, 1, self.steps_per_epoch)
+        if self.steps_per_epoch % self.window:
+            raise InvalidInput(
+                f"window is {window} and an epoch has {self.steps_per_epoch} steps; windows fill "
+                f"an epoch: take a divisor of {self.steps_per_epoch}"
+            )
+        self.seed = check_integer("seed", seed, 0)
+
+    @property
+    @override
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        return Schedule(self.epochs, self.steps_per_epoch - self.window + 1, fixed=False)
+
+    @cached_property
+    def _order(self) -> Examples:
+        return np.random.default_rng([self.seed, 0]).permutation(self.examples)
+
+    @override
+    def batch(self, step: int) -> Examples:
+        epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
+        number, within = divmod(place, self.window)
+        members = self.window * self.batch_size
+        own = self._order[number * members : (number + 1) * members]
+        shuffled = np.random.default_rng([self.seed, 1, epoch, number]).permutation(own)
+        return shuffled[within * self.batch_size : (within + 1) * self.batch_size]
+
+
+class BallsInBins(Sampler):
+    """Every example draws a place in the epoch for itself and keeps it in all epochs.
+
+    Batches have different sizes. With ``ids`` an example's place is a digest of its own id, so that
+    one may be added or removed and all others stay where they are. Without them it is that of its
+    number, which changes when an earlier one is taken out: then the promise compares with its place
+    left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
+    "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the places being secret; here
+    nothing is gained from that: see `SecretPlaces`.)
+
+    Args:
+        examples: how many there are.
+        steps_per_epoch: places in an epoch.
+        epochs: how often each example counts.
+        seed: of the places.
+        ids: of the examples, whole numbers or texts that stay theirs whatever is added or removed:
+            no row numbers.
+
+    Raises:
+        InvalidInput: an argument out of range, or two examples with one id.
+
+    >>> sampler = BallsInBins(examples=100, steps_per_epoch=4, epochs=2)
+    >>> sum(len(batch) for batch in sampler), sampler.schedule
+    (200, Schedule(steps=2, apart=4, fixed=True))
+    >>> BallsInBins(examples=3, steps_per_epoch=4, ids=["ann", "bob", "cleo"])
+    <BallsInBins: 3 examples, 4 steps; one example more or less, which counts once at most>
+    """
+
+    def __init__(
+        self,
+        examples: int,
+        steps_per_epoch: int,
+        epochs: int = 1,
+        seed: int = 0,
+        *,
+        ids: Sequence[int | str] | NDArray[Any] | None = None,
+    ) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.seed = check_integer("seed", seed, 0)
+        self._ids = range(self.examples) if ids is None else _checked_ids(ids, self.examples)
+        if ids is not None:
+            self.neighbours = "more or less"
+
+    @property
+    @override
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _places(self) -> Examples:
+        return np.fromiter(
+            (_digest(self.seed, one) % self.steps_per_epoch for one in self._ids),
+            np.int64,
+            self.examples,
+        )
+
+    @override
+    def batch(self, step: int) -> Examples:
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return np.flatnonzero(self._places == place)
+
+
+def _checked_ids(ids: Any, examples: int) -> list[int | str]:
+    """The ids of examples, each once."""
+    found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(found) != examples:
+        raise InvalidInput(f"ids are stated for {len(found)} examples and there are {examples}")
+    for place, one in enumerate(found):
+        if isinstance(one, bool) or not isinstance(one, int | str | np.integer):
+            raise InvalidInput(
+                f"the id of example {place} is of type {type(one).__name__}; it must be a whole "
+                f"number or a text"
+            )
+    if len({str(one) for one in found}) < examples:
+        raise InvalidInput(
+            "two examples have the same id: to protect people with several examples, use "
+            "GivenBatches(batches, people=...)"
+        )
+    return found
+
+
+def _digest(seed: int, one: int | str) -> int:
+    """64 bits that depend on a seed and an id alone."""
+    text = f"{seed}/{one}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+class _SecretSampler(Sampler):
+    """Batches that are drawn from a key, for one run."""
+
+    neighbours = "more or less"
+    _purpose: bytes
+
+    def __init__(self, key: Key, address: str) -> None:
+        self.seed = 0
+        self._address, self._key, self._taken = address, check_key(key), False
+        self._served: str | None = None
+        self._process = os.getpid()
+        self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
+
+    def _be(self, identity: str) -> None:
+        address = f"{identity}/{self._address}".encode()
+        self.identity = identity
+        self._source = BlockSource(self._key.derive(self._purpose, address))
+
+    @override
+    def join(self, identity: str) -> None:
+        if identity != self.identity:
+            if self._taken:
+                raise InvalidInput("join comes after a batch was taken; call it before the first")
+            self._be(identity)
+
+    def _serve_only(self, who: str, when: str) -> None:
+        if self._served not in (None, who) or self._process != os.getpid():
+            raise InvalidInput(
+                f"another run{when} has taken these batches, which hide whom they hold only once: "
+                f"make a new {type(self).__name__} and the noise for it"
+            )
+        self._served = who
+
+    def _words(self, row: int) -> NDArray[np.uint64]:
+        """64 random bits for each example."""
+        self._taken = True
+        tile = Tile(row, 1, 0, self.examples)
+        return np.asarray(self._source.words_of_tile(Address(0, 0), tile, "<u8")[0], np.uint64)
+
+
+class PoissonBatches(_SecretSampler):
+    """Every step takes every example with the same probability, independently and secretly.
+
+    For independent noise only (DP-SGD), which this amplifies. Every sampler draws an identity, so
+    that two runs have batches of their own: taken twice, they would hide half as well. One under an
+    `InsecureSeededKey` has the same batches each time.
+
+    Args:
+        examples: how many there are.
+        rate: probability with which a step takes an example.
+        steps: of the run.
+        key: the secret from which batches are drawn; who knows them loses the gain.
+        name: of the run.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key
+    >>> sampler = PoissonBatches(1000, rate=0.05, steps=40, key=Key.generate(), name="run")
+    >>> 500 < sum(len(batch) for batch in sampler) < 4000
+    True
+    """
+
+    _purpose = b"training batches"
+
+    def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        if not 0 < rate <= 1:
+            raise InvalidInput(f"rate is {rate}; it must be above 0 and at most 1")
+        self.rate = float(rate)
+        self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
+        self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST)
+        super().__init__(key, f"{name}/{self.examples}/{self.rate!r}/{self._steps}")
+
+    @override
+    def serve(self, run: str, session: str) -> None:
+        """A run that went back to a checkpoint takes others."""
+        self._serve_only(session, ", or the same one before it went back to a checkpoint,")
+
+    @property
+    @override
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        """An example may count in every step."""
+        return Schedule(self._steps, 1, fixed=True)
+
+    @override
+    def batch(self, step: int) -> Examples:
+        return np.flatnonzero(self._words(self._check_step(step)) < self._below)
+
+
+class SecretPlaces(_SecretSampler):
+    """Every example draws its place in the epoch by chance and in secret, and keeps it.
+
+    Balls in bins, as `BallsInBins`, with places that nobody learns: that amplifies the noise
+    of every strategy whose C is lower-triangular, for ``ApproxDP`` (`counton.training.bins`).
+    Batches have different sizes. A run that goes on from a checkpoint takes the places along:
+    `TrainingNoise.run` names them.
+
+    Args:
+        examples: how many there are.
+        steps_per_epoch: places in an epoch.
+        epochs: how often each example counts.
+        key: the secret that places are drawn from; where they become known, the gain is lost.
+        name: of the run.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key
+    >>> sampler = SecretPlaces(100, steps_per_epoch=4, epochs=2, key=Key.generate(), name="run")
+    >>> sum(len(batch) for batch in sampler), sampler.schedule
+    (200, Schedule(steps=2, apart=4, fixed=True))
+    """
+
+    _purpose = b"training places"
+
+    def __init__(
+        self, examples: int, steps_per_epoch: int, epochs: int = 1, *, key: Key, name: str
+    ) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.secret_places = self.steps_per_epoch
+        super().__init__(key, f"{name}/{self.examples}/{self.steps_per_epoch}/{self.epochs}")
+
+    def _be(self, identity: str) -> None:
+        super()._be(identity)
+        vars(self).pop("_places", None)
+
+    @override
+    def serve(self, run: str, session: str) -> None:
+        """A run that went back to a checkpoint keeps its places."""
+        self._serve_only(run, "")
+
+    @property
+    @override
+    def steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _places(self) -> NDArray[np.uint64]:
+        return self._words(1) % np.uint64(self.steps_per_epoch)
+
+    @override
+    def batch(self, step: int) -> Examples:
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return np.flatnonzero(self._places == np.uint64(place))
+
+
+class GivenBatches(Sampler):
+    """Batches of your own, checked: who counts when is read off them.
+
+    Args:
+        batches: for each step the numbers of its examples.
+        people: for each example the person whose it is, where people are protected and not
+            examples; a person's examples then count as one unit, which may be in a step once.
+        order: "fixed" if all keep their place in each epoch; "separated" if only a distance is
+            promised, which is the least that is found.
+        epochs: with order "fixed", how many there are.
+
+    Raises:
+        InvalidInput: somebody counts twice in a step, or in fixed order twice in an epoch or at
+            another place.
+
+    >>> GivenBatches([[0, 1], [2], [1, 0], [2]], order="fixed", epochs=2).schedule
+    Schedule(steps=2, apart=2, fixed=True)
+    >>> GivenBatches([[0, 1], [1], [0], [2]], order="fixed", epochs=2)
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: example 1 counts in step 2 and counted in step 1; ...
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[Sequence[int] | Examples],
+        *,
+        people: Sequence[Any] | None = None,
+        order: str = "separated",
+        epochs: int = 1,
+    ) -> None:
+        self._batches = [np.asarray(batch, np.int64) for batch in batches]
+        self.examples = 1 + max((int(b.max()) for b in self._batches if len(b)), default=0)
+        self.seed = 0
+        if not self._batches or order not in ("fixed", "separated"):
+            raise InvalidInput(
+                f"{len(self._batches)} batches in order {order!r}; give at least one, and 'fixed' "
+                f"or 'separated'"
+            )
+        if people is not None and len(people) < self.examples:
+            raise InvalidInput(
+                f"people are stated for {len(people)} examples and there are {self.examples}"
+            )
+        self.unit = unit = "example" if people is None else "person"
+        seen: dict[Any, list[int]] = {}
+        for step, batch in enumerate(self._batches, 1):
+            for example in batch.tolist():
+                who = example if people is None else people[example]
+                before = seen.setdefault(who, [])
+                if before and before[-1] == step:
+                    raise InvalidInput(
+                        f"{unit} {who} is in step {step} twice: take it once, so that its "
+                        f"gradients are clipped together"
+                    )
+                before.append(step)
+        if order == "fixed":
+            self._schedule = self._fix(seen, unit, check_integer("epochs", epochs, 1))
+        else:
+            times = max(map(len, seen.values()), default=1)
+            gaps = (b - a for own in seen.values() for a, b in pairwise(own))
+            self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
+        self.epochs = self._schedule.steps
+
+    def _fix(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
+        if len(self._batches) % epochs:
+            raise InvalidInput(
+                f"{len(self._batches)} steps are not {epochs} equally long epochs: give whole ones"
+            )
+        apart = len(self._batches) // epochs
+        for who, steps in seen.items():
+            for step in steps[1:]:
+                if (step - steps[0]) % apart:
+                    raise InvalidInput(
+                        f"{unit} {who} counts in step {step} and counted in step {steps[0]}; in a "
+                        f"fixed order its steps are multiples of {apart} apart: keep its place, or "
+                        f"state order='separated'"
+                    )
+        return Schedule(epochs, apart, fixed=True)
+
+    @property
+    @override
+    def steps(self) -> int:
+        return len(self._batches)
+
+    @property
+    @override
+    def schedule(self) -> Schedule:
+        return self._schedule
+
+    @override
+    def batch(self, step: int) -> Examples:
+        return self._batches[self._check_step(step) - 1]

@@ -1,0 +1,91 @@
+"""Whether a sampler promises what a strategy was made for: part of the privacy proof."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from counton.base.errors import InvalidInput
+from counton.privacy import Guarantee
+from counton.strategies.training.banded import is_independent
+from counton.strategies.training.training_strategy import TrainingStrategy
+from counton.training.accounting import noise_multiplier, poisson_multiplier
+from counton.training.bins import places_multiplier
+
+if TYPE_CHECKING:
+    from counton.training.batch_samplers import Sampler
+
+
+def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
+    """Refuse a strategy whose sensitivity does not hold for the sampler's batches.
+
+    Raises:
+        InvalidInput: too many steps, too many epochs, too small a distance, or an order that the
+            strategy needs and the sampler does not enforce.
+
+    >>> from counton.strategies.training import Echo
+    >>> from counton.training import FixedEpochs
+    >>> check_fit(Echo.fit(8, 2), FixedEpochs(examples=40, batch_size=10, epochs=2))
+    >>> check_fit(Echo.fit(12, 2), FixedEpochs(examples=40, batch_size=10, epochs=3))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: the sampler's examples count up to 3 times, ...
+    """
+    promised, needed = sampler.schedule, strategy.schedule
+    if sampler.rate is not None and not is_independent(strategy):
+        raise InvalidInput(
+            f"the sampler takes examples by chance, which is accounted for independent noise only, "
+            f"and {strategy.name} correlates it: plan with this sampler, or use FixedEpochs"
+        )
+    if sampler.steps > strategy.steps:
+        raise InvalidInput(
+            f"the sampler has {sampler.steps} steps and the strategy {strategy.steps}: plan for "
+            f"steps={sampler.steps}"
+        )
+    if promised.steps > needed.steps:
+        raise InvalidInput(
+            f"the sampler's examples count up to {promised.steps} times, and the strategy is "
+            f"calibrated for {needed.steps}: plan for epochs={promised.steps}"
+        )
+    if needed.fixed and needed.steps > 1 and not promised.fixed and promised.steps > 1:
+        raise InvalidInput(
+            f"{strategy.name} is calibrated for an enforced order and the sampler promises a "
+            f"distance of {promised.apart} steps only, so that its noise would be too small: plan "
+            f"with order='separated', or sample with FixedEpochs"
+        )
+    exactly = needed.fixed and needed.steps > 1 and promised.steps > 1
+    if exactly and promised.apart != needed.apart:
+        raise InvalidInput(
+            f"the sampler's epochs have {promised.apart} steps and those of the strategy "
+            f"{needed.apart}: plan for steps={sampler.steps} and epochs={promised.steps}"
+        )
+    if promised.steps > 1 and promised.apart < needed.apart:
+        raise InvalidInput(
+            f"the sampler keeps {promised.apart} steps between two times of an example, and the "
+            f"strategy needs {needed.apart}: plan with separation={promised.apart}"
+        )
+
+
+def multiplier(
+    guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
+) -> float:
+    """Standard deviation of a node for a guarantee, per unit of the strategy's sensitivity.
+
+    Batches by chance count for independent noise, whose sensitivity is then that of one step;
+    secret places count for all strategies (`counton.training.bins`).
+
+    Raises:
+        InvalidInput: a guarantee that does not fit.
+
+    >>> from counton.privacy import ZCDP
+    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> multiplier(ZCDP("1/2"), BandedInverseSquareRoot(8, band=1))
+    1.0
+    """
+    if sampler is not None and sampler.secret_places is not None:
+        check_fit(strategy, sampler)
+        return places_multiplier(guarantee, strategy, sampler.secret_places)
+    if sampler is None or sampler.rate is None:
+        return noise_multiplier(guarantee, strategy.steps)
+    check_fit(strategy, sampler)
+    once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
+    return once / math.sqrt(strategy.squared_sensitivity())

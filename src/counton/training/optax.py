@@ -1,0 +1,316 @@
+"""Training with JAX: noise as a gradient transformation of optax.
+
+Normals come from the host (`jax.experimental.io_callback`), each a function of key and address, so
+that they are the same under ``jit``, in ``scan`` and on any number of devices. What a strategy
+keeps from step to step is part of the optimiser's state, and so is the identity of the run, which
+``init`` draws: every fresh state is a run of its own.
+
+A state is a value, of which a program may keep old ones. The host remembers for each run which step
+had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
+process, or an older one, goes on by `resume`, with noise of its own.
+
+JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
+'.[jax]'``.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.lazy import require
+from counton.noise.witness import drawn_identity
+from counton.training import trees
+from counton.training.noise import renew
+
+if TYPE_CHECKING:
+    from counton.training import TrainingNoise
+
+__all__ = ["NoiseState", "private_aggregate", "resume"]
+
+#: The identity of all runs under a key that somebody chose.
+_SEEDED = "0" * 32
+#: Rows of a run in a state, whose shape stays the same, as checkpoints want it.
+_ROWS = 256
+#: Steps whose gradients are remembered, for programs that compute a step again.
+_REMEMBERED = 4096
+#: By session of a run that is known here: digests of the gradients by step.
+_given: dict[str, dict[int, bytes]] = {}
+_giving = threading.Lock()
+
+
+class NoiseState(NamedTuple):
+    """What `private_aggregate` keeps: the steps taken, buffers by parameter, and whose they are.
+
+    Attributes:
+        step: how many steps have been taken.
+        buffers: by name of the parameter.
+        run: the identity of the run behind a 0, and of its sessions behind their first steps, as
+            uint32 of shape (256, 5), filled up with zeros: public.
+
+    >>> NoiseState(step=0, buffers={}, run=[]).step
+    0
+    """
+
+    step: Any
+    buffers: Any
+    run: Any
+
+
+def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: bool = True) -> Any:
+    """Clip, sum, add noise, divide: put it first into ``optax.chain``.
+
+    Args:
+        noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
+        batch_size: what sums are divided by, the expected size of a batch: a number that does not
+            depend on the data.
+        per_example: updates are gradients of single examples, in a first axis, as ``jax.vmap``
+            gives them; else sums of gradients that are clipped already.
+
+    Returns:
+        An ``optax.GradientTransformation``. Its state counts the steps. A step beyond the run, one
+        that had other gradients, another run under the same name, and more examples than the
+        sampler's batch has raise an error of JAX that says so.
+
+    Raises:
+        MissingExtra: optax is not installed.
+        InvalidInput: a ``batch_size`` that is not above 0, noise that another optimiser has, or a
+            `SecretPlaces` sampler.
+
+    Example::
+
+        >>> transformation = optax.chain(                       # doctest: +SKIP
+        ...     private_aggregate(noise, batch_size=64), optax.sgd(0.1)
+        ... )
+    """
+    require("optax")
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    if not batch_size > 0:
+        raise InvalidInput(
+            f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
+        )
+    if noise.sampler is not None and noise.sampler.secret_places is not None:
+        raise InvalidInput(
+            "the sampler's places are secret, and a state of JAX does not keep them for whoever "
+            "goes on with it: take PoissonBatches or FixedEpochs, or noise.add"
+        )
+    noise.take()
+    strategy = noise.strategy
+    steps = range(1, strategy.steps + 1)
+    scales = np.array([noise.std / strategy.divisor(step) for step in steps], np.float32)
+    outputs = np.array(strategy.outputs, np.float32)
+    decays = np.array(strategy.decays, np.float32)
+
+    def init(parameters: Any) -> NoiseState:
+        buffers = {
+            name: jnp.zeros((strategy.buffers, *array.shape), jnp.float32)
+            for name, array in trees.leaves(parameters)
+        }
+        drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
+        run = jax.experimental.io_callback(lambda: _begin(noise), drawn)
+        return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
+
+    def update(updates: Any, state: NoiseState, parameters: Any = None) -> tuple[Any, NoiseState]:
+        del parameters
+        step = state.step + 1
+        if per_example:
+            summed, rows, present = _clipped_sum(updates, noise.clip)
+        else:
+            summed, rows, present = updates, None, 0
+
+        def check(at: Any, run: Any, digest: Any, length: Any, present: Any) -> Any:
+            noise.check_step(int(at))
+            if rows is not None:
+                noise.check_count(int(at), rows, int(present))
+            noise.check_length(int(at), float(length))
+            _check(noise, int(at), _from_numbers(run), digest.tobytes())
+            return at
+
+        arrays = [array for _, array in trees.leaves(summed)]
+        found = (step, state.run, _digest(arrays), _length(arrays), jnp.asarray(present))
+        # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
+        # waits for effects when a program ends, and not for what is pure: threads which then call
+        # Python would abort the process.
+        given = jax.experimental.io_callback(check, jax.ShapeDtypeStruct((), jnp.int32), *found)
+        buffers: dict[str, Any] = {}
+
+        def noisy(name: str, array: Any) -> Any:
+            def fresh(at: Any, run: Any) -> Any:
+                size = math.prod(array.shape)
+                return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
+
+            result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
+            drawn = jax.experimental.io_callback(fresh, result, given, state.run)
+            held = state.buffers[name]
+            total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
+            shape = (-1,) + (1,) * array.ndim
+            buffers[name] = jnp.asarray(decays).reshape(shape) * held + drawn
+            scaled = total * jnp.asarray(scales)[step - 1]
+            return ((array + scaled.astype(array.dtype)) / batch_size).astype(array.dtype)
+
+        return trees.rebuilt(summed, noisy), NoiseState(step, buffers, state.run)
+
+    return optax.GradientTransformation(init, update)
+
+
+def resume(state: Any, identity: str | None = None) -> Any:
+    """A state of another process, or an older one, to go on from: its further noise is its own.
+
+    Args:
+        state: of a chain with `private_aggregate` in it, as it was saved.
+        identity: drawn anew unless given; where JAX runs in several processes, 32 hexadecimal
+            digits that one of them drew for all.
+
+    Returns:
+        The same, in which normals that no step has taken yet are drawn under a new identity; what
+        follows from that is said at `counton.training.TrainingNoise.load_state_dict`.
+
+    Example::
+
+        >>> state = resume(restored["optimizer"])              # doctest: +SKIP
+    """
+    require("optax")
+    import jax
+    import jax.numpy as jnp
+
+    if identity is None and jax.process_count() > 1:
+        raise InvalidInput("JAX runs in several processes: give all of them one identity=")
+
+    def one(found: Any) -> Any:
+        if not isinstance(found, NoiseState):
+            return found
+        run, last = _from_numbers(np.asarray(found.run)), int(found.step)
+        if run["identity"] == _SEEDED:
+            return found
+        own = drawn_identity() if identity is None else identity
+        sessions = renew(tuple(map(tuple, run["sessions"])), last, own)
+        rows = _as_numbers({"identity": run["identity"], "sessions": sessions})
+        with _giving:
+            if own in _given:
+                raise InvalidInput("a run goes on under this identity already: draw another one")
+            _given[own] = {}
+        return found._replace(run=jnp.asarray(rows))
+
+    return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
+
+
+def _begin(noise: TrainingNoise) -> Any:
+    """The rows of a new run."""
+    import jax
+
+    if not noise.seeded and not noise.joined and jax.process_count() > 1:
+        raise InvalidInput(
+            "JAX runs in several processes, and each would draw a run of its own: hand what "
+            "noise.run says in the first to noise.join of all others, and of itself, before init"
+        )
+    run = noise.run
+    if not noise.joined and not noise.seeded:
+        identity = drawn_identity()
+        run = {"identity": identity, "sessions": [(1, identity)]}
+    with _giving:
+        _given.setdefault(run["sessions"][-1][1], {})
+    return _as_numbers(run)
+
+
+def _as_numbers(run: Any) -> Any:
+    """A run as numbers, which a state of JAX can hold."""
+    rows = [(0, run["identity"]), *run["sessions"]]
+    if len(rows) > _ROWS:
+        raise InvalidInput(
+            f"the run has gone on {_ROWS - 2} times already, and its state holds no more: begin "
+            f"another run under another name"
+        )
+    words = np.zeros((_ROWS, 5), np.uint32)
+    for place, (first, text) in enumerate(rows):
+        words[place] = [first, *np.frombuffer(bytes.fromhex(text), "<u4").tolist()]
+    return words
+
+
+def _from_numbers(rows: Any) -> dict[str, Any]:
+    """The run of such numbers."""
+    words = np.asarray(rows)
+    used = 1 + int((words[1:, 0] > 0).sum())
+    texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
+    firsts = words[:used, 0].tolist()
+    return {"identity": texts[0], "sessions": list(zip(firsts[1:], texts[1:], strict=True))}
+
+
+def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
+    """Refuse noise for other gradients than those to which it was given."""
+    noise.begin(run["identity"], run["sessions"][-1][1])
+    if run["identity"] == _SEEDED and noise.seeded:
+        return
+    with _giving:
+        given = _given.get(run["sessions"][-1][1])
+        if given is None:
+            raise StateError(
+                f"the state of {noise.name!r} at step {step} is of another process, which may have "
+                f"gone on from it: go on with counton.training.optax.resume(state), whose "
+                f"noise is its own"
+            )
+        if step not in given and step > max(given, default=0):
+            given[step] = digest
+            given.pop(step - _REMEMBERED, None)
+        elif given.get(step) != digest:
+            raise InvalidInput(
+                f"step {step} of {noise.name!r} has its noise already; the same noise on other "
+                f"gradients would give their difference away: take each state once, make one for "
+                f"each run, or go on from an older one with counton.training.optax.resume(state)"
+            )
+
+
+def _digest(arrays: list[Any]) -> Any:
+    """64 bits of arrays, as two uint32: another one if a single number differs.
+
+    Each number's bits are multiplied by odd numbers, which are one to one modulo 2^32.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    total = jnp.zeros(2, jnp.uint32)
+    for place, array in enumerate(arrays):
+        wide = array if array.dtype.itemsize == 8 else array.astype(jnp.float32)
+        bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
+        at = jax.lax.iota(jnp.uint32, len(bits)) + jnp.uint32(place * 0x9E3779B9 % 2**32)
+        for number, factor in enumerate((0x85EBCA6B, 0xC2B2AE35)):
+            mixed = (at ^ (at >> 15)) * jnp.uint32(factor)
+            weights = (mixed ^ (mixed >> 13)) | jnp.uint32(1)
+            total = total.at[number].add((bits * weights).sum(dtype=jnp.uint32))
+    return total
+
+
+def _length(arrays: list[Any]) -> Any:
+    """2-norm of arrays."""
+    import jax.numpy as jnp
+
+    squares = [jnp.square(array.astype(jnp.float32)).sum() for array in arrays]
+    return jnp.sqrt(sum(squares, start=jnp.zeros(())))
+
+
+def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
+    """Sum over the first axis of gradients clipped by their norm over all parameters.
+
+    And how many gradients there are, and how many of them are not all zero.
+    """
+    import jax.numpy as jnp
+
+    squares = [
+        jnp.square(array.astype(jnp.float32)).sum(tuple(range(1, array.ndim)))
+        for _, array in trees.leaves(updates)
+    ]
+    norms = jnp.sqrt(sum(squares))
+    # an example whose gradient is not finite counts for nothing
+    factors = jnp.where(jnp.isfinite(norms), clip / jnp.maximum(norms, clip), 0.0)
+
+    def sum_of(name: str, array: Any) -> Any:
+        finite = jnp.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0)
+        return jnp.tensordot(factors.astype(finite.dtype), finite, axes=1)
+
+    return trees.rebuilt(updates, sum_of), len(norms), (norms != 0).sum()

@@ -1,0 +1,378 @@
+"""Training with PyTorch: noise for any optimiser, in the conventions of Opacus.
+
+Opacus's ``GradSampleModule`` leaves the gradient of every example in ``parameter.grad_sample``.
+What `make_private` adds to an optimiser clips and sums them and adds the noise, before each of its
+steps; the optimiser stays what it is, so that schedulers and checkpoints work as ever.
+
+PyTorch is imported when `make_private` is called; in a checkout: ``pip install '.[torch]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import check_integer
+from counton.base.lazy import require
+
+if TYPE_CHECKING:
+    from counton.training import Sampler, TrainingNoise
+
+__all__ = ["PrivateSteps", "make_private"]
+
+#: What wrappers put in front of a parameter's name.
+_WRAPPERS = ("_module.", "module.", "_orig_mod.", "_fsdp_wrapped_module.")
+
+
+def make_private(
+    optimizer: Any, noise: TrainingNoise, model: Any, *, batch_size: float, clipped: bool = False
+) -> PrivateSteps:
+    """Make every step of an optimiser private.
+
+    Args:
+        optimizer: any ``torch.optim.Optimizer`` over parameters of ``model``.
+        noise: of `counton.training`; its ``clip`` bounds the gradient of an example.
+            One noise serves one optimiser of one run.
+        model: a ``GradSampleModule``, or any module if gradients are ``clipped``.
+        batch_size: what sums are divided by, the expected size of a batch: a number that does not
+            depend on the data.
+        clipped: ``parameter.grad`` is the sum of gradients that are clipped already, by ``clip``
+            for each example. FSDP takes means over processes: multiply losses by their number.
+
+    Returns:
+        What counts the steps; its `PrivateSteps.state_dict` belongs into every checkpoint.
+
+    Raises:
+        MissingExtra: PyTorch is not installed.
+        InvalidInput: a parameter of the optimiser that the model does not have, sharded ones
+            whose gradients are not ``clipped``, or noise that another optimiser has.
+
+    Example (``pip install opacus``)::
+
+        >>> from counton.training.torch import make_private           # doctest: +SKIP
+        >>> model = GradSampleModule(model)                  # doctest: +SKIP
+        >>> make_private(optimizer, noise, model, batch_size=64)  # doctest: +SKIP
+    """
+    require("torch")
+    return PrivateSteps(optimizer, noise, model.named_parameters(), batch_size, clipped)
+
+
+class PrivateSteps:
+    """What stands between the gradients and the steps of an optimiser: see `make_private`.
+
+    Attributes:
+        step: how many steps have been taken.
+
+    Example::
+
+        >>> private = make_private(optimizer, noise, model, batch_size=64)  # doctest: +SKIP
+        >>> private.step                                                    # doctest: +SKIP
+        0
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        noise: TrainingNoise,
+        named_parameters: Iterable[tuple[str, Any]],
+        batch_size: float,
+        clipped: bool,
+    ) -> None:
+        if not batch_size > 0:
+            raise InvalidInput(
+                f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
+            )
+        names = {id(parameter): plain_name(name) for name, parameter in named_parameters}
+        mine = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        if not all(id(parameter) in names for parameter in mine):
+            raise InvalidInput(
+                "the optimizer has a parameter that the model has not: make it from "
+                "model.parameters()"
+            )
+        if not clipped and any(hasattr(parameter, "placements") for parameter in mine):
+            raise InvalidInput(
+                "parameters are sharded over processes, where the gradients of single examples are "
+                "not known: clip yourself and state clipped=True, or use DistributedDataParallel"
+            )
+        noise.take()
+        self._parameters = {names[id(parameter)]: parameter for parameter in mine}
+        self._noise, self._batch_size, self._clipped = noise, float(batch_size), clipped
+        self._sums: dict[str, Any] = {}
+        self._rows = 0
+        self._joined = False
+        self.step = 0
+        _share(noise.sampler)
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(self._after_step)
+
+    def batches(self) -> Iterator[Any]:
+        """The sampler's batches from the next step on, one for each step that is taken.
+
+        After a checkpoint was loaded they go on where it was.
+
+        Raises:
+            InvalidInput: the noise has no sampler, or a batch was followed by no step.
+        """
+        sampler = self._noise.sampler
+        if sampler is None:
+            raise InvalidInput("batches() needs a sampler: give noise(sampler=...)")
+        while self.step < sampler.steps:
+            step = self.step
+            yield sampler.batch(step + 1)
+            if self.step != step + 1:
+                raise InvalidInput(
+                    f"the batch of step {step + 1} was followed by {self.step - step} steps of the "
+                    f"optimizer; take one for each batch"
+                )
+
+    def accumulate(self) -> None:
+        """Take in the gradients of a part of a batch; the next step adds up all parts.
+
+        Needed after each backward pass but the last where a batch is too large for one.
+        """
+        if self._clipped:
+            raise InvalidInput(
+                "gradients are clipped already and add up in parameter.grad by themselves: leave "
+                "accumulate() out"
+            )
+        self._take_in()
+
+    def resume(self, step: int, run: Mapping[str, Any] | None = None) -> None:
+        """Go on with a step in a new process, without a checkpoint of the noise.
+
+        Args:
+            step: the first one to come.
+            run: what ``noise.run`` said before.
+
+        Raises:
+            InvalidInput, StateError: see `counton.training.TrainingNoise.resume`.
+        """
+        self._noise.resume(step, run)
+        self.step, self._joined = step - 1, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps and buffers of the noise, of tensors and plain values; secret, as noise is."""
+        import torch
+
+        state = self._noise.state_dict()
+        entries = [
+            entry | {"buffers": torch.from_numpy(entry["buffers"])} for entry in state["parameters"]
+        ]
+        return {"step": self.step, "noise": state | {"parameters": entries}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave.
+
+        Raises:
+            StateError: of another run, or not whole.
+        """
+        try:
+            inner = dict(state["noise"])
+            inner["parameters"] = [
+                entry | {"buffers": np.asarray(entry["buffers"])} for entry in inner["parameters"]
+            ]
+            step = check_integer("step", state["step"], 0)
+        except (KeyError, TypeError) as error:
+            raise StateError(
+                f"the state of private steps cannot be read ({type(error).__name__}): load an "
+                f"earlier checkpoint, or use resume(step, run)"
+            ) from error
+        if step != inner.get("step", step):
+            raise StateError(
+                f"the state is at step {step} and that of its noise at {inner['step']}: load an "
+                f"earlier checkpoint"
+            )
+        self._noise.load_state_dict(inner)
+        self._sums, self._rows = {}, 0
+        self.step, self._joined = step, False
+
+    # ---------------------------------------------------------------------------------- each step
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        given = (*args, *kwargs.values())  # the optimizer itself is the first
+        if any(argument is not None and argument is not optimizer for argument in given):
+            raise InvalidInput(
+                "the optimizer was given a closure, which would compute gradients after their "
+                "noise: call step() without one"
+            )
+        import torch
+
+        with torch.no_grad():
+            if not self._clipped:
+                self._take_in()
+                self._check_count(self.step + 1)
+            self._join()
+            self._add_noise(self.step + 1)
+        self.step, self._rows = self.step + 1, 0
+
+    def _check_count(self, step: int) -> None:
+        """Refuse more or fewer examples than the sampler's batch has, and forget them."""
+        if self._noise.sampler is None:
+            return
+        try:
+            self._noise.check_count(step, _total(self._rows))
+        except InvalidInput:
+            self._sums, self._rows = {}, 0
+            raise
+
+    def _join(self) -> None:
+        """Give all processes the run of the first one, so that they add the same noise."""
+        if not self._joined:
+            self._noise.join(_from_first(self._noise.run))
+            self._joined = True
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Forget the gradients, so that none is taken for that of the next batch."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def _take_in(self) -> None:
+        """Clip the gradient of each example, all parameters together, and add them up."""
+        import torch
+
+        held = {
+            name: found
+            for name, parameter in self._parameters.items()
+            if (found := getattr(parameter, "grad_sample", None)) is not None
+        }
+        if not held:
+            found = [parameter.grad for parameter in self._parameters.values()]
+            if any(grad is not None and bool(grad.any()) for grad in found) and not self._sums:
+                raise InvalidInput(
+                    "parameters have no grad_sample, the gradients of single examples: wrap the "
+                    "model in opacus.GradSampleModule, or clip yourself and state clipped=True"
+                )
+            return  # an empty batch
+        passes = {
+            name: found if isinstance(found, list) else [found] for name, found in held.items()
+        }
+        for number in range(max(map(len, passes.values()))):
+            part = {name: each[number] for name, each in passes.items() if number < len(each)}
+            squares = [each.float().flatten(1).square().sum(1) for each in part.values()]
+            norms = torch.stack(squares).sum(0).sqrt()
+            self._rows += len(norms)
+            # an example whose gradient is not finite counts for nothing
+            factors = (self._noise.clip / norms.clamp_min(self._noise.clip)).where(
+                norms.isfinite(), torch.zeros_like(norms)
+            )
+            for name, each in part.items():
+                finite = each.float().nan_to_num(0.0, 0.0, 0.0)
+                total = torch.tensordot(factors, finite, dims=1)
+                known = self._sums.get(name)
+                self._sums[name] = total if known is None else known + total
+        for parameter in self._parameters.values():
+            parameter.grad_sample = None
+
+    def _add_noise(self, step: int) -> None:
+        import torch
+
+        sums, shards = {}, {}
+        for name, parameter in self._parameters.items():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            total = parameter.grad if self._clipped else self._sums.pop(name, None)
+            if total is None:  # no example reached this parameter
+                total = torch.zeros_like(parameter, dtype=torch.float32)
+            local, place = local_part(total)
+            if place is None and not self._clipped:
+                _add_up(local)
+            if place is not None:
+                shards[name] = place
+            sums[name] = local.float()
+        noisy = self._noise.add(step, sums, shards)
+        for name, parameter in self._parameters.items():
+            found = (noisy[name] / self._batch_size).to(parameter.dtype)
+            if name in shards:
+                local, _ = local_part(parameter.grad)
+                local.copy_(found)
+            else:
+                parameter.grad = found
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without what wrappers put in front of it.
+
+    >>> plain_name("_module.module.layer.weight")
+    'layer.weight'
+    """
+    while True:
+        for wrapper in _WRAPPERS:
+            if name.startswith(wrapper):
+                name = name[len(wrapper) :]
+                break
+        else:
+            return name
+
+
+def local_part(tensor: Any) -> tuple[Any, tuple[int, int] | None]:
+    """This process's part of a tensor; of a sharded one, also where it is and how many there are.
+
+    Raises:
+        InvalidInput: sharded otherwise than by rows.
+    """
+    if not hasattr(tensor, "placements"):
+        return tensor, None
+    placements = tensor.placements
+    local = tensor.to_local()
+    if all(placement.is_replicate() for placement in placements):
+        return local, None
+    if len(placements) != 1 or not placements[0].is_shard(0):
+        raise InvalidInput(
+            f"a gradient is sharded as {placements}; it must be by rows over one dimension of "
+            f"processes, as fully_shard does"
+        )
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    _, offset = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, placements)
+    width = tensor.numel() // tensor.shape[0] if tensor.shape[0] else 0
+    return local, (min(offset[0] * width, tensor.numel()), tensor.numel())
+
+
+def _several() -> bool:
+    """Whether several processes train together."""
+    import torch.distributed as distributed
+
+    return bool(
+        distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
+
+
+def _from_first(value: Any) -> Any:
+    """What the first process has, in all of them."""
+    if not _several():
+        return value
+    import torch.distributed as distributed
+
+    held = [value]
+    distributed.broadcast_object_list(held, src=0)
+    return held[0]
+
+
+def _share(sampler: Sampler | None) -> None:
+    """Let all processes draw the same batches, where they are drawn by chance."""
+    if sampler is not None and sampler.identity is not None:
+        sampler.join(_from_first(sampler.identity))
+
+
+def _total(count: int) -> int:
+    """Sum over all processes."""
+    if not _several():
+        return count
+    import torch.distributed as distributed
+
+    held: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(held, count)
+    return sum(held)
+
+
+def _add_up(tensor: Any) -> None:
+    """Add up over all processes, where there are several: each has its part of the batch."""
+    if _several():
+        import torch.distributed as distributed
+
+        distributed.all_reduce(tensor)

@@ -1,0 +1,246 @@
+"""Which strategy has the least error for a training run, and what it costs beside that."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, figures
+from counton.noise import Key
+from counton.planning.planner import Plan
+from counton.privacy import ZCDP, Guarantee
+from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BandedOptimum,
+    BufferedToeplitz,
+    Echo,
+    OctaveTraining,
+    TrainingStrategy,
+)
+from counton.strategies.training.toeplitz import Scaling
+from counton.strategies.training.training_strategy import training_schedule
+from counton.training.accounting import LARGEST_DIMENSION, noise_multiplier
+from counton.training.batch_samplers import Sampler
+from counton.training.fit import multiplier
+from counton.training.noise import TrainingNoise
+
+#: Octave takes matrices of this many steps squared; beyond, it is left out of plans.
+_MOST_FOR_OCTAVE = 1024
+#: Echo is searched for over this many steps at most.
+_MOST_FOR_ECHO = 2**14
+#: Banded matrices are searched for over this many steps at most: seconds.
+_MOST_FOR_BANDS = 512
+
+
+@dataclass(frozen=True)
+class TrainingDesign:
+    """One strategy for a training run, with its cost and its error.
+
+    Attributes:
+        strategy: how the noise is correlated over steps.
+        guarantee: what the whole run promises to one example.
+        clip: largest 2-norm of one example's gradient.
+        dimension: coordinates of all parameters together.
+        sampler: gives the batches, if it was stated.
+
+    >>> choice = plan(steps=48, epochs=4, dimension=1000).best
+    >>> choice.buffers, choice.state_bytes, choice.draws
+    (2, 8000, 2.5)
+    """
+
+    strategy: TrainingStrategy
+    guarantee: Guarantee
+    clip: float
+    dimension: int
+    sampler: Sampler | None = None
+
+    @property
+    def rmse(self) -> float:
+        """The error of the strategy alone: at rho = 1/2, for a clip of 1, without amplification."""
+        return self.strategy.rmse
+
+    @property
+    def error(self) -> float:
+        """Root mean squared error of the running sums, for each coordinate, under the guarantee.
+
+        In units of gradients; less where chance amplifies it. This is what is printed.
+        """
+        return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
+
+    @property
+    def buffers(self) -> int:
+        """Numbers of state for each coordinate."""
+        return self.strategy.buffers
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory for the state of all coordinates."""
+        return 4 * self.buffers * self.dimension
+
+    @property
+    def draws(self) -> float:
+        """Normals for each coordinate and step, on average."""
+        return self.strategy.draws
+
+    @cached_property
+    def milliseconds(self) -> float:
+        """CPU time of a step for all coordinates: measured here and now on one block."""
+        from counton.noise.normals import BLOCK, NormalField
+        from counton.training.noise import _Parameter
+
+        size = min(self.dimension, BLOCK)
+        field = NormalField(bytes(32), size)
+        parameter = _Parameter(self.strategy, ((1, ""),), lambda _: field, 1.0, 0, size)
+        step, best = (self.strategy.steps + 1) // 2, math.inf
+        for _ in range(3):
+            began = time.process_time()
+            parameter.noise(step)
+            best = min(best, time.process_time() - began)
+        return best * 1e3 * self.dimension / size
+
+    def noise(
+        self, *, key: Key, name: str, group: int = 1, sampler: Sampler | None = None
+    ) -> TrainingNoise:
+        """The noise itself: see `TrainingNoise`.
+
+        Raises:
+            InvalidInput: an argument out of range, or a sampler that does not promise enough.
+        """
+        return TrainingNoise(
+            self.strategy,
+            key=key,
+            name=name,
+            guarantee=self.guarantee,
+            clip=self.clip,
+            group=group,
+            sampler=self.sampler if sampler is None else sampler,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Strategy, error, and what it costs: buffers, normals and milliseconds of a step."""
+        return {
+            "strategy": self.strategy.name,
+            "error": self.error,
+            "buffers": self.buffers,
+            "normals": self.draws,
+            "ms/step": float(f"{self.milliseconds:.2g}"),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.strategy.name}: error {figures(self.error)}, {self.buffers} buffers, "
+            f"{figures(self.draws)} normals a step"
+        )
+
+
+def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
+    best = choices[0]
+    unit = "example" if best.sampler is None else best.sampler.unit
+    return Plan(
+        choices=tuple(choices),
+        words=(
+            f"errors of running sums of gradients clipped to {best.clip:g}, for each coordinate; "
+            f"{best.guarantee}, for one {unit} and the whole run",
+        ),
+        shown=("strategy", "error", "buffers", "normals", "ms/step"),
+    )
+
+
+def plan(
+    *,
+    steps: int | None = None,
+    epochs: int = 1,
+    order: str = "fixed",
+    dimension: int,
+    separation: int | None = None,
+    sampler: Sampler | None = None,
+    guarantee: Guarantee | None = None,
+    clip: Number = 1,
+    buffers: int = 3,
+    draws: Number = 64,
+) -> Plan[TrainingDesign]:
+    """Rank strategies for a training run by the error of running sums of gradients.
+
+    Args:
+        steps: steps of the whole run.
+        epochs: how often one example counts.
+        order: what the sampler enforces: "fixed" if every example has the same place in each
+            epoch, once; "separated" for any order with a least distance.
+        dimension: coordinates of all parameters together.
+        separation: the least distance, in steps; steps // epochs unless stated.
+        sampler: gives the batches, instead of steps, epochs, order and separation.
+        guarantee: what is promised to one example, ZCDP(1/2) unless given.
+        clip: largest 2-norm of one example's gradient, 1 unless given.
+        buffers: most numbers of state for each coordinate.
+        draws: most normals for each coordinate and step, on average, of strategies that take all
+            of the run so far: half as many as steps.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> for choice in plan(steps=48, epochs=4, dimension=1000).choices[:2]:
+    ...     print(choice)
+    Echo-2, steps scaled: error 4.3..., 2 buffers, 2.5 normals a step
+    Octave: error 4.5..., 0 buffers, 20... normals a step
+    >>> plan(steps=48, epochs=4, order="separated", dimension=1000).best.strategy.name
+    'banded optimum, 12 bands'
+    """
+    if sampler is not None:
+        if steps is not None or epochs != 1 or separation is not None:
+            raise InvalidInput("a sampler says steps, epochs and separation: leave them out")
+        steps, epochs = sampler.steps, sampler.epochs
+        order, separation = sampler.order, sampler.separation
+    if steps is None:
+        raise InvalidInput("steps is missing: state the steps of the run, or give a sampler")
+    dimension = check_integer("dimension", dimension, 1, LARGEST_DIMENSION)
+    buffers = check_integer("buffers", buffers, 1)
+    schedule = training_schedule(steps, epochs, order, separation)
+    promised = ZCDP("1/2") if guarantee is None else guarantee
+    bound, most = float(clip), float(draws)
+    if sampler is not None and sampler.rate is not None:
+        independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
+        multiplier(promised, independent, sampler)
+        only = TrainingDesign(independent, promised, bound, dimension, sampler)
+        return _plan([only])
+    noise_multiplier(promised, steps)
+
+    free: Scaling = "free" if schedule.fixed else "epochs"
+    if steps > LARGEST_DENSE:
+        free = "equal"
+
+    def considered_strategies() -> Iterator[Callable[[], TrainingStrategy]]:
+        place = (steps, epochs, order, separation)
+        yield lambda: BufferedToeplitz.fit(*place, buffers=buffers)
+        if epochs == 1 or steps <= LARGEST_DENSE:
+            yield lambda: BufferedToeplitz.fit(*place, buffers=buffers, scaling=free)
+            yield lambda: BandedInverseSquareRoot.fit(*place, scaling=free)
+        if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
+            yield lambda: Echo.fit(steps, epochs, min(buffers, 2), free)
+        if not schedule.fixed and schedule.steps > 1 and steps <= min(2 * most, _MOST_FOR_BANDS):
+            yield lambda: BandedOptimum.fit(steps, epochs, separation)
+        if steps <= _MOST_FOR_OCTAVE:
+            yield lambda: OctaveTraining.fit(*place, scaling="free" if free == "free" else "equal")
+        if sampler is not None and sampler.secret_places is not None:
+            yield from hidden_strategies(sampler.secret_places)
+
+    def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
+        """Noise that is correlated over shorter times hides an example's place better."""
+        yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
+        for reach in (places // 2, places, 2 * places):
+            if 4 <= reach < steps <= LARGEST_DENSE:
+                short = BufferedToeplitz.fit(reach, buffers=buffers)
+                yield partial(short.on, steps, schedule)
+
+    found = [
+        TrainingDesign(make(), promised, bound, dimension, sampler)
+        for make in considered_strategies()
+    ]
+    ranked = sorted(found, key=lambda choice: choice.error)
+    by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each
+    return _plan([choice for choice in ranked if choice is by_name[choice.strategy.name]])

@@ -1,0 +1,277 @@
+"""A window's number stands on its window, a colour belongs to a group, words say what is shown."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from counton import Average, PureDP, release
+from counton.base.errors import InvalidInput
+from counton.charts import Curves, plot_totals
+from counton.charts.style import PALETTE, colours_at
+from counton.charts.totals import tick_names, window_names
+from counton.run import export
+
+pytestmark = pytest.mark.slow  # most of it draws
+
+GROUPS = ["Cathedral", "Harbour", "Zoo"]
+VISITS = pl.DataFrame(
+    {
+        "at": [datetime(2024, 3, 1 + n // 20, n % 20 + 4) for n in range(620)],
+        "museum": [GROUPS[n % 3] for n in range(620)],
+        "visitor": [f"v{n % 50}" for n in range(620)],
+        "age": [n % 90 for n in range(620)],
+    }
+)
+BASE: dict[str, Any] = {
+    "time": "at",
+    "timezone": "Europe/Berlin",
+    "start": date(2024, 3, 1),
+    "steps": 400,
+    "guarantee": PureDP(1),
+}
+BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
+
+
+def counted(folder: Path, until: date = date(2024, 4, 1), **more: Any) -> Any:
+    asked = {**BASE, "every": "1d", "state": folder / "s.db", "until": until, "unit": "visit"}
+    return release("count", VISITS, **{**asked, **more})
+
+
+def words(figure: Any) -> str:
+    figure.canvas.draw()  # ticks get their names
+    found = [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
+    return " | ".join(" ".join(text.split()) for text in found if text.strip())
+
+
+def day_number(time: datetime) -> float:
+    """A moment as an axis counts it: days since 1970."""
+    return (time - datetime(1970, 1, 1)) / timedelta(days=1)
+
+
+def spans(axes: Any) -> list[tuple[float, float]]:
+    """Where bars stand."""
+    return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+
+
+@pytest.mark.parametrize(("every", "until"), [("1d", 4), ("1h", 2), ("1mo", 62)])
+def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> None:
+    end = date(2024, 2, 29) + timedelta(until)
+    found = counted(tmp_path, end, every=every, release="windows")
+    axes = found.figures()["windows"].axes[0]
+    table = found.table()
+    assert len(axes.patches) == table.height
+    local = [table[name].dt.replace_time_zone(None) for name in ("window_start", "window_end")]
+    for (low, high), start, stop in zip(spans(axes), *local, strict=True):
+        assert day_number(start) < low < high < day_number(stop)
+        assert high - low > 0.8 * (day_number(stop) - day_number(start))
+    tall = [bar.get_height() for bar in axes.patches]
+    assert tall == pytest.approx(table["window_estimate"].to_list())
+    assert axes.get_xlim() == pytest.approx((day_number(local[0][0]), day_number(local[1][-1])))
+
+
+def test_levels_of_groups_reach_from_beginning_to_end(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="windows", **BY)
+    axes = found.figures()["windows"].axes[0]
+    edges = [day_number(datetime(2024, 3, day)) for day in range(1, 9)]
+    wanted = [edge for pair in pairwise(edges) for edge in pair]
+    lines = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == len(wanted)]
+    assert len(lines) == 3
+    for line in lines:
+        assert list(line.get_xdata()) == pytest.approx(wanted)
+        values = list(line.get_ydata())
+        assert values[::2] == values[1::2]
+
+
+def test_an_average_of_each_window_stands_on_it_and_a_running_one_at_its_end(
+    tmp_path: Path,
+) -> None:
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db"}
+    average = Average(0, 90, resolution=1)
+    running = release(average, VISITS, value="age", **asked, **BY).figures()["statistic"]
+    axes = running.axes[0]
+    assert np.asarray(axes.lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 2))
+    assert "Running average of age, by museum" in words(running)
+    again = {"value": "age", "state": asked["state"], "until": asked["until"]}
+    each = release(average, VISITS, over=1, **again).figures()["statistic"]
+    assert np.asarray(each.axes[0].lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 1))
+    said = words(each)
+    assert "Average of age, by museum" in said
+    assert "Running" not in said
+    assert "in each day" in said
+    week = words(release(average, VISITS, over=7, **again).figures()["statistic"])
+    assert "in the 7 days up to each point" in week
+
+
+def test_ticks_name_the_day_on_which_windows_lie(tmp_path: Path) -> None:
+    hours = counted(tmp_path, date(2024, 3, 2), every="1h", release="windows")
+    said = words(hours.figures()["windows"])
+    assert "00:00 1 Mar 2024" in said
+    assert "24:00" in said
+    assert "2 Mar" not in said.replace("2 Mar 2024, ", "")
+    month = np.array(["2024-03-01", "2024-04-01"], "datetime64[us]")
+    assert window_names(month[:1], month[1:]) == ["Mar\n2024"]
+    year = np.array(["2024-01-01", "2025-01-01"], "datetime64[us]")
+    assert window_names(year[:1], year[1:]) == ["2024"]
+    weeks = np.array(["2024-03-25", "2024-04-01"], "datetime64[us]")
+    assert window_names(weeks[:1], weeks[1:]) == ["25 Mar –\n31 Mar\n2024"]
+    hour = np.array(["2024-03-25T05", "2024-03-25T06"], "datetime64[us]")
+    assert window_names(hour[:1], hour[1:]) == ["05:00–\n06:00\n25 Mar 2024"]
+    days = np.array([day_number(datetime(2023, 12, 25)) + 7 * week for week in range(3)])
+    assert tick_names(days, days[-1]) == ["25 Dec\n2023", "1 Jan\n2024", "8 Jan"]
+
+
+def drawn_colours(figure: Any) -> dict[str, str]:
+    """Colours by the names that stand beside curves."""
+    return {
+        text.get_text(): to_hex(text.get_color()).upper()
+        for text in figure.findobj(Text)
+        if text.get_text() in GROUPS
+    }
+
+
+def test_a_group_keeps_its_colour_whatever_its_rank(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
+    wanted = dict(zip(GROUPS, PALETTE, strict=False))
+    for width in (7.5, 4):
+        for figure in found.figures(width=width).values():
+            assert drawn_colours(figure) == wanted
+    chosen = export(tmp_path / "s.db", groups=["Zoo", "Cathedral"]).figures()["totals"]
+    assert drawn_colours(chosen) == {name: wanted[name] for name in ("Zoo", "Cathedral")}
+
+
+@pytest.mark.parametrize("last", [[5e4, 4e4, 700.0, 30.0], [30.0, 700.0, 4e4, 5e4]])
+def test_a_second_panel_takes_no_colour_of_the_first(last: list[float]) -> None:
+    estimates = np.linspace(0, 1, 9)[:, None] * np.array(last)
+    curves = Curves(np.arange(9), list("abcd"), estimates, estimates - 1, estimates + 1)
+    figure = plot_totals(curves, "t", "s", "y")
+    assert len(figure.axes) == 2
+    used = [line.get_color() for axes in figure.axes for line in axes.lines]
+    assert len(used) == len(set(used)) == 4
+
+
+def test_groups_that_are_far_apart_have_two_colours() -> None:
+    assert len(set(colours_at([3, 43, 83]))) == 3
+    assert colours_at([43, 3])[1] == colours_at([3])[0]
+
+
+def test_words_are_those_of_the_stream(tmp_path: Path) -> None:
+    alone = words(counted(tmp_path, date(2024, 3, 8)).figures()["totals"])
+    assert "all" not in alone.split(" | ")
+    assert "visits" in alone.split(" | ")
+    assert "Running number of visits" in alone
+    assert "since 1 March 2024; with 95% intervals" in alone
+    assert "Noise protects each single visit (pure differential privacy" in alone
+    assert "times: Europe/Berlin" in alone
+    people = {"user": "visitor", "most": 3, "distinct": True, "name": "people", "unit": "visitor"}
+    windows = counted(tmp_path, date(2024, 3, 8), release="windows", **people, **BY)
+    said = words(windows.figures()["windows"])
+    assert "Number of distinct visitors, by museum" in said
+    assert "events" not in said
+    own = windows.figures(title="Guests", axis="heads", source="City of Harbour")["windows"]
+    said = words(own)
+    assert said.split(" | ")[0] in ("Guests", "heads") or "| Guests |" in said
+    assert "heads" in said
+    assert "Source: City of Harbour. Noise protects each single visitor" in said
+
+
+def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
+    found = counted(tmp_path, date(2024, 3, 8), release="both", **BY)
+    for figure in found.figures(width=4, source="City of Harbour").values():
+        assert figure.get_figwidth() == 4
+        figure.canvas.draw()
+        tall, wide = figure.get_figheight(), figure.get_figwidth()
+        for text in figure.texts:
+            box = text.get_window_extent()
+            assert 0 <= box.x0 < box.x1 <= wide * figure.dpi, text.get_text()
+            assert 0 <= box.y0 < box.y1 <= tall * figure.dpi, text.get_text()
+        assert set(GROUPS) <= {text.get_text() for text in figure.texts}
+    for width in (0.0, 2.9, 31, float("nan"), "4", True):
+        with pytest.raises(InvalidInput, match="no width of a chart"):
+            found.figures(width=width)
+
+
+def test_what_a_ranking_draws_is_the_largest_of_the_whole_time(tmp_path: Path) -> None:
+    """The zoo has all of the last day, and next to nothing before."""
+    rows = [(date(2024, 3, day), name) for day in range(1, 11) for name in GROUPS[:2] * 200]
+    rows += [(date(2024, 3, 11), "Zoo")] * 300
+    events = pl.DataFrame(rows, schema=["at", "museum"], orient="row")
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 12), "state": tmp_path / "s.db", **BY}
+    release("top-k", events, top=2, **asked)
+    figure = release("top-k", events, top=2, over=1, **asked).figures()["statistic"]
+    assert set(drawn_colours(figure)) == {"Cathedral", "Harbour"}
+    assert "the 2 largest" in words(figure)
+    assert "the largest over the whole time" in words(figure)
+    table = release("top-k", events, top=2, over=1, **asked).last_rows()
+    assert table["group"][0] == "Zoo"
+
+
+def test_distinct_users_are_called_so(tmp_path: Path) -> None:
+    people: dict[str, Any] = {
+        "user": "visitor",
+        "most": 3,
+        "per": "1d",
+        "distinct": True,
+        "unit": "visitor",
+    }
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db", **BY}
+    found = release("top-k", VISITS, top=2, **asked, **people)
+    said = words(found.figures()["statistic"])
+    assert "Running number of visitors, each once in a window, by museum: the 2 largest" in said
+    found = release("top-k", VISITS, top=2, over=1, **asked, **people)
+    assert "Number of distinct visitors, by museum: the 2 largest" in words(
+        found.figures()["statistic"]
+    )
+
+
+def test_a_report_names_what_it_shows_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    """Of 8 groups the 6 largest at the end, though the others come first."""
+    names = [f"g{n}" for n in range(8)]
+    order = [name for number, name in enumerate(names) for _ in range(10 * number + 1)]
+    events = VISITS.with_columns(museum=pl.Series([order[n % len(order)] for n in range(620)]))
+    asked = {**BASE, "every": "1d", "until": date(2024, 4, 1), "state": tmp_path / "s.db"}
+    asked["guarantee"] = PureDP(40)
+    statistics: dict[str, Any] = {
+        "visits": {"statistic": "count", "by": "museum", "domain": names},
+        "age": {"statistic": "average", "value": "age", "lower": 0, "upper": 90, "resolution": 1},
+    }
+    figure = release("report", events, statistics=statistics, **asked).figures()["statistic"]
+    said = words(figure)
+    assert "Visits and age so far" in said
+    assert "of visits the 6 largest of 8 groups" in said
+    headings = [axes.get_title("left").replace("\n", "   ") for axes in figure.axes]
+    shown = [heading.split("   ")[0] for heading in headings if heading]
+    assert shown == [*(f"visits: {name}" for name in names[2:]), "age: mean of age"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "several"),
+    [
+        ("aircraft", "aircraft"),
+        ("people", "people"),
+        ("tweets", "tweets"),
+        ("person", "people"),
+        ("Box", "Boxes"),
+        ("epoch", "epochs"),
+        ("human", "humans"),
+    ],
+)
+def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
+    """In the titles and on the axes of totals, answers and tables that are released once."""
+    found = counted(tmp_path, date(2024, 3, 8), unit=unit)
+    drawn = words(found.figures()["totals"]).split(" | ")
+    assert {f"Running number of {several}", f"number of {several}", several} <= {*drawn}
+    table = release(
+        "contingency", pl.DataFrame({"sex": ["f", "m"]}), columns=["sex"], unit=unit,
+        state=tmp_path / "t.db", domain={"sex": ["f", "m"]}, epsilon=1,
+    )  # fmt: skip
+    axes = table.figures()["table"].axes
+    assert f"number of {several}" in [one.get_xlabel() for one in axes]

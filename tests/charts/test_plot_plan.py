@@ -1,0 +1,77 @@
+"""The picture of a plan over time: what is drawn is what the plan says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import ZCDP, Contribution, PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.charts import plot_bounds, plot_loss, plot_plan
+from counton.planning import StreamPlan
+from counton.statistics import Distinct
+
+
+def written(ranked: StreamPlan) -> str:
+    figure = plot_plan(ranked, "A title")
+    texts: list[Any] = [*figure.texts, *figure.axes[0].texts]
+    return " ".join(text.get_text().replace("\n", " ") for text in texts)
+
+
+@pytest.mark.parametrize("horizon", [None, 300])
+def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
+    ranked = plan(horizon, ZCDP(0.5), around=None if horizon else 300)
+    said = written(ranked)
+    for part in ("last step known:", "no last step:", "any mechanism has in the mean at least"):
+        assert part in said
+    for factor in ranked.factors:
+        assert f"{factor.times} times the least of {factor.beside} ({factor.source})" in said
+    other = plan(None if horizon else 300, ZCDP(0.5), around=300 if horizon else None)
+    more = f"({other.best.mean_std / ranked.best.mean_std - 1:+.0%})"
+    assert more.replace("-", "−") in said
+
+
+def test_lines_are_means_of_exact_variances() -> None:
+    contribution = Contribution.values(0, 10, resolution="0.5")
+    ranked = plan(40, PureDP(1), contribution=contribution)
+    ax = plot_plan(ranked, "A title").axes[0]
+    best = max(ax.lines, key=lambda line: line.get_linewidth())
+    drawn = np.asarray(best.get_ydata(), dtype=np.float64)
+    variance = ranked.best.strategy.noise_variance(ranked.best.law, range(1, 41))
+    assert drawn[0] == pytest.approx(0.5 * variance[0] ** 0.5)
+    low, high = 0.5 * variance.min() ** 0.5, 0.5 * variance.max() ** 0.5
+    assert ((low * 0.999 <= drawn) & (drawn <= high * 1.001)).all()
+
+
+def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
+    assert "no last step" not in written(plan(50, PureDP(1), release="windows"))
+    assert "any mechanism" in written(plan(1, PureDP(1)))
+    assert "any mechanism" in written(plan(10**8, ZCDP(0.5)))
+
+
+def test_a_statistic_is_refused() -> None:
+    statistic = Distinct(changes=4)
+    ranked = statistic.restate(plan(10, PureDP(1), contribution=statistic.contribution()))
+    assert ranked.best.errors_of.what
+    with pytest.raises(InvalidInput, match="plan is of a statistic"):
+        plot_plan(ranked, "A title")
+
+
+@pytest.mark.parametrize("width", [3.5, 7.5, 10])
+def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float) -> None:
+    """Below the axes where there is no room beside them; nothing is cut off."""
+    figures = (
+        plot_plan(plan(100, PureDP(1)), "A title", width=width),
+        plot_loss(plan(expire={24: 1, 8760: 3}), {"a day": 24}, "A title", width=width),
+        plot_bounds([1, 2, 30], [0.1, 0.2, 0.9], [0.3, 0.2, 0], "Visits", "private", width=width),
+    )
+    for figure in figures:
+        assert figure.get_figwidth() == width
+        shown = figure.get_tightbbox()
+        assert shown.x0 >= 0
+        assert shown.x1 <= width
+    for figure, name in zip(figures, ("last step known", "this plan", "noise"), strict=True):
+        texts = [*figure.texts, *figure.axes[0].texts]
+        assert any(name in text.get_text() for text in texts)

@@ -1,0 +1,189 @@
+"""A chart is no reason to lose a release, nor to fill a nightly mail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from counton import PureDP, release
+from counton.base.errors import NotDrawnWarning
+from counton.charts import Curves, plot_totals, statistic_charts, totals
+from counton.charts import table_charts as tables
+from counton.charts.style import save_figure
+from counton.charts.totals import reach
+from counton.cli.app import app
+from counton.run import export
+
+pytestmark = pytest.mark.slow  # most of it draws
+
+VISITS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1 + n % 3, n) for n in range(24)],
+        "page": [("home", "店舗 ☂")[n % 2] for n in range(24)],
+        "x": [n % 7 for n in range(24)],
+        "y": [n % 5 for n in range(24)],
+    }
+)
+STREAM = "--time time --every 1d --start 2024-03-01 --steps 9 --until 2024-03-04 --epsilon 1"
+
+
+def counton(*words: str) -> Any:
+    done = CliRunner().invoke(app, [*words], prog_name="counton")
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    VISITS.write_csv("visits.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is drawn, something unforeseen goes wrong."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("no room for an axis")
+
+    for module in (totals, tables, statistic_charts):
+        monkeypatch.setattr(module, "heading_inches", fail)
+
+
+@pytest.mark.parametrize("bounds", ["0:7,0:5", "0:70000,0:50000"])
+def test_moments_are_drawn_where_early_intervals_hold_all_that_is_possible(
+    folder: Path, bounds: str
+) -> None:
+    words = f"--columns x,y --bounds {bounds} --state s.db --out t.csv --plot c.png"
+    done = counton("statistic", "moments", "visits.csv", *STREAM.split(), *words.split())
+    assert done.exit_code == 0, done.stderr
+    table = pl.read_csv("t.csv")
+    slopes = table.filter(pl.col("name").str.starts_with("slope"))
+    assert max((slopes["upper"] - slopes["lower"]).to_list()) > 2 * 256 * 5 / 7 - 1
+    assert (folder / "c.png").stat().st_size > 10_000
+    assert "<img" in export("s.db")._repr_html_()
+
+
+def test_an_infinite_band_leaves_the_axis_to_the_numbers() -> None:
+    estimates = np.linspace(4, 6, 20)[:, None]
+    half = np.where(np.arange(20) < 5, np.inf, 1000.0 / 10.0 ** np.arange(20))[:, None]
+    curves = Curves(np.arange(20), ["mean"], estimates, estimates - half, estimates + half)
+    low, high = reach(curves, [0], from_zero=False)
+    assert 0 < low < 4 < 6 < high < 10
+    nothing = np.full((3, 1), np.nan)
+    assert np.isfinite(reach(Curves(np.arange(3), ["none"], nothing, nothing, nothing), [0])).all()
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"count visits.csv {STREAM}",
+        f"statistic average visits.csv --value x --lower 0 --upper 7 --resolution 1 {STREAM}",
+        "contingency visits.csv --columns page,x --domain page=home,店舗~☂;x=0,1,2,3,4,5,6 --rho 1",
+    ],
+)
+def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words: str) -> None:
+    asked = [word.replace("~", " ") for word in words.split()]
+    asked += ["--state", "s.db", "--out", "t.csv", "--plot", "c.png"]
+    done = counton(*asked)
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "counton: 'c.png' was not drawn (ZeroDivisionError: no room for an axis): what was "
+        "released is kept, and export writes it as a table\n"
+    )
+    assert "Released" in done.stdout
+    assert "table written to t.csv" in done.stdout
+    assert "c.png" not in done.stdout
+    assert not (folder / "c.png").exists()
+    assert pl.read_csv("t.csv").height
+    again = counton(*asked, "--json")
+    report = json.loads(again.stdout)
+    assert again.exit_code == 1
+    assert report["plot"] is None
+    assert report["not_drawn"].startswith("'c.png' was not drawn")
+    drawn = counton("export", "s.db", "--out", "d.png")
+    assert drawn.exit_code == 1
+    assert drawn.stderr.startswith("counton: 'd.png' was not drawn (ZeroDivisionError")
+
+
+@pytest.mark.usefixtures("broken", "folder")
+def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None:
+    with pytest.warns(NotDrawnWarning, match="'c.png' was not drawn") as told:
+        found = release(
+            "count",
+            VISITS,
+            time="time",
+            every="1d",
+            start="2024-03-01",
+            steps=9,
+            until="2024-03-04",
+            guarantee=PureDP(1),
+            state="s.db",
+            plot="c.png",
+        )
+    assert told[0].filename == __file__
+    assert found.table().height == 3
+    page = found._repr_html_()
+    assert "<table" in page
+    assert "no chart (ZeroDivisionError: no room for an axis)" in page
+
+
+@pytest.mark.usefixtures("broken")
+def test_one_chart_that_fails_stops_no_other_job(folder: Path) -> None:
+    shared = 'events = "visits.csv"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
+    shared += 'steps = 9\nuntil = "2024-03-04"\nepsilon = 1\n'
+    jobs = f'[jobs.a]\nstatistic = "count"\nstate = "a.db"\nplot = "a.png"\n{shared}'
+    jobs += f'[jobs.b]\nstatistic = "count"\nstate = "b.db"\nout = "b.csv"\n{shared}'
+    Path("jobs.toml").write_text(jobs)
+    done = counton("run", "jobs.toml")
+    assert done.exit_code == 1
+    assert "counton: job a: 'a.png' was not drawn" in done.stderr
+    assert pl.read_csv("b.csv").height == 3
+
+
+def test_without_matplotlib_a_chart_is_refused_before_anything_is_released(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = counton("count", "visits.csv", *f"{STREAM} --state s.db --plot c.png".split())
+    assert done.exit_code == 1
+    assert "charts need matplotlib" in done.stderr
+    assert not (folder / "s.db").exists()
+
+
+def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
+    (folder / "locked").mkdir()
+    (folder / "locked").chmod(0o500)
+    home = "/dev/null/home" if os.geteuid() == 0 else str(folder / "locked")
+    words = f"{STREAM} --by page --domain".split()
+    files = ["--state", "s.db", "--plot", "c.png"]
+    program = "from counton.cli.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "count", "visits.csv", *words, "home,店舗 ☂", *files],
+        env={**os.environ, "HOME": home, "MPLCONFIGDIR": home, "XDG_CACHE_HOME": home},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (folder / "c.png").exists()
+
+
+def test_letters_that_no_font_has_are_drawn_without_a_word(tmp_path: Path) -> None:
+    estimates = np.arange(6.0).reshape(3, 2)
+    curves = Curves(np.arange(3), ["東京", "🎪"], estimates, estimates - 1, estimates + 1)
+    save_figure(plot_totals(curves, "東京", "🎪", "ไทย"), tmp_path / "c.png")
+    assert (tmp_path / "c.png").exists()

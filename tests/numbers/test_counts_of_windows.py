@@ -1,0 +1,146 @@
+"""Counters of windows: each release is the step's own count; blocks are sums of releases."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton.base.errors import (
+    HorizonExceeded,
+    InvalidInput,
+    ReplayMismatch,
+    StreamConflict,
+    SumOverflow,
+)
+from counton.numbers import Counter
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
+from counton.state import Stream
+from counton.strategies import GrowingCascade
+
+KEY = chosen_key()
+
+
+def counter_of(doublings: int, **changed: Any) -> Counter:
+    given = {"guarantee": ZCDP(0.5), "key": KEY, "name": "visits", **changed}
+    bits = given.pop("fraction_bits", 10)
+    return Counter(GrowingCascade(doublings, bits), **given)
+
+
+def test_any_cut_gives_the_same_releases() -> None:
+    counts = np.random.default_rng(0).integers(0, 100, 300)
+    whole = counter_of(9).release_many(counts).values
+    counter, parts = counter_of(9), []
+    for part in np.split(counts, [1, 2, 3, 70, 128, 129, 250]):
+        parts.append(counter.release_many(part).values)
+        counter = Counter.resume(counter.checkpoint(), key=KEY)
+    assert (np.concatenate(parts) == whole).all()
+    single = counter_of(9)
+    assert [single.release(int(count)).value for count in counts[:20]] == whole[:20].tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (5, 20)])
+def test_releases_are_counts_plus_noise_of_their_own(shape: tuple[int, ...]) -> None:
+    counts = np.random.default_rng(1).integers(0, 10**6, (40, *shape))
+    noise = counter_of(6, shape=shape).release_many(np.zeros_like(counts)).values
+    assert (counter_of(6, shape=shape).release_many(counts).values == counts + noise).all()
+    if shape:
+        assert len(np.unique(noise)) > 25 * np.prod(shape)
+
+
+def test_the_state_holds_no_sums() -> None:
+    counter = counter_of(5)
+    before = counter.checkpoint()
+    counter.release_many([7] * 10)
+    assert (
+        before.replace(b'"step": 0', b'"step": 10').split(b"\n")[1]
+        == (counter.checkpoint().split(b"\n")[1])
+    )
+
+
+def test_every_complete_node_has_the_same_accuracy() -> None:
+    counter = counter_of(14)
+    values = counter.release_many(np.zeros(2**14, int)).values
+    std = float(counter.window_std(0, 2**14))
+    assert counter.std(range(5, 6)) == pytest.approx(std)
+    for height in (0, 3, 6):
+        nodes = values.reshape(-1, 2**height).sum(axis=1)
+        assert (nodes**2).mean() / std**2 == pytest.approx(1, abs=0.25)
+    assert abs(values.sum()) < 6 * std
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5)])
+def test_doublings_cost_accuracy(guarantee: Any) -> None:
+    stds = [float(counter_of(n, guarantee=guarantee).window_std(0, 1)) for n in (0, 5, 10, 20)]
+    assert stds == sorted(stds)
+    assert "GrowingCascade(doublings=5" in counter_of(5, guarantee=guarantee).describe()
+
+
+def test_refusals_change_nothing() -> None:
+    counter = counter_of(3)
+    counter.release_many([1, 2, 3])
+    for counts, error, message in (
+        ([1] * 6, HorizonExceeded, "beyond the horizon of 8 steps"),
+        ([-1], InvalidInput, "negative"),
+        ([1.5], InvalidInput, "float"),
+        ([[1]], InvalidInput, "shape"),
+        ([2**42 + 1], SumOverflow, "beyond 4,398,046,511,104"),
+    ):
+        with pytest.raises(error, match=message):
+            counter.release_many(counts)
+    assert counter.step == 3
+    assert len(counter.release_many([2**42] * 5)) == 5
+
+
+def test_blocks_of_the_largest_counts_are_exact_sums() -> None:
+    counts = np.full(1024, 2**42 // 1024)
+    values = counter_of(10).release_many(counts).values
+    exact = sum(map(Fraction, values.tolist()))
+    assert Fraction(float(values.sum())) == Fraction(float(values[::-1].sum())) == exact
+
+
+def test_other_terms_other_noise() -> None:
+    base = counter_of(5).release(0).value
+    assert counter_of(5).release(0).value == base
+    for changed in ({"name": "other"}, {"guarantee": ZCDP(0.51)}, {"fraction_bits": 9}):
+        assert counter_of(5, **changed).release(0).value != base
+    assert counter_of(6).release(0).value != base
+
+
+def test_clipped_values_are_released_in_data_units() -> None:
+    unit = Contribution.values(0, 10, resolution="0.01")
+    counter = counter_of(4, contribution=unit, guarantee=ZCDP(50))
+    release = counter.release(Fraction(123456, 100))
+    assert release.std == pytest.approx(float(counter.window_std(0, 1)))
+    assert abs(release.value - 1234.56) < 6 * release.std
+    assert 0.5 < release.std < 3
+
+
+def test_a_durable_stream_of_windows(tmp_path: Path) -> None:
+    state = tmp_path / "state.db"
+    with Stream.create(state, "visits", GrowingCascade(8), ZCDP(0.5)) as stream:
+        first = stream.release_many([3, 1, 4])
+    with Stream.open(state, "visits") as stream, Stream.open(state, "visits") as later:
+        with pytest.raises(StreamConflict):
+            stream.release(1)
+        assert (later.releases().values == first.values).all()
+        assert later.replay(2, 1).value == first.values[1]
+        with pytest.raises(ReplayMismatch):
+            later.replay(2, 5)
+        assert later.release(1).step == 4
+
+
+def test_noise_never_changes() -> None:
+    """Known answers: what was released once must be released again by every later version."""
+    values = counter_of(10).release_many(np.zeros(1000, int)).values * 2**10
+    assert values[[0, 1, 2, 3, 500, 999]].tolist() == [2988, 69, 2640, -4102, -2755, -773]
+    vector = counter_of(3, shape=(2,), guarantee=PureDP(2)).release([0, 0]).value * 2**10
+    assert vector.tolist() == [-373, 3175]
+
+
+def test_words_say_that_steps_are_released() -> None:
+    assert "releases each step's own count" in counter_of(3).describe()

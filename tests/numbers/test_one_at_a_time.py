@@ -1,0 +1,127 @@
+"""A stream releases once at a time: threads wait, forks and handlers are refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from patience import HANGS
+
+from counton.base.errors import InvalidInput, StreamConflict
+from counton.noise import Key
+from counton.numbers import Counter
+from counton.numbers.counter import OneAtATime
+from counton.privacy import ZCDP
+from counton.strategies import Binary, GrowingCascade
+
+
+def streams() -> list[Any]:
+    return [
+        Counter(Binary(10_000), ZCDP(1), key=Key.generate(), name="visits"),
+        Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits"),
+    ]
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
+def test_threads_never_share_a_step(stream: Any) -> None:
+    steps: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: steps.extend(stream.release(1).step for _ in range(300)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(steps) == list(range(1, 1201))
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
+def test_a_release_within_a_release_is_refused(
+    stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler would do: both would be the same step."""
+    refused: list[Any] = []
+
+    @contextmanager
+    def interrupted(turn: OneAtATime) -> Iterator[None]:
+        with original(turn):
+            if not refused:
+                with pytest.raises(StreamConflict, match="releasing already"):
+                    refused.append(stream.release(1))
+                refused.append(True)
+            yield
+
+    original = OneAtATime.take
+    monkeypatch.setattr(OneAtATime, "take", interrupted)
+    assert stream.release(1).step == 1
+    monkeypatch.undo()
+    assert refused == [True]
+    assert stream.release(1).step == 2
+
+
+@pytest.mark.parametrize("stream", streams(), ids=["totals", "windows"])
+def test_copies_are_refused(stream: Any) -> None:
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InvalidInput, match="never copied"):
+            copying(stream)
+
+
+def test_a_failed_release_gives_the_turn_back() -> None:
+    for stream in streams():
+        with pytest.raises(InvalidInput):
+            stream.release(-1)
+        assert stream.release(1).step == 1
+
+
+@pytest.mark.slow
+def test_a_fork_is_refused_also_while_its_parent_releases() -> None:
+    """The lock of a thread that the fork does not have must not be waited for."""
+    program = """
+import os, threading
+from counton import Counter, CountonError, Key, ZCDP
+from counton.strategies import GrowingCascade
+stream = Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits")
+inside, over = threading.Event(), threading.Event()
+def hold():
+    with stream._turn.take():
+        inside.set()
+        over.wait()
+threading.Thread(target=hold).start()
+inside.wait()
+if os.fork() == 0:
+    try:
+        print(stream.release(1), flush=True)
+    except CountonError as error:
+        print(type(error).__name__, flush=True)
+    os._exit(0)
+os.wait()
+over.set()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANGS)
+    assert done.stdout.split() == ["StreamConflict"]
+
+
+def test_batches_of_windows_wait_for_each_other() -> None:
+    stream = Counter(GrowingCascade(14), ZCDP(1), key=Key.generate(), name="visits")
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda c=count: found.append(stream.release_many([c] * 4000)))
+        for count in (0, 1000)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    difference = found[0].values - found[1].values
+    assert stream.step == 8000
+    assert len(np.unique(difference)) > 1

@@ -1,0 +1,340 @@
+"""Ranges: privacy by brute force, honest errors, the choice of strategy, grids, bad input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from once import grid as grid_of
+from once import line
+from tables_of_noise import WrittenNoise
+
+import counton
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.noise import Key
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
+from counton.statistics import Ranges
+from counton.strategies.lines import AllRanges, Dense, Haar, Nodes, gaussian_bound
+from counton.strategies.lines.line_catalogue import NAMES
+
+KEY = chosen_key()
+#: What can be released; dyadic can only be planned with.
+RELEASED = [name for name in NAMES if name != "dyadic"]
+GUARANTEES = [PureDP(0.7), ApproxDP(1, 1e-6), ZCDP(0.5)]
+
+
+def kronecker(grid: Any) -> Any:
+    matrix = np.ones((1, 1), np.int64)
+    for axis in grid.axes:
+        matrix = np.kron(matrix, axis.matrix())
+    return matrix
+
+
+@pytest.mark.parametrize("strategy", [name for name in RELEASED if name != "square_root"])
+@pytest.mark.parametrize("shape", [(11,), (3, 4)])
+def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
+    """One unit more in a cell, and noise shifted by its column, give the same release."""
+    for guarantee in GUARANTEES:
+        choice = counton.plan(cells=shape, guarantee=guarantee, line=strategy).best
+        matrix = kronecker(choice.strategy)
+        one, moved = choice.strategy.shift(), choice.strategy.shift("move")
+        assert one.l1 == np.abs(matrix).sum(axis=0).max()
+        assert one.l2_squared == (matrix**2).sum(axis=0).max()
+        moves = matrix[:, :, None] - matrix[:, None, :]
+        assert moved.l1 >= np.abs(moves).sum(axis=0).max()
+        assert moved.l2_squared >= (moves**2).sum(axis=0).max()
+        rng = np.random.default_rng(0)
+        counts = rng.integers(0, 50, shape)
+        noise = rng.integers(-(2**22), 2**22, len(matrix))
+        base, _ = choice.strategy.running_sums(counts, WrittenNoise({0: noise}), 24)
+        for cell in range(counts.size):
+            neighbour = counts.copy().ravel()
+            neighbour[cell] += 1
+            shifted = WrittenNoise({0: noise - matrix[:, cell]})
+            other, _ = choice.strategy.running_sums(neighbour.reshape(shape), shifted, 24)
+            assert (other == base).all()
+
+
+def test_square_root_privacy_shift_and_sensitivity() -> None:
+    choice = counton.plan(cells=30, guarantee=ZCDP(1), line="square_root").best
+    axis = choice.strategy.axes[0]
+    matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
+    assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
+    assert axis.squared_sensitivity() == (matrix**2).sum(axis=0).max()
+    moves = matrix[:, :, None] - matrix[:, None, :]
+    assert axis.squared_move_sensitivity() >= (moves**2).sum(axis=0).max()
+    assert axis.l1_move_sensitivity() >= np.abs(moves).sum(axis=0).max()
+    assert axis.least_inner <= (matrix.T @ matrix).min()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("cells", [1, 2, 5, 100, 3001])
+@pytest.mark.slow
+def test_every_strategy_has_the_errors_it_states(cells: Any, guarantee: Any) -> None:
+    counts = np.random.default_rng(cells).integers(0, 100, cells)
+    exact = np.concatenate([[0], np.cumsum(counts)])
+    rng = np.random.default_rng(1)
+    ends = np.sort(rng.integers(0, cells + 1, size=(2, 300)), axis=0)
+    for strategy in RELEASED:
+        if strategy == "optimal" and cells > 200:
+            continue
+        reading = line(counts, guarantee, KEY, strategy=strategy)
+        assert reading.statistic.grid.name == strategy
+        low, high = ends
+        sums, std = reading.boxes(low[None], high[None])
+        away = sums - (exact[high] - exact[low])
+        assert (away[low == high] == 0).all()
+        assert (std[low == high] == 0).all()
+        real = low < high
+        if real.any():
+            assert (np.abs(away[real]) / std[real]).max() < 9
+        if cells > 3000:
+            place = np.arange(cells)[None]
+            single = reading.counts - counts
+            expected = reading.boxes(place, place + 1)[1]
+            assert (single / expected).std() == pytest.approx(1, abs=0.15)
+
+
+def test_intervals_add_up_exactly_and_the_cells_add_up_to_them() -> None:
+    counts = np.random.default_rng(0).integers(0, 10**6, 1000)
+    reading = line(counts, ZCDP(0.1), KEY)
+    assert reading[3, 700] + reading[700, 999] == reading[3, 999]
+    assert reading.counts[5:50].sum() == reading[5, 50]
+
+
+def test_auto_takes_the_least_error_and_states_it() -> None:
+    plan = counton.plan(cells=1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
+    assert plan.best.name == "optimal"
+    assert plan.best.expected_error <= 1.02 * 1.635e10
+    assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
+    errors = [choice.expected_error for choice in plan.choices]
+    assert errors == sorted(errors)
+    assert {choice.name for choice in plan.choices} == set(RELEASED)
+    both = counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-9))
+    assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
+    assert both.best.family == "laplace"
+    assert counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+
+
+def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> None:
+    """Its answers do not add up, and least squares on what it measures are better everywhere."""
+    plain, consistent = (
+        counton.plan(cells=1000, guarantee=ZCDP(0.5), line=name).best
+        for name in ("dyadic", "binary")
+    )
+    assert plain.law == consistent.law
+    low, high = np.triu_indices(1001, 1)
+    ends = low[None, ::37], high[None, ::37]
+    assert (plain.strategy.variance(*ends) > consistent.strategy.variance(*ends)).all()
+    with pytest.raises(InvalidInput, match="line is 'dyadic'"):
+        Ranges(3, line="dyadic")
+    with pytest.raises(InvalidInput, match="dyadic works on a line only"):
+        counton.plan(cells=(8, 8), guarantee=ZCDP(0.5), line="dyadic")
+
+
+def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
+    for guarantee in (PureDP(0.1), ZCDP(0.5)):
+        best = counton.plan(cells=2**15, guarantee=guarantee).best.expected_error
+        assert (
+            best <= counton.plan(cells=2**15, guarantee=guarantee, line="haar").best.expected_error
+        )
+
+
+@pytest.mark.parametrize(
+    "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
+)
+def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
+    plan = counton.plan(cells=40, guarantee=ZCDP(0.5), workload=workload, line="haar")
+    (choice,), gram = plan.choices, plan.best.workloads[0].gram()
+
+    def variance(low: Any, high: Any) -> Any:
+        return choice.strategy.variance(low[None], high[None]) * choice.law.variance
+
+    low, high = np.triu_indices(41, 0)
+    sums = np.zeros((41, 41))
+    sums[low, high] = variance(low, high)
+    # Covariances of cells from variances of intervals.
+    inner = -(sums[:-1, 1:] - sums[1:, 1:] - sums[:-1, :-1] + sums[1:, :-1])
+    joint = np.triu(-inner, 1) / 2
+    joint = joint + joint.T + np.diag(variance(np.arange(40), np.arange(1, 41)))
+    assert choice.expected_error == pytest.approx((gram * joint).sum(), rel=1e-6)
+
+
+def test_the_middle_of_an_interval_costs_what_the_published_law_says() -> None:
+    reading = line([0] * 1024, ZCDP(0.5), KEY, strategy="cascade")
+    sigma = math.sqrt(1 + 10 / 3)
+    low, high = np.triu_indices(1025, 1)
+    ratio = reading.boxes(low[None], high[None])[1] ** 2 / sigma**2
+    assert f"{ratio.max():.6f}" == "7.111111"
+    assert f"{ratio.mean():.6f}" == "4.751952"
+    assert reading.std() == pytest.approx(sigma)
+
+
+@pytest.mark.parametrize("shape", [(8, 4), (6, 7), (3, 4, 5)])
+@pytest.mark.parametrize("strategy", ["auto", "cascade", "haar", "binary", "identity"])
+def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
+    counts = np.random.default_rng(2).integers(0, 9, shape)
+    reading = grid_of(counts, ZCDP(4), KEY, strategy=strategy)
+    matrix = kronecker(reading.statistic.grid).astype(float)
+    joint = np.linalg.inv(matrix.T @ matrix) * reading.release.std**2
+    sides = [list(itertools.combinations(range(count + 1), 2)) for count in shape]
+    rng = np.random.default_rng(3)
+    boxes = [[side[rng.integers(len(side))] for side in sides] for _ in range(20)]
+    low = np.array([[side[0] for side in box] for box in boxes])
+    high = np.array([[side[1] for side in box] for box in boxes])
+    values, stds = reading.boxes(low.T, high.T)
+    for box, std, value in zip(boxes, stds, values, strict=True):
+        inside = np.zeros(shape)
+        inside[tuple(slice(*side) for side in box)] = 1
+        query = inside.ravel()
+        assert std**2 == pytest.approx(query @ joint @ query)
+        assert abs(value - (counts * inside).sum()) < 7 * std
+    assert reading.counts.sum() == reading.total
+
+
+def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
+    """The paper leaves the privacy of its Algorithm 4 open."""
+    choice = counton.plan(cells=(8, 32), guarantee=ZCDP(0.5), line="cascade").best
+    sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
+    low, high = np.array([[0, 0, 4], [0, 0, 8]]), np.array([[8, 1, 8], [32, 1, 16]])
+    found = choice.strategy.variance(low, high) * choice.law.variance
+    assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
+
+
+def test_strategies_for_each_axis() -> None:
+    best = counton.plan(
+        cells=(8, 6),
+        guarantee=ZCDP(0.5),
+        line=("haar", Nodes.independent(6)),
+        workload=("ranges", np.eye(6)),
+    ).best
+    assert best.name == "haar x identity"
+    own = line([1, 2, 3, 4], ZCDP(1), KEY, strategy=Haar(4, (3, 2, 1)))
+    assert own.statistic.grid.name == "haar"
+
+
+def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
+    def std(contribution: Any) -> Any:
+        best = counton.plan(
+            cells=16, guarantee=ZCDP(1), line="cascade", contribution=contribution
+        ).best
+        whole = best.strategy.variance(np.array([[0]]), np.array([[16]]))
+        return math.sqrt(float(whole[0]) * best.law.variance)
+
+    base = std(Contribution.add_remove())
+    assert std(Contribution.replace()) / base == pytest.approx(
+        math.sqrt(2 * 5 / 3 / (1 + 4 / 3)), rel=1e-6
+    )
+    assert std(Contribution.add_remove(cells=2, per_cell=3)) == pytest.approx(6 * base)
+
+
+def test_the_same_key_gives_the_same_release_and_other_terms_other_noise() -> None:
+    base = line([5, 6, 7, 8], ZCDP(1), KEY, strategy="haar").counts
+    assert (base == line([5, 6, 7, 8], ZCDP(1), KEY, strategy="haar").counts).all()
+    changes: list[dict[str, Any]] = [
+        {"name": "other"},
+        {"guarantee": ZCDP(1.1)},
+        {"strategy": "cascade"},
+        {"neighbours": "replace"},
+        {"key": Key.generate()},
+    ]
+    for changed in changes:
+        terms: dict[str, Any] = {"guarantee": ZCDP(1), "key": KEY, "strategy": "haar", **changed}
+        assert (line([5, 6, 7, 8], **terms).counts != base).any()
+
+
+def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
+    text = str(line([1, 2], PureDP(1), KEY))
+    assert "added or removed, which counts in one of 2 cells, which are measured together" in text
+    assert "pure differential privacy with epsilon = 1" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [((3, 2), "is reversed"), ((0, 7), "is no label"), ((-1, 2), "is no label")],
+)
+def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None:
+    reading = line([1, 2, 3, 4, 5], ZCDP(1), KEY)
+    with pytest.raises(InvalidInput, match=message):
+        reading[name]
+
+
+@pytest.mark.parametrize(
+    ("shape", "changed", "message"),
+    [
+        (2, {"line": "best"}, "must be 'auto' or one of"),
+        (2, {"line": None}, "line is None"),
+        ((1, 2), {"line": ["haar", "haar"]}, "or a tuple with one of these an axis"),
+        (2, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
+        (2, {"line": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
+        (2, {"line": ("haar", "haar")}, "2 strategies were given for 1 axes"),
+        (2, {"workload": "all"}, "workload is 'all'"),
+        (2, {"workload": np.eye(3)}, "asks about 3 cells, but there are 2"),
+        (2, {"workload": ("ranges", "ranges")}, "2 workloads were given for 1 axes"),
+        ((1, 2), {"line": "square_root"}, "works on a line only"),
+        (5000, {"line": "optimal"}, "at most 4096"),
+        (5000, {"line": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
+        (2, {"contribution": Contribution.values(0, 5, resolution=1)}, "clipped values"),
+        (2, {"contribution": Contribution.add_remove(steps=2)}, "no steps"),
+        (2, {"contribution": Contribution.replace(every=2)}, "no steps"),
+    ],
+)
+def test_plans_of_nothing_that_could_be_are_refused(shape: Any, changed: Any, message: Any) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        counton.plan(cells=shape, **{"guarantee": ZCDP(1), **changed})
+
+
+@pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6"])
+def test_shapes_that_are_none_are_refused(shape: Any) -> None:
+    with pytest.raises(InvalidInput, match="at least one cell along every axis"):
+        counton.plan(cells=shape, guarantee=ZCDP(1))
+    six: Any = np.int64(6)
+    assert counton.plan(cells=six, guarantee=ZCDP(1)).best.strategy.shape == (6,)
+
+
+@pytest.mark.parametrize("count", [2**45, 2**61])
+def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
+    statistic = Ranges(2, counts=True).settle(ZCDP(1), 1)
+    with pytest.raises(SumOverflow, match="larger units"):
+        statistic.measure(np.array([[1, count]]))
+
+
+def test_a_saved_strategy_gives_the_same_release_again(tmp_path: Any) -> None:
+    counts = np.arange(30)
+    first = line(counts, ZCDP(1), KEY)
+    (axis,) = first.statistic.grid.axes
+    assert isinstance(axis, Dense)
+    axis.save(tmp_path / "axis.npz")
+    again = line(counts, ZCDP(1), KEY, strategy=Dense.load(tmp_path / "axis.npz"))
+    assert (again.counts == first.counts).all()
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "strategy"),
+    [(ZCDP(3000), "identity"), (PureDP(1e4), "identity"), (ZCDP(1e12), "haar")],
+)
+def test_noise_that_is_next_to_never_there_is_no_error(guarantee: Any, strategy: Any) -> None:
+    reading = line([1, 2, 7], guarantee, KEY, strategy=strategy)
+    assert reading.total == pytest.approx(10, abs=1e-3)
+    assert reading.std() < 1e-3
+
+
+@pytest.mark.slow
+def test_the_documented_table_of_strategies_states_their_errors() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.e+]+) \| ([\d.e+]+) \|", page, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(RELEASED)
+    columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))
+    for column, guarantee, family, digits in columns:
+        choices = counton.plan(cells=1024, guarantee=guarantee).choices
+        errors = {choice.name: choice.expected_error for choice in choices}
+        assert {choice.family for choice in choices} == {family}
+        assert {row[0]: row[column] for row in rows} == {
+            name: format(error, digits) for name, error in errors.items()
+        }

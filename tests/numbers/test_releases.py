@@ -1,0 +1,207 @@
+"""What releases say: intervals, windows and sums over cells, tables, guarantee and unit."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton.base.errors import CountonError, HorizonExceeded, InvalidInput
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
+from counton.numbers import Counter, Releases, StepRelease, Window
+from counton.privacy import ZCDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.state import Stream
+from counton.strategies import (
+    Binary,
+    Expiring,
+    GrowingCascade,
+    HonakerOnline,
+    KAry,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+
+KEY = chosen_key()
+FAMILIES: list[tuple[StreamStrategy, Guarantee]] = [
+    (Binary(20), PureDP(1)),
+    (KAry(20, 5), PureDP(2)),
+    (SmoothBinary.best(20), ZCDP(1)),
+    (HonakerOnline(20), ZCDP(1)),
+    (SqrtToeplitz(20), ZCDP(1)),
+    (Expiring(2, delay=2), ExpiringDP(1)),
+    (GrowingCascade(5), ZCDP(1)),
+]
+
+
+def counter_of(strategy: StreamStrategy, guarantee: Guarantee, **changed: Any) -> Counter:
+    return Counter(strategy, guarantee, **{"key": KEY, "name": "visits", **changed})
+
+
+@pytest.mark.parametrize(("strategy", "guarantee"), FAMILIES, ids=repr)
+def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: Guarantee) -> None:
+    counts = np.random.default_rng(3).integers(0, 50, (20, 2, 3))
+    counter = counter_of(strategy, guarantee, shape=(2, 3))
+    releases = counter.release_many(counts)
+    totals = releases.values
+    if strategy.workload == "windows":
+        totals = np.cumsum(totals, axis=0)
+    totals = np.concatenate([np.zeros((1, 2, 3)), totals])
+    for start, stop in ((0, 1), (0, 20), (4, 4), (3, 9), (19, 20)):
+        alone = releases.window(start, stop)
+        assert alone.value == pytest.approx(totals[stop] - totals[start])
+        assert alone.std == float(counter.window_std(start, stop))
+        assert np.shape(alone.lower) == (2, 3)
+        several = releases.window(start, stop, ([0, 1], [2, 0]))
+        assert several.value == pytest.approx((totals[stop] - totals[start])[[0, 1], [2, 0]].sum())
+        assert several.std == pytest.approx(alone.std * math.sqrt(2))
+        together = releases.window(start, stop, ..., level=0.5)
+        assert together.value == pytest.approx((totals[stop] - totals[start]).sum())
+        assert together.std == pytest.approx(alone.std * math.sqrt(6))
+        assert together.lower <= together.value <= together.upper
+        assert together.upper - together.lower < several.upper - several.lower or not alone.std
+        if strategy.fraction_bits == 0:
+            assert type(together.value) is type(together.lower) is int
+
+
+def test_windows_hold_the_truth_as_often_as_they_say() -> None:
+    """Over many keys; half a percent too few would be noticed."""
+    draws, counts = 20_000, np.full(12, 5)
+    for strategy, guarantee in (
+        (KAry(12, 3), PureDP(1)),
+        (SqrtToeplitz(12), ZCDP(0.5)),
+        (GrowingCascade(4), ZCDP(0.5)),
+    ):
+        with pytest.warns(InsecureKeyWarning):
+            key = InsecureSeededKey(1)
+        counter = counter_of(strategy, guarantee, key=key, shape=(draws,))
+        releases = counter.release_many(np.repeat(counts[:, None], draws, axis=1))
+        for start, stop in ((0, 8), (3, 7), (7, 12)):
+            truth = 5 * (stop - start)
+            window = releases.window(start, stop, level=0.9)
+            covered = float(((window.lower <= truth) & (truth <= window.upper)).mean())
+            assert 0.9 - 0.01 < covered < 0.93
+            assert np.std(window.value - truth) == pytest.approx(window.std, rel=0.03)
+        low, high = releases.interval(0.9)
+        truths = (counts if strategy.workload == "windows" else np.cumsum(counts))[:, None]
+        each = ((low <= truths) & (truths <= high)).mean(axis=1)
+        assert (each > 0.9 - 0.01).all()
+        assert (each < 0.95).all()
+
+
+def test_windows_that_cannot_be_had_are_refused() -> None:
+    counter = counter_of(Binary(20), PureDP(1), shape=(3,))
+    counter.release_many(np.ones((4, 3), int))
+    releases = counter.release_many(np.ones((5, 3), int))  # steps 5 to 9
+    assert releases.window(0, 5, [0]).start == 0
+    for ends, message in (
+        ((3, 6), "steps 3 to 3 are not all among the releases of steps 5 to 9"),
+        ((5, 10), "steps 10 to 10"),
+        ((7, 6), "from 7 to 6"),
+        ((-1, 6), "start is -1"),
+        ((5, 6.0), "stop is 6.0"),
+        (("5", 6), "start is '5'"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            releases.window(*ends)
+    with pytest.raises(HorizonExceeded):
+        releases.window(5, 21)
+    for cells, message in (
+        ([0, 0], "a cell twice"),
+        ([], "none"),
+        ([3], "no index"),
+        ([0.5], "no index"),
+        ("a", "no index"),
+        ((1, 2), "no index"),
+        ([True, False], "no index"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            releases.window(5, 9, cells)
+    levels: list[Any] = [0, 1, -0.1, math.nan, "0.95x", None]
+    for level in levels:
+        for asked in (releases.table_columns, releases.interval):
+            with pytest.raises(InvalidInput, match="level is"):
+                asked(level)
+        with pytest.raises(InvalidInput, match="level is"):
+            releases.window(5, 9, level=level)
+
+
+def test_tables_have_a_row_for_each_step_and_cell() -> None:
+    unit = Contribution.values(0, 10, resolution="0.5")
+    for shape, names in (
+        ((), []),
+        ((4,), ["cell"]),
+        ((2, 3), ["cell_0", "cell_1"]),
+    ):
+        counter = counter_of(Binary(20), PureDP(1), shape=shape, contribution=unit)
+        releases = counter.release_many(np.ones((5, *shape)))
+        table = releases.table()
+        assert table.columns == ["step", *names, "estimate", "std", "lower", "upper"]
+        assert table["step"].to_list() == np.repeat(range(1, 6), math.prod(shape)).tolist()
+        if shape == (2, 3):
+            picked = table.filter(step=3, cell_0=1, cell_1=2)
+            assert picked["estimate"].item() == releases.values[2, 1, 2]
+        assert (table["upper"] - table["lower"] > 2 * table["std"]).all()
+        release = counter.release(np.ones(shape) if shape else 1.0)
+        assert release.table().columns == table.columns
+        low, high = release.interval()
+        assert np.shape(low) == np.shape(high) == shape
+        window = releases.window(2, 5)
+        assert window.table().columns == ["start", "stop", *names, *table.columns[-4:]]
+        with pytest.raises(InvalidInput, match=r"asked for at 0\.95"):
+            window.table(0.9)
+
+
+def test_notebooks_show_guarantee_unit_and_escaped_names() -> None:
+    counter = counter_of(Binary(20), PureDP(1), name="<b>visits</b>", shape=(3,))
+    releases = counter.release_many(np.ones((5, 3), int))
+    shown: list[StepRelease | Releases | Window] = [
+        releases,
+        counter.release([1, 1, 1]),
+        releases.window(1, 4),
+    ]
+    for each in shown:
+        page = each._repr_html_()
+        assert "&lt;b&gt;visits" in page
+        assert "<b>visits" not in page
+        assert "epsilon = 1" in page
+        assert "added or removed" in page
+        assert "<td>" in page
+        assert each.guarantee == PureDP(1)
+        assert each.contribution == Contribution.add_remove()
+    assert "and 7 more rows" in releases._repr_html_()
+
+
+def test_the_journal_answers_for_windows(tmp_path: Path) -> None:
+    for strategy in (Binary(30), GrowingCascade(5)):
+        state = tmp_path / f"{type(strategy).__name__}.db"
+        with Stream.create(state, "visits", strategy, ZCDP(0.5), shape=(2,)) as stream:
+            releases = stream.release_many(np.ones((9, 2), int))
+        with Stream.open(state, "visits") as stream:
+            for arguments in ((0, 9), (3, 8, [0, 1]), (5, 5)):
+                found, expected = stream.window(*arguments), releases.window(*arguments)
+                assert np.array_equal(found.value, expected.value)
+                assert (found.std, found.level) == (expected.std, 0.95)
+                assert np.array_equal(found.lower, expected.lower)
+            for start, stop in ((3, 10), (-1, 3), ("3", 5), (4, 3), (2, None)):
+                with pytest.raises(InvalidInput):
+                    stream.window(start, stop)  # type: ignore[arg-type]
+
+
+def test_wrong_steps_of_a_stream_are_one_kind_of_error(tmp_path: Path) -> None:
+    with Stream.create(tmp_path / "state.db", "visits", Binary(30), ZCDP(0.5)) as stream:
+        stream.release_many([1, 2, 3])
+        for wrong in ("3", 1.5, None, [1], math.nan, True):
+            with pytest.raises(CountonError):
+                stream.releases(wrong)  # type: ignore[arg-type]
+            with pytest.raises(CountonError):
+                stream.replay(wrong, 1)  # type: ignore[arg-type]
+            with pytest.raises(CountonError):
+                stream.read_observed(wrong)  # type: ignore[arg-type]
+        with pytest.raises(CountonError, match="stop is '3'"):
+            stream.releases(1, "3")  # type: ignore[arg-type]
+        assert len(stream.releases(np.int64(2))) == 2  # type: ignore[arg-type]

@@ -1,0 +1,61 @@
+"""The best of what several kinds of noise give, and the reason if none gives anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import counton
+from counton.base.errors import SumOverflow
+from counton.numbers.table_noise import (
+    noise_kinds,
+    rank_attempts,
+    shift_of_cells,
+)
+from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
+from counton.strategies.lines import Haar
+
+
+def refuse(reason: str) -> Any:
+    raise SumOverflow(reason)
+
+
+def test_what_is_refused_is_left_out_and_equals_keep_their_order() -> None:
+    attempts: list[Any] = [lambda: "bb", lambda: refuse("no"), lambda: "a", lambda: "cc"]
+    assert rank_attempts(attempts, cost=len) == ["a", "bb", "cc"]
+
+
+def test_if_all_are_refused_the_last_reason_is_given() -> None:
+    with pytest.raises(SumOverflow, match="second"):
+        rank_attempts([lambda: refuse("first"), lambda: refuse("second")], cost=float)
+
+
+def test_other_errors_are_no_refusals() -> None:
+    with pytest.raises(ZeroDivisionError):
+        rank_attempts([lambda: 1, lambda: 1 // 0], cost=float)
+
+
+@pytest.mark.parametrize("rho", [0.1, 1, 2])
+def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
+    assert noise_kinds(ZCDP(rho)) == ("gaussian",)
+    assert noise_kinds(ZCDP(rho + 2)) == ("laplace", "gaussian")
+    assert noise_kinds(PureDP(rho)) == ("laplace",)
+    for cells in (1, 2, 100):
+        shift = shift_of_cells(Haar.cascade(cells), Contribution.add_remove())
+        laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
+        assert gaussian.variance < laplace.variance
+
+
+def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
+    guarantee = ApproxDP(1, 1e-6)
+    plan = counton.plan(cells=8, guarantee=guarantee)
+    assert plan.best is plan.choices[0]
+    assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
+    assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
+    assert plan.guarantee == guarantee
+    assert plan.best.contribution == Contribution.add_remove()
+    assert str(plan) == plan.describe()
+    for text in (plan.describe(), plan._repr_html_()):
+        assert str(guarantee) in text
+        assert plan.best.contribution.describe(steps=False) in text

@@ -1,0 +1,39 @@
+"""Whatever is chosen is described whole, in a text that every file can carry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from counton import ZCDP, ApproxDP, PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.strategies import strategy_from_dict
+
+#: Bytes of a description.
+MOST = 80_000
+
+
+@pytest.mark.parametrize("metric", ["mean", "max"])
+@pytest.mark.parametrize(
+    "guarantee", [PureDP(1), ZCDP("1/2"), ApproxDP(1, "1e-6")], ids=["pure", "rho", "delta"]
+)
+def test_all_that_is_chosen_is_read_back_from_a_short_text(guarantee: Any, metric: Any) -> None:
+    for horizon in (5, 365, 1024, 1025, 8760, 10**9):
+        strategy = plan(horizon, guarantee, metric=metric).best.strategy
+        text = json.dumps(strategy.to_dict())
+        assert len(text) <= MOST, horizon
+        assert strategy_from_dict(json.loads(text)) == strategy
+
+
+def test_a_formula_that_gives_another_matrix_is_refused() -> None:
+    described = plan(64, ZCDP("1/2")).best.strategy.to_dict()
+    line = described["line"]
+    assert line["formula"] == "mean"
+    for formula, words in (("max", "has not the digest"), ("median", "is not known here")):
+        with pytest.raises(InvalidInput, match=words):
+            strategy_from_dict({**described, "line": {**line, "formula": formula}})
+    whole = {**line, "matrix": "1:", "formula": None}
+    with pytest.raises(InvalidInput, match="integers of shape"):
+        strategy_from_dict({**described, "line": whole})

@@ -1,0 +1,113 @@
+"""Laws of every plan: its designs are streams, their errors those of the releases, bounds below."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import ZCDP, ApproxDP, Average, Contribution, Counter, Distinct, Key, PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.numbers import Design
+from counton.numbers.design import design_for
+from counton.strategies import Binary
+from counton.training import plan as plan_training
+
+STEPS = 40
+VALUES = Contribution.values(0, 5, resolution="0.25")
+#: What is asked of streams, by what differs.
+ASKED: dict[str, dict[str, Any]] = {
+    "totals": {"horizon": STEPS, "guarantee": PureDP(1)},
+    "windows": {"horizon": STEPS, "guarantee": ApproxDP(1, 1e-6), "release": "windows"},
+    "both": {"horizon": STEPS, "guarantee": ZCDP("0.5"), "release": "both"},
+    "values": {"horizon": STEPS, "guarantee": ZCDP("0.5"), "contribution": VALUES},
+    "cells": {"horizon": STEPS, "guarantee": PureDP(1), "shape": (3,), "metric": "max"},
+    "no last step": {"horizon": None, "guarantee": ZCDP("0.5"), "around": STEPS},
+    "half-width": {"horizon": STEPS, "within": 20},
+    "statistic": {
+        "horizon": STEPS, "guarantee": PureDP(1), "of": Distinct(changes=4), "batched": True,
+    },
+    "mean": {
+        "horizon": STEPS, "guarantee": PureDP(1), "of": Average(0, 5, resolution=1),
+        "batched": True, "metric": "max",
+    },
+    "fading": {"expire": {24: 1, 8760: 3}, "steps": STEPS},
+    "fading, delayed": {"expire": {24: 0.1}, "steps": STEPS, "per_step": 0.01,
+                        "concentrated": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
+    """Of what is read, and of a cell: as a counter with the same strategy says beforehand."""
+    best: Design = plan(**ASKED[asked]).best
+    counter = Counter(
+        best.strategy, best.guarantee, contribution=best.contribution, shape=best.shape,
+        key=Key.generate(), name="visits",
+    )  # fmt: skip
+    assert counter.terms.law == best.law
+    steps, of = range(1, STEPS + 1), best.errors_of
+    std = counter.std(steps)
+    assert best.std(steps) == pytest.approx(std * of.mean)
+    assert best.halfwidth(STEPS) == pytest.approx(counter.terms.halfwidth(STEPS) * of.mean)
+    squares = [std**2]
+    if best.release == "both":
+        squares.append(counter.window_std(np.arange(STEPS), np.arange(STEPS) + 1) ** 2)
+    assert best.mean_std == pytest.approx(math.sqrt(np.mean(squares)) * of.mean)
+    assert best.max_std == pytest.approx(math.sqrt(np.max(squares)) * of.largest)
+    assert best.of_a_cell.std(steps) == pytest.approx(std)
+
+
+@pytest.mark.parametrize("asked", [name for name in ASKED if not name.startswith("fading")])
+def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str) -> None:
+    ranked = plan(**ASKED[asked])
+    errors = [choice.by(ranked.metric) for choice in ranked]
+    assert errors == sorted(errors)
+    for choice in ranked:
+        for metric, error in (("mean", choice.mean_std), ("max", choice.max_std)):
+            least = ranked.least_std(metric).get(choice.family, 0.0)
+            assert least <= error * (1 + 1e-9)
+    assert all(factor.factor >= 1 - 1e-9 for factor in ranked.factors)
+
+
+@pytest.mark.parametrize(
+    "ranked",
+    [
+        plan(8, PureDP(1)),
+        plan(8, PureDP(1), of=Distinct(changes=4)),
+        plan(expire={24: 1}),
+        plan(cells=8, guarantee=PureDP(1)),
+        plan_training(steps=8, epochs=2, dimension=9),
+    ],
+    ids=["counts", "statistic", "fading", "cells", "training"],
+)
+def test_every_plan_shows_its_choices_in_one_way(ranked: Any) -> None:
+    assert ranked.best is ranked.choices[0] is next(iter(ranked))
+    assert ranked.guarantee == ranked.best.guarantee
+    rows, text = ranked.rows(), ranked.describe()
+    assert [row["rank"] for row in rows] == [*range(1, len(ranked) + 1)]
+    assert text == str(ranked)
+    assert text.splitlines()[: len(ranked.words)] == "\n".join(ranked.words).splitlines()
+    assert all(row["strategy"] in text for row in rows)
+    assert ranked.table().height == len(rows)
+    assert "<table>" in ranked._repr_html_()
+    assert f"of {len(ranked)} choices" in repr(ranked)
+
+
+def test_a_design_without_a_last_step_has_errors_where_steps_are_in_mind() -> None:
+    endless = plan(None, ZCDP("0.5"), around=9).best
+    nobody_says = design_for(endless.strategy, endless.guarantee, endless.contribution)
+    assert endless.steps == 9
+    for ask in (lambda: nobody_says.mean_std, lambda: nobody_says.steps):
+        with pytest.raises(InvalidInput, match=r"mean_variance\(steps\)|has no last step"):
+            ask()
+    assert nobody_says.largest_error() == math.inf
+
+
+def test_only_what_expires_is_lost_by_age() -> None:
+    best = plan(expire={24: 1}).best
+    assert best.loss([24])[0] == best.guarantee.loss([24])[0] <= 1  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput, match="is the same at every age"):
+        design_for(Binary(7), PureDP(1), Contribution.add_remove()).loss([1])

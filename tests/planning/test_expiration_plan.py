@@ -1,0 +1,388 @@
+"""Plans for expiring streams: within their targets, and no tried choice has less error."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import counton
+from counton import Counter
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
+from counton.numbers.intervals import largest_expiring_error
+from counton.planning import FadingPlan
+from counton.planning.lower_bounds import allowed_loss, least_largest_error
+from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.strategies import Expiring
+
+CASES: list[tuple[dict[int, float], float]] = [
+    ({24: 1, 8760: 3}, 1),
+    ({24: 1, 8760: 3}, 0.01),
+    ({0: 0.01, 23: 0.1, 24: 1, 87600: 3}, 1),
+    ({0: 0.2}, 1),
+    ({100: 0.5}, 0.2),
+]
+
+
+def continuous_rmse(plan: FadingPlan) -> float:
+    """The error with noise of real numbers, which varies a little more: what is searched with."""
+    best = plan.best
+    mean = best.strategy.mean_variance(plan.steps, gaussian=best.family == "gaussian")
+    if isinstance(best.guarantee, ExpiringZCDP):
+        noise = mean / (2 * float(best.guarantee.rho))
+    else:
+        assert isinstance(best.guarantee, ExpiringDP)
+        noise = 2 * mean / float(best.guarantee.epsilon) ** 2
+    found = math.hypot(math.sqrt(noise), best.errors_of.per_step * best.strategy.delay)
+    assert best.rmse <= found * (1 + 1e-9)
+    return found
+
+
+@pytest.mark.parametrize("largest_growth", [2, 6])
+@pytest.mark.parametrize(("targets", "per_step"), CASES)
+@pytest.mark.slow
+def test_targets_are_kept_and_no_other_choice_has_less_error(
+    targets: dict[int, float], per_step: float, largest_growth: int
+) -> None:
+    plan = counton.plan(expire=targets, per_step=per_step, largest_growth=largest_growth)
+    assert plan.best.strategy.growth <= largest_growth
+    ages, limits = list(targets), np.array(list(targets.values()))
+    assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
+    assert (plan.best.loss(ages) >= limits * (1 - 1e-4)).any()  # nothing is left unused
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        growth = Fraction(int(rng.integers(0, 100 * largest_growth + 1)), 100)
+        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        other = Expiring(growth, delay)
+        losses = expiration_loss(other, ages)
+        epsilon = min(limit / at for limit, at in zip(limits, losses, strict=True) if at)
+        noise = 2 * other.mean_variance(plan.steps) / epsilon**2
+        assert math.hypot(math.sqrt(noise), per_step * delay) >= continuous_rmse(plan) * 0.9995, (
+            growth,
+            delay,
+        )
+
+
+@pytest.mark.slow
+def test_the_growth_is_the_best_of_all_hundredths() -> None:
+    plan = counton.plan(expire={24: 1, 8760: 3}, rmse=23.38, delays=[0])
+    errors = {}
+    for hundredths in range(201):
+        other = Expiring(Fraction(hundredths, 100))
+        epsilon = (np.array([1, 3]) / expiration_loss(other, [24, 8760])).min()
+        errors[other.growth] = math.sqrt(2 * other.mean_variance(8760)) / epsilon
+    assert plan.best.strategy.growth == min(errors, key=errors.__getitem__) == Fraction(27, 25)
+    assert continuous_rmse(plan) == pytest.approx(min(errors.values()), rel=1e-4)
+    assert plan.best.rmse < 23.35
+
+
+@pytest.mark.parametrize("concentrated", [False, True])
+@pytest.mark.parametrize("targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.5, 100: 2}])
+@pytest.mark.slow
+def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
+    targets: dict[int, float], concentrated: bool
+) -> None:
+    if concentrated:  # wide noise, which loses what continuous noise does
+        targets = {age: loss / 100 for age, loss in targets.items()}
+    plan = counton.plan(expire=targets, largest_error=10**6, concentrated=concentrated)
+    assert (
+        plan.best.largest_error()
+        <= counton.plan(expire=targets, concentrated=concentrated).best.largest_error()
+    )
+    for delay in range(0, 25, 3):
+        for growth in (0, "0.5", 1, "1.5", 2):
+            form = ExpiringZCDP if concentrated else ExpiringDP
+            other = Expiring(growth, delay)
+            analysis = "concentrated" if concentrated else "exact"
+            losses = expiration_loss(other, targets, analysis)  # type: ignore[arg-type]
+            most = min(x / at for x, at in zip(targets.values(), losses, strict=True) if at)
+            noise = largest_expiring_error(form(most).bound_to(other), plan.steps, 2 / 3)
+            assert noise + delay >= plan.best.largest_error() * 0.99, (growth, delay)
+
+
+def test_two_wanted_errors_are_met_together() -> None:
+    by_rmse, by_largest = (
+        counton.plan(expire={24: 1}),
+        counton.plan(expire={24: 1}, largest_error=99),
+    )
+    assert by_rmse.best.largest_error() > 80
+    assert by_largest.best.rmse > 23
+    both = counton.plan(expire={24: 1}, rmse=22.9, largest_error=60)
+    assert both.best.rmse <= 22.9
+    assert both.best.largest_error() <= 60
+    with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
+        counton.plan(expire={24: 1}, rmse=18, largest_error=40)
+
+
+def test_the_least_loss_for_a_largest_error() -> None:
+    plan = counton.plan(largest_error=100, age=8760)
+    assert 99.99 < plan.best.largest_error() <= 100
+    again = counton.plan(expire={8760: plan.targets[8760]}, largest_error=100.1)
+    assert again.best.largest_error() == pytest.approx(100, rel=1e-3)
+    both = counton.plan(rmse=10, largest_error=100, age=8760)
+    assert both.best.rmse <= 10
+    assert both.best.loss([8760]) > plan.best.loss([8760])
+
+
+def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
+    days = [366, 3653]
+    plan, steep = (counton.plan(expire={1: 1}, largest_growth=most) for most in (2, 6))
+    assert plan.best.strategy.growth == 2
+    assert (plan.best.loss(days) < plan.baseline.loss(days) / 4).all()
+    assert steep.best.rmse < plan.best.rmse
+    assert steep.best.loss(days).tolist() == days  # nothing is hidden but what one release hides
+
+
+def test_numbers_may_be_given_in_any_exact_form() -> None:
+    plan = counton.plan(expire={np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
+    assert plan.best.loss([24]) <= 1 / 3
+    assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
+    assert counton.plan(expire={24: 1}, delays=np.array([9, 3])).best.strategy.delay in (3, 9)
+    assert counton.plan(expire={24: 1}, delays=range(10**12, -1, -1)).best.strategy.delay == 10
+
+
+def test_errors_are_those_of_the_strategy() -> None:
+    plan = counton.plan(expire={24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    assert isinstance(plan.guarantee, ExpiringDP)
+    law = DiscreteLaplace(1 / plan.guarantee.epsilon)
+    variance = plan.best.strategy.noise_variance(law, range(1, 5001)).mean()
+    assert plan.best.mean_std**2 == pytest.approx(float(variance))
+    assert plan.best.rmse**2 == pytest.approx(
+        float(variance) + (0.01 * plan.best.strategy.delay) ** 2
+    )
+    assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
+
+
+def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=0.01).best.strategy.delay > 24
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=100).best.strategy.delay == 0
+    assert counton.plan(expire={24: 1, 8760: 3}, delays=range(5, 9)).best.strategy.delay in range(
+        5, 9
+    )
+
+
+def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
+    least = counton.plan(rmse=30, age=8760)
+    assert 30 * (1 - 2e-3) <= least.best.rmse <= 30
+    assert 30 * (1 - 1e-4) <= continuous_rmse(least) <= 30
+    again = counton.plan(expire={8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
+    assert again.best.rmse == pytest.approx(least.best.rmse, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_a_plan_can_be_run() -> None:
+    plan = counton.plan(expire={24: 1, 8760: 3})
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(1)
+    counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
+    releases = counter.release_many(np.ones(2000, np.int64))
+    errors = releases.values - np.arange(1, 2001)
+    assert 0.3 * plan.best.rmse < np.sqrt((errors**2).mean()) < 3 * plan.best.rmse
+    assert np.abs(errors).max() < plan.best.largest_error()
+
+
+def ruled_out(targets: dict[int, float], steps: int) -> list[float]:
+    """Errors in halves that Theorem 5.1 rules out: too little may be lost for them."""
+    return [
+        block / 2
+        for block in range(1, min(steps, 1200))  # far enough for these targets
+        if sum(allowed_loss(targets, d) for d in range(block)) < math.log(steps / (3 * block))
+    ]
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [{24: 0.1, 8760: 0.3}, {5: 0.001}, {0: 1}, {3: 0.01, 50: 2}, {24: 1000}, {900: 0.004}],
+)
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 300, 10**6])
+@pytest.mark.slow
+def test_what_no_mechanism_can_do_is_theorem_5_1(targets: dict[int, float], steps: int) -> None:
+    assert least_largest_error(targets, steps) == max(ruled_out(targets, steps), default=0)
+
+
+def test_only_what_is_ruled_out_is_called_impossible() -> None:
+    sum_of_losses, targets = 0.1 * 25, {24: 0.1, 8760: 0.3}
+    assert sum_of_losses + 0.3 * 21 < math.log(10**6 / (6 * 23))  # C = 23 by hand
+    assert sum_of_losses + 0.3 * 22 > math.log(10**6 / (6 * 23.5))  # and what is open
+    assert least_largest_error(targets, 10**6) == 23
+    with pytest.raises(
+        InvalidInput, match="no mechanism at all can keep 1,000,000 errors below 23 "
+    ):
+        counton.plan(expire=targets, largest_error=23, steps=10**6)
+    with pytest.raises(
+        InvalidInput, match=r"the least is .* no mechanism at all can stay below 23:"
+    ):
+        counton.plan(expire=targets, largest_error=23.5, steps=10**6)
+    plan = counton.plan(expire={24: 1000}, largest_error=0.5)
+    assert plan.best.largest_error() < 0.5
+    assert plan.least_largest_error == 0
+
+
+@pytest.mark.parametrize(
+    "targets", [{24: 1}, {24: 1, 8760: 3}, {0: 0.001, 24: 1000}, {0: 9}, {1: 3}]
+)
+@pytest.mark.slow
+def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
+    for steps in (2, 10, 1000, 10**9):
+        plan = counton.plan(expire=targets, steps=steps)
+        assert plan.least_largest_error is not None
+        assert plan.best.largest_error() > plan.least_largest_error
+
+
+def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
+    # Held back for a step, a hundredth of an item: less than half, which no mechanism with these
+    # losses can keep to on a stream of ones.
+    targets = {0: 0.001, 24: 1000}
+    assert least_largest_error(targets, 1000) == 0.5
+    plan = counton.plan(expire=targets, per_step=0.01, largest_error=0.5)
+    assert plan.best.largest_error() < 0.5
+    assert plan.least_largest_error is None
+
+
+def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
+    strategy, steps = Expiring(1), 400
+    law = DiscreteLaplace(Fraction(5))
+    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
+    bound = largest_expiring_error(ExpiringDP(0.2).bound_to(strategy), steps, 2 / 3)
+    inside = (largest < bound).mean()
+    assert inside > 2 / 3
+    assert (largest < bound / 2).mean() < 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("targets", "per_step"),
+    [
+        ({24: 0.01, 8760: 0.03}, 1),
+        ({24: 0.01, 8760: 0.03}, 0.01),
+        ({24: 1, 8760: 3}, 1),
+        ({0: 2}, 1),
+    ],
+)
+@pytest.mark.slow
+def test_rho_is_kept_and_no_other_choice_has_less_error(
+    targets: dict[int, float], per_step: float
+) -> None:
+    plan = counton.plan(expire=targets, per_step=per_step, concentrated=True)
+    assert isinstance(plan.guarantee, ExpiringZCDP)
+    ages, limits = list(targets), np.array(list(targets.values()))
+    assert (plan.best.loss(ages) <= limits).all()
+    assert (plan.best.loss(ages) >= limits * (1 - 1e-3)).any()
+    assert (plan.best.loss(ages) <= plan.best.loss(ages, "paper") * (1 + 1e-9)).all()
+    assert (plan.baseline.loss(ages) <= limits * (1 + 1e-9)).all()
+    steps = range(1, plan.steps + 1)
+    law = DiscreteGaussian(1 / (2 * plan.guarantee.rho))
+    variance = plan.best.strategy.noise_variance(law, steps).mean()
+    assert plan.best.mean_std**2 == pytest.approx(variance)
+    rng = np.random.default_rng(6)
+    for _ in range(40):
+        growth = Fraction(int(rng.integers(0, 201)), 100)
+        delay = int(rng.integers(0, min(max(ages), plan.steps - 1) + 1) * rng.random() ** 3)
+        other = Expiring(growth, delay)
+        least = expiration_loss(other, ages, "concentrated")  # never above what is promised
+        rho = min(limit / at for limit, at in zip(limits, least, strict=True) if at)
+        promise = ExpiringZCDP(Fraction(rho)).bound_to(other)
+        promised = [promise.at_age(age) for age in ages]
+        if all(at is None or at.rho <= x * 1.001 for at, x in zip(promised, limits, strict=True)):
+            noise = other.mean_variance(plan.steps, gaussian=True) / (2 * rho)
+            assert math.hypot(math.sqrt(noise), per_step * delay) >= continuous_rmse(plan) * 0.99
+
+
+@pytest.mark.parametrize("concentrated", [False, True])
+def test_one_age_is_not_a_collection_of_ages(concentrated: bool) -> None:
+    plan = counton.plan(expire={24: 0.01}, concentrated=concentrated)
+    for lost in (plan.best.loss, plan.baseline.loss):
+        with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
+            lost(24)  # type: ignore[arg-type]
+
+
+def test_rho_for_an_error() -> None:
+    plan = counton.plan(rmse=30, age=8760, concentrated=True)
+    assert plan.best.rmse <= 30
+    assert plan.best.rmse >= 30 * (1 - 1e-4)
+    assert plan.best.loss([8760]) == [plan.targets[8760]]
+    assert plan.least_largest_error is None
+    assert plan.unit == "rho"
+    with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
+        counton.plan(expire={24: 0.01}, largest_error=20, concentrated=True)
+
+
+def test_gaussian_bound_on_all_errors_holds() -> None:
+    strategy, guarantee, steps = Expiring(1), ExpiringZCDP("0.02"), 400
+    law = DiscreteGaussian(Fraction(25))
+    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
+    bound = largest_expiring_error(guarantee.bound_to(strategy), steps, 2 / 3)
+    assert (largest < bound).mean() > 2 / 3
+    assert (largest < bound / 2).mean() < 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "nothing to plan for"),
+        ({"rmse": 30}, "nothing to plan for"),
+        ({"expire": {}}, "at least one age"),
+        (
+            {"expire": [24]},
+            "expire is a value of type list; give a largest loss for at least one age",
+        ),
+        ({"expire": {24: 1}, "delays": 3}, "delays are 3; give one or more in steps"),
+        ({"expire": {24: 1}, "delays": []}, "delays are a value of type list; give one or more"),
+        ({"expire": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
+        ({"expire": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
+        ({"expire": {24: 1}, "age": 24}, "leave age out"),
+        ({"expire": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
+        ({"expire": {24: 1}, "largest_growth": 17}, "between 0 and 16"),
+        ({"expire": {24: 0}}, "a largest loss is 0"),
+        ({"expire": {24: math.nan}}, "a largest loss is 'nan'"),
+        ({"expire": {-1: 1}}, "age is -1"),
+        ({"expire": {1.5: 1}}, "age is 1.5"),
+        ({"expire": {24: 1}, "steps": 0}, "steps is 0"),
+        ({"expire": {24: 1}, "per_step": -1}, "per_step is -1"),
+        ({"expire": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
+        ({"expire": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
+        ({"expire": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
+        (
+            {"expire": {24: 1}, "largest_error": 20},
+            "cannot be promised with these targets: the least",
+        ),
+        ({"rmse": 3, "age": 50, "delays": range(4, 9)}, "no room for a delay"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        counton.plan(**arguments)
+
+
+def test_a_plan_has_the_shape_of_all_plans() -> None:
+    plan = counton.plan(expire={24: 1, 8760: 3})
+    assert plan.best is plan.choices[0]
+    assert plan.guarantee is plan.best.guarantee
+    assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
+    errors = [choice.rmse for choice in plan.choices]
+    assert errors == sorted(errors)
+    assert {choice.strategy.growth for choice in plan.choices} >= {0, Fraction(1, 2), 1, 2}
+    for row, choice in zip(plan.rows(), plan.choices, strict=True):
+        assert (choice.loss(list(plan.targets)) <= np.array([1, 3]) * (1 + 1e-9)).all()
+        assert row["rmse"] == choice.rmse
+        assert row["loss_at_87600"] == choice.loss([87600])[0]
+    text = str(plan)
+    assert plan.describe() in text
+    assert repr(plan.best.strategy) in text
+    assert "protected" in plan._repr_html_()
+
+
+def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
+    plan = counton.plan(rmse=30, age=8760)
+    losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
+    assert losses == sorted(losses)
+    assert all(choice.rmse <= 30 for choice in plan.choices)
+    assert "least loss at age 8,760" in plan.describe()
+    few = counton.plan(rmse=30, age=50, delays=range(4, 9))
+    assert few.best.strategy.delay in range(4, 9)

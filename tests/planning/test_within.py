@@ -1,0 +1,176 @@
+"""The least guarantee with which a last release is as accurate as wanted, and that it is."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import ZCDP, ApproxDP, PureDP, plan
+from counton.base.errors import InvalidInput
+from counton.noise.key import InsecureKeyWarning, InsecureSeededKey
+from counton.planning.least_privacy import bounds_of
+from counton.statistics import (
+    Average,
+    Contingency,
+    Count,
+    Cuts,
+    Degrees,
+    Distinct,
+    Edges,
+    Episodes,
+    Forest,
+    Grouped,
+    Hierarchy,
+    Moments,
+    Quantiles,
+    Ranges,
+    Stars,
+    Statistic,
+    Substrings,
+    Sum,
+    TopK,
+    Triangles,
+)
+from counton.strategies.trees import Tree
+
+STATISTICS: list[Statistic] = [
+    Count(),
+    Sum(0, 60, "0.5"),
+    Average(0, 60, resolution=1),
+    Average(-3, 60, resolution=1, number=5),
+    Moments({"price": (0, 9), "sold": (0, 5)}),
+    Quantiles(edges=[0, 10, 20, 40]),
+    TopK(["a", "b", "c"], k=2),
+    Distinct(changes=4),
+    Substrings("ab", 2),
+    Episodes("ab", 2),
+    Edges(),
+    Triangles(3),
+    Stars(3, leaves=2),
+    Degrees(3),
+    Cuts(["a", "b", "c"]),
+    Forest(9),
+    Ranges(["a", "b", "c", "d"]),
+    Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]}),
+    Hierarchy(
+        Tree.from_leaves({"state": ["x", "x", "y"], "county": ["1", "2", "3"]}, ["state", "county"])
+    ),
+    Grouped(Average(0, 60, resolution=1), ["a", "b"]),
+]
+
+
+def less(guarantee: Any) -> Any:
+    """A thousandth less, which is at most as much as four digits leave."""
+    part = Fraction(999, 1000)
+    if isinstance(guarantee, ZCDP):
+        return ZCDP(guarantee.rho * part)
+    if isinstance(guarantee, ApproxDP):
+        return ApproxDP(guarantee.epsilon * part, guarantee.delta)
+    return PureDP(guarantee.epsilon * part)
+
+
+@pytest.mark.parametrize("least", ["epsilon", "rho"])
+@pytest.mark.parametrize("statistic", STATISTICS, ids=repr)
+def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, least: Any) -> None:
+    asked: dict[str, Any] = {"of": statistic, "batched": not statistic.of_letters}
+    found = plan(6, within=300, least=least, simple=True, **asked)
+    assert found.reached is not None
+    assert 0.9 < found.reached.factor <= 1
+    again = plan(6, found.guarantee, simple=True, **asked)
+    planned = statistic.halfwidths(again)
+    assert max(planned[name] for name in found.reached.wanted) <= 300
+    worse = plan(6, less(found.guarantee), simple=True, **asked)
+    halfwidths = statistic.halfwidths(worse)
+    assert max(halfwidths[name] for name in found.reached.wanted) > 300
+
+
+@pytest.mark.parametrize(
+    ("given", "planned"),
+    [
+        ({"within": 20}, 20),
+        ({"within": "2%", "size": 1000}, 20),
+        ({"within": 20.5, "least": "rho"}, 20.5),
+        pytest.param(
+            {"within": "20", "delta": "1e-6", "release": "windows"}, 20, marks=pytest.mark.slow
+        ),
+        ({"within": 20, "level": 0.5}, 20),
+        ({"within": 20, "release": "windows"}, 20),
+        ({"within": {"": 20}, "simple": True, "metric": "max"}, 20),
+    ],
+    ids=str,
+)
+def test_a_stream_is_as_accurate_as_wanted(given: dict[str, Any], planned: float) -> None:
+    found = plan(12, **given)
+    level = given.get("level", 0.95)
+    more = {n: given[n] for n in ("release", "simple", "metric") if n in given}
+
+    def halfwidth(guarantee: Any) -> float:
+        return plan(12, guarantee, **more).best.halfwidth(12, level)
+
+    assert halfwidth(found.guarantee) <= planned < halfwidth(less(found.guarantee))
+    assert "half-width of a" in found.describe()
+
+
+def test_a_stream_without_an_end_is_as_accurate_as_wanted_where_it_is_planned_for() -> None:
+    found = plan(None, within=30, least="rho", around=500)
+    assert found.best.halfwidth(500) <= 30
+
+
+def test_what_depends_on_the_rows_needs_their_number() -> None:
+    waits: dict[str, Any] = {"of": Average(0, 60, resolution=1), "batched": True}
+    found = plan(12, within="mean=0.5, count=100", size=5000, **waits)
+    assert found.reached is not None
+    assert found.reached.planned["mean"] <= 0.5
+    assert found.reached.planned["count"] <= 100
+    twice = plan(12, within="mean=0.5", size=10_000, **waits)
+    epsilons: Any = [each.guarantee for each in (found, twice)]
+    assert epsilons[0].epsilon / epsilons[1].epsilon == pytest.approx(2, rel=0.01)
+    with pytest.raises(InvalidInput, match=r"mean=0\.5 names 'mean'.*there is sum, count"):
+        plan(12, within="mean=0.5", **waits)
+
+
+def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
+    """The interval of a release of such rows is as wide as the plan says."""
+    waits = Average(0, 60, resolution=1)
+    found = plan(3, within="mean=2", size=4000, of=waits, batched=True)
+    with pytest.warns(InsecureKeyWarning):
+        key = InsecureSeededKey(1)
+    counter = waits.counter(3, found.guarantee, key=key, name="waits", batched=True)
+    for _ in range(3):
+        hour = counter.release_batch(np.linspace(0, 60, 1333))
+    low, high = hour.interval("mean")
+    assert (high - low) / 2 == pytest.approx(2, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"within": 0}, "must be above 0"),
+        ({"within": "much"}, "within is 'much'"),
+        ({"within": "2%"}, "state the size, which must be public"),
+        ({"within": "mean=2%", "size": 9}, "mean is none: give it as a number"),
+        ({"within": {}}, "names nothing"),
+        ({"within": 20, "guarantee": PureDP(1)}, "leave one of them out"),
+        ({"within": 20, "least": "delta"}, "must be 'epsilon' or 'rho'"),
+        ({"within": 20, "least": "rho", "delta": 1e-6}, "goes with the least epsilon"),
+        ({"within": 20, "level": 2}, "level is 2"),
+        ({"within": 20, "size": 0}, "size is 0"),
+        ({"within": "mean=20"}, "one number, without a name"),
+        ({"guarantee": PureDP(1), "level": 0.9}, "level=0.9 is of a plan for a half-width"),
+        ({"guarantee": PureDP(1), "size": 10}, "size=10 is of a plan for a half-width"),
+    ],
+    ids=str,
+)
+def test_what_is_no_wish_is_refused(given: dict[str, Any], words: str) -> None:
+    wrong: Any = plan
+    with pytest.raises(InvalidInput, match=words):
+        wrong(6, **given)
+
+
+def test_bounds_are_read_in_every_form() -> None:
+    assert bounds_of(20) == bounds_of("20") == bounds_of({"": 20}) == {"": 20}
+    assert bounds_of("1.5%", 2000) == {"": 30}
+    assert bounds_of("count=2%,mean=1/2", 100) == {"count": 2, "mean": 0.5}

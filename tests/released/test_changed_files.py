@@ -1,0 +1,285 @@
+"""Whatever a file of released numbers holds: a release that answers, or an error that names it.
+
+``COUNTON_FUZZ=40`` changes forty times as many files, some 10,000.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import zipfile
+import zlib
+from datetime import datetime, timedelta
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import changed_files
+import polars as pl
+import pytest
+from forked_commands import forked_python
+
+from counton import PureDP, inspect, read, release
+from counton.base.errors import InvalidInput, StateError
+from counton.released import release_files as files
+from counton.released import sizes, workbooks
+from counton.run import export, publish
+from counton.run.outputs import write_table
+from counton.statistics import Count, Quantiles, Report
+
+CHANGES = 250 * int(os.environ.get("COUNTON_FUZZ", "1"))
+ENDINGS = ("csv", "json", "jsonl", "arrow", "xlsx")
+GROUPS: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+FOUND: dict[str, Any] = {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
+ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
+PARTS = Report(
+    {"n": Count(), "paid": Quantiles(lower=0, upper=8, cells=4)}, columns={"paid": "paid"}
+)
+#: Releases of all kinds: the statistic, and what it is asked.
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "count": ("count", GROUPS),
+    "both": ("count", {**GROUPS, "release": "both"}),
+    "sum": ("sum", {**PAID, **GROUPS, "resolution": 0.5}),
+    "found": ("count", FOUND),
+    "ranking": ("top-k", {**FOUND, "top": 2, "room": 50}),
+    "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "shares": "0.5"}),
+    "words": ("substrings", {"letter": "letter", "alphabet": "ab", "longest": 2, "ask": "a,ba"}),
+    "once": ("ranges", {"label": "paid", "domain": [str(n) for n in range(9)], **ONCE}),
+    "report": (PARTS, {}),
+}
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
+        "page": [("home", "shop", "home", "far")[n % 4] for n in range(40)],
+        "paid": [n % 9 for n in range(40)],
+        "user": [f"u{n % 11}" for n in range(40)],
+        "letter": ["ab"[n % 3 % 2] for n in range(40)],
+    }
+)
+STREAM: dict[str, Any] = {
+    "time": "time", "every": "1d", "start": "2024-03-01", "steps": 30, "until": "2024-03-11",
+    "name": "it", "timezone": "Europe/Berlin",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of all formats of releases of all kinds."""
+    base = tmp_path_factory.mktemp("files")
+    for kind in (*KINDS, "inspection"):
+        out, state = base / kind / "t.parquet", base / f"{kind}.db"
+        out.parent.mkdir()
+        if kind == "inspection":
+            inspect(ROWS, user="user", state=state, guarantee=PureDP(1))
+            export(state, out=out)
+        else:
+            what, asked = KINDS[kind]
+            loss = {} if "epsilon" in asked else {"epsilon": 1}
+            release(what, ROWS, state=state, out=out, **{**STREAM, **loss, **asked})
+        carried = json.loads(pl.read_parquet_metadata(out)["counton"])
+        for ending in ENDINGS:
+            write_table(pl.scan_parquet(out), out.with_suffix(f".{ending}"), carried)
+        if kind != "words":  # a state alone cannot show those
+            publish(state, out.with_name("public.db"))
+    return base
+
+
+def python(*arguments: object, part: int = 1) -> subprocess.CompletedProcess[str]:
+    """`changed_files` in a process of its own, with little memory, or a part of it."""
+    command = [forked_python(), changed_files.__file__, *map(str, arguments)]
+    threads = {"POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0", "COUNTON_PART": str(part)}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **threads}
+    )
+
+
+def test_a_changed_file_answers_or_is_refused_by_its_name(folders: Path) -> None:
+    done = python(folders, 2026, CHANGES)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["answered"] > CHANGES / 10
+    assert told["refused"] > CHANGES / 10
+
+
+@pytest.fixture
+def count(folders: Path, tmp_path: Path) -> dict[str, Any]:
+    """What a count carries, with a copy of its files in the folder of the test."""
+    for one in (folders / "count").iterdir():
+        (tmp_path / one.name).write_bytes(one.read_bytes())
+    found: dict[str, Any] = json.loads((tmp_path / "t.csv.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ("1000000000", "row of step 1,000,000,000, and the stream ends with step 30"),
+        ("1e25", "conversion"),
+        ("10000000000000000000000000", "conversion"),
+        ("nan", "conversion"),
+        ("-1", "steps count from 1"),
+        ("9" * 5000, "cannot be read as a table"),
+    ],
+)
+def test_a_step_that_no_stream_has_is_refused(
+    count: dict[str, Any], tmp_path: Path, step: str, says: str
+) -> None:
+    file = tmp_path / "t.csv"
+    lines = file.read_text().splitlines()
+    at = lines[0].split(",").index("step")
+    row = lines[-1].split(",")
+    row[at] = step
+    file.write_text("\n".join([*lines, ",".join(row)]))
+    told = python(file).stdout
+    assert told.startswith("refused: ")
+    assert says in told
+
+
+def test_a_far_step_of_a_long_stream_takes_no_memory(count: dict[str, Any], tmp_path: Path) -> None:
+    count["description"]["terms"]["strategy"] = {"strategy": "Binary", "horizon": 2**40 - 1}
+    rows = pl.read_parquet(tmp_path / "t.parquet").tail(1).with_columns(step=pl.lit(10**9))
+    rows.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(count)})
+    assert "at most 16,777,216 are read" in python(tmp_path / "t.parquet").stdout
+
+
+def test_a_number_that_is_none_is_refused(folders: Path, tmp_path: Path) -> None:
+    facts = json.loads((folders / "sum" / "t.csv.json").read_text())
+    rows = pl.read_parquet(folders / "sum" / "t.parquet")
+    for value in (float("nan"), float("inf")):
+        wrong = rows.with_columns(estimate=pl.lit(value))
+        wrong.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(facts)})
+        with pytest.raises(InvalidInput, match=r"t\.parquet.* has an estimate that is no number"):
+            read(tmp_path / "t.parquet")
+
+
+def test_cells_that_are_compressed_take_no_more_than_they_may(
+    folders: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.parquet"
+    carried = pl.read_parquet_metadata(folders / "quantiles" / "t.parquet")["counton"]
+    facts = json.loads(carried)
+    packer = zlib.compressobj(9)
+    begin = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(bytes(2**24)) + packer.flush(zlib.Z_FULL_FLUSH)
+    bomb = begin + block * 511  # 8 GiB
+    facts["description"]["cells"]["data"] = base64.b64encode(bomb).decode()
+    rows = pl.read_parquet(folders / "quantiles" / "t.parquet")
+    rows.write_parquet(file, metadata={"counton": json.dumps(facts)})
+    assert "it is compressed, and more than 33,554,432 bytes" in python(file).stdout
+
+
+def test_tables_that_are_compressed_take_no_more_than_they_may(
+    count: dict[str, Any], tmp_path: Path
+) -> None:
+    long = pl.DataFrame({"step": [1], "estimate": [1], "group": ["a" * 2**29]})
+    many = pl.select(step=pl.repeat(1, 2**24 + 1, dtype=pl.Int64))
+    for rows, says in ((long, "without compression"), (many, "16,777,217 rows, and at most")):
+        rows.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(count)})
+        rows.lazy().sink_ipc(tmp_path / "t.arrow", compression="zstd")
+        for name in ("t.parquet", "t.arrow"):
+            assert (tmp_path / name).stat().st_size < 2**20
+            assert says in python(tmp_path / name).stdout
+
+
+def test_a_table_of_empty_fields_takes_no_more_than_its_file(
+    count: dict[str, Any], tmp_path: Path
+) -> None:
+    names = [f"c{number}" for number in range(1000)]
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" * 10**6)
+    row = json.dumps(dict.fromkeys(names, 1))
+    (tmp_path / "t.json").write_text("[" + row + ",{}" * 10**6 + "]")
+    (tmp_path / "t.jsonl").write_text(row + "\n{}" * 10**6)
+    for name in ("t.csv", "t.json", "t.jsonl"):
+        assert "most of them are empty" in python(tmp_path / name).stdout, name
+
+
+@pytest.mark.parametrize("opens", ["[", '{"a":'])
+def test_json_that_lies_deep_is_refused(count: dict[str, Any], tmp_path: Path, opens: str) -> None:
+    (tmp_path / "t.json").write_text(opens * 10**6)
+    (tmp_path / "t.jsonl").write_text(opens * 10**6)
+    (tmp_path / "t.csv.json").write_text(opens * 10**6)
+    for name in ("t.json", "t.jsonl", "t.csv"):
+        assert "more than 64 levels" in python(tmp_path / name).stdout
+
+
+def test_an_integer_of_thousands_of_digits_is_refused(
+    count: dict[str, Any], tmp_path: Path
+) -> None:
+    text = json.dumps(count).replace('"level": 0.95', f'"level": {"9" * 5000}')
+    (tmp_path / "t.csv.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"t\.csv.* integer string conversion"):
+        read(tmp_path / "t.csv")
+    count["description"]["terms"]["law"] = {"law": "discrete Laplace", "scale": "1e999999999"}
+    (tmp_path / "t.csv.json").write_text(json.dumps(count))
+    with pytest.raises(StateError, match=r"t\.csv.* finite number from 1e-300 to 1e300"):
+        read(tmp_path / "t.csv")
+
+
+def _changed(file: Path, name: str, part: bytes) -> None:
+    """A workbook with another part."""
+    with zipfile.ZipFile(file) as old:
+        parts = {one: old.read(one) for one in old.namelist()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+        for one, data in (parts | {name: part}).items():
+            new.writestr(one, data)
+
+
+def test_a_small_workbook_takes_little_memory(count: dict[str, Any], tmp_path: Path) -> None:
+    file, main = tmp_path / "t.xlsx", "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    begin = f'<worksheet xmlns="{main}"><sheetData>'.encode()
+    empty = b"<row><c r='A1'/><c r='B1'/></row>" * 750_000
+    _changed(file, "xl/worksheets/sheet1.xml", begin + empty + b"</sheetData></worksheet>")
+    assert file.stat().st_size < 2**20
+    assert python(file, part=4).returncode == 0
+    far = b"<row/>" * 30_000 + b"<row>"
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    far += b"".join(b"<c r='%c%cZ9'><v>1</v></c>" % both for both in product(letters, repeat=2))
+    _changed(file, "xl/worksheets/sheet1.xml", begin + far + b"</row></sheetData></worksheet>")
+    assert "more than 16,777,216 cells" in python(file).stdout
+    same = b"<row><c r='A1' t='s'><v>0</v></c></row>" * 10**5
+    _changed(file, "xl/worksheets/sheet1.xml", begin + same + b"</sheetData></worksheet>")
+    shared = f'<sst xmlns="{main}"><si><t>{"a" * 30_000}</t></si></sst>'.encode()
+    _changed(file, "xl/sharedStrings.xml", shared)
+    assert "more than 268,435,456 characters" in python(file).stdout
+    bomb = b'<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;">]><worksheet>&c;'
+    _changed(file, "xl/worksheets/sheet1.xml", bomb + b"</worksheet>")
+    assert "declares entities" in python(file).stdout
+
+
+def test_a_database_whose_rows_do_not_end_is_refused(folders: Path, tmp_path: Path) -> None:
+    import sqlite3
+
+    file = tmp_path / "public.db"
+    file.write_bytes((folders / "count" / "public.db").read_bytes())
+    with sqlite3.connect(file) as base:
+        base.execute("DROP VIEW counton_releases")
+        base.execute(
+            "CREATE VIEW counton_releases AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+            "SELECT i + 1 FROM n) SELECT 'it' AS stream, i AS step, 'home' AS \"group\", "
+            "i AS estimate, 0 AS window_estimate FROM n"
+        )
+    base.close()
+    told = python(file, part=16).stdout
+    assert told.startswith("refused: ")
+    assert "interrupted" in told or "more than" in told
+
+
+def test_bounds_are_of_the_file_and_not_of_what_it_may_hold(
+    count: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MOST_TEXT", "MOST_NUMBERS"):
+        monkeypatch.setattr(files, name, 10)
+    with pytest.raises(InvalidInput, match=r"t\.csv.* bytes, and at most 10 are read"):
+        read(tmp_path / "t.csv")
+    monkeypatch.undo()
+    monkeypatch.setattr(workbooks, "MOST_BYTES", 10)
+    with pytest.raises(InvalidInput, match=r"t\.xlsx.* bytes without compression"):
+        read(tmp_path / "t.xlsx")
+    monkeypatch.undo()
+    monkeypatch.setattr(sizes, "MOST_ROWS", 10)
+    for name in ("t.csv", "t.json", "t.jsonl", "t.parquet", "t.arrow", "t.xlsx", "public.db"):
+        with pytest.raises(InvalidInput, match=rf"{name}.* rows, and at most 10 are read"):
+            read(tmp_path / name)

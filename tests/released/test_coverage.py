@@ -1,0 +1,126 @@
+"""Intervals hold the truth as often as they say: totals, windows, differences and quarters."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+from numpy.typing import NDArray
+
+from counton import Counter
+from counton.released.counts import ReleasedCells
+from counton.released.series import Series
+from counton.run import Job
+from counton.run.definition import Definition
+from counton.run.new_stream import define
+from counton.run.request import ask
+
+KEYS, CELLS, STEPS = 20, 2500, 365
+LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
+
+
+def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> Definition:
+    request = Job(
+        what="count",
+        events="e.csv",
+        state="state.db",
+        time="time",
+        every="1d",
+        by="page",
+        domain=[f"g{cell}" for cell in range(CELLS)],
+        start="2023-01-01",
+        steps=STEPS,
+        release=release,
+        simple=simple,
+        **loss,  # type: ignore[arg-type]
+    )
+    return define(ask(request))
+
+
+def zeros_released(
+    definition: Definition, number: int, levels: tuple[float, ...]
+) -> list[ReleasedCells]:
+    """A year in which nothing happens, under one of many keys, with intervals of each level."""
+    counter = Counter(
+        definition.strategy,
+        definition.guarantee,
+        key=chosen_key(number.to_bytes(32, "big")),
+        name="coverage",
+        shape=definition.shape,
+    )
+    releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
+    return [ReleasedCells.of(definition, counter.terms, releases.values, level) for level in levels]
+
+
+def held(series: Series) -> NDArray[Any]:
+    inside: NDArray[np.bool_] = (series.lower <= 0) & (series.upper >= 0)
+    return np.asarray(inside.mean(axis=1))
+
+
+def shares(definition: Definition, released: ReleasedCells) -> dict[str, float]:
+    """The share of intervals that hold 0, of each kind of number."""
+    starts = np.arange(10, STEPS - 30, 7)
+    quarters = released.sums("3mo")
+    kinds = {
+        "windows": held(released.between(np.arange(STEPS), np.arange(1, STEPS + 1))),
+        "differences": held(released.between(starts, starts + 23)),
+        "quarters": ((quarters["lower"] <= 0) & (quarters["upper"] >= 0)).to_numpy(),
+    }
+    if definition.release != "windows":
+        kinds["totals"] = held(released.own)
+    return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
+
+
+def coverage(definition: Definition, *levels: float, keys: int = KEYS) -> list[dict[str, float]]:
+    """For each level the mean of `shares` over so many keys."""
+    found = [
+        [shares(definition, released) for released in zeros_released(definition, number, levels)]
+        for number in range(keys)
+    ]
+    return [
+        {kind: float(np.mean([each[kind] for each in of_level])) for kind in of_level[0]}
+        for of_level in zip(*found, strict=True)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["windows", "both"])
+@pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
+def test_intervals_hold_the_truth_as_often_as_they_say(
+    release: str, loss: dict[str, Fraction]
+) -> None:
+    # From key to key the shares vary so little that a mean over all keys is within 0.07% (one
+    # standard deviation). Strategies which round what they release have intervals that are wider
+    # by up to half a unit.
+    definition = asked(release, loss)
+    rounds = definition.strategy.rounding_variance > 0
+    (found,) = coverage(definition, 0.95)
+    assert all(0.947 < share < (0.957 if rounds else 0.953) for share in found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
+def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) -> None:
+    alone, both = asked("totals", loss), asked("both", loss)
+    assert alone.strategy == both.strategy
+    (one,), (other,) = (zeros_released(definition, 0, (0.95,)) for definition in (alone, both))
+    assert shares(alone, one) == shares(both, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
+def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fraction]) -> None:
+    # Sums of unequal Laplace draws get the tails of fewer equal ones: up to 1% more than stated.
+    # Each release solves equations for all cells; 8 keys give shares within 0.07% again.
+    found, short = coverage(asked("both", loss, simple=False), 0.95, 0.93, keys=8)
+    assert all(0.947 < share < 0.96 for share in found.values()), found
+    assert not any(share > 0.947 for share in short.values()), short
+
+
+@pytest.mark.slow
+def test_intervals_that_are_too_short_or_too_long_are_noticed() -> None:
+    for found in coverage(asked("both", LOSSES[0]), 0.945, 0.955):
+        assert not any(0.947 < share < 0.953 for share in found.values()), found

@@ -1,0 +1,490 @@
+"""A file of released numbers answers what the run answers, to the bit, without state or key."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from short_methods import check_short_methods
+
+from counton import read
+from counton.base.errors import InvalidInput, StateError
+from counton.released import stream_words as wording
+from counton.released.counts import ReleasedCells
+from counton.released.release_facts import facts_of
+from counton.run import Job, export, publish, recall, run
+from counton.run.output_files import Outputs
+from counton.run.outputs import write_table
+
+ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow", "xlsx")
+COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
+FOUND: dict[str, Any] = {
+    "what": "top-k", "by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3",
+}  # fmt: skip
+LETTERS: dict[str, Any] = {"what": "substrings", "letter": "letter", "alphabet": "ab", "longest": 2}
+NODES = [*(f"n{n}" for n in range(5)), *(f"m{n}" for n in range(7))]
+ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
+#: Jobs by what they are: every statistic whose cells are all released, and forms of release.
+JOBS: dict[str, dict[str, Any]] = {
+    "count": {},
+    "count by group": COUNT,
+    "windows": {**COUNT, "release": "windows"},
+    "both": {**COUNT, "release": "both", "rho": "0.3"},
+    "both, trees": {**COUNT, "release": "both", "epsilon": 1},
+    "found": {"by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3"},
+    "sum": {"what": "sum", **PAID, **COUNT, "resolution": 0.5},
+    "sum, noise of floats": {"what": "sum", **PAID, "strategy": "sqrt", "rho": "0.2"},
+    "around": {**COUNT, "steps": None, "around": 30, "rho": 1},
+    "expiring": {**COUNT, "steps": None, "expire": True, "epsilon": 1},
+    "people": {**COUNT, "user": "user", "most": 2},
+    "average": {"what": "average", **PAID},
+    "average by group": {"what": "average", **PAID, **COUNT, "over": 2},
+    "quantiles": {"what": "quantiles", "value": "paid", "edges": "0,4,9", "shares": "0.5"},
+    "top-k": {"what": "top-k", **COUNT, "top": 2},
+    "distinct": {"what": "distinct", "user": "user"},
+    "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
+    "edges": {"what": "edges", "edge": "from,to"},
+    "degrees": {"what": "degrees", "edge": "from,to", "degree": 9},
+    "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},
+    "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
+    "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
+    "contingency": {"what": "contingency", "columns": "page,user", "domain": USERS},
+    "ranking": {**FOUND, "top": 2, "room": 50},
+    "words": {**LETTERS, "ask": "a,ba"},
+    "all words": LETTERS,
+    "episodes": {**LETTERS, "what": "episodes", "ask": "ab,b", "steps": 40},
+    "cuts": {"what": "cuts", "edge": "from,to", "domain": NODES, "cut": "n0;n1,m2"},
+    "all cuts": {"what": "cuts", "edge": "from,to", "domain": NODES},
+    "hierarchy once": {"what": "hierarchy", "levels": "page", "domain": "domain.csv", **ONCE},
+    "ranges once": {
+        "what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)], **ONCE,
+    },
+    "contingency once": {
+        "what": "contingency", "columns": "page,user", "domain": USERS, "integers": True, **ONCE,
+    },
+}  # fmt: skip
+#: Those whose cells are computed with the key: a state alone cannot show them.
+ON_DEMAND = ("words", "all words", "episodes", "cuts", "all cuts")
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
+        "page": [("home", "shop", "home", "far")[n % 4] for n in range(40)],
+        "paid": [n % 9 for n in range(40)],
+        "more": [n % 5 for n in range(40)],
+        "user": [f"u{n % 11}" for n in range(40)],
+        "from": [f"n{n % 5}" for n in range(40)],
+        "to": [f"m{n % 7}" for n in range(40)],
+        "letter": ["ab"[n % 3 % 2] for n in range(40)],
+    }
+)
+
+
+def made(kind: str, folder: Path, **more: Any) -> Job:
+    pl.DataFrame({"page": ["home", "shop", "far"]}).write_csv(folder / "domain.csv")
+    events = folder / "events.parquet"
+    ROWS.write_parquet(events)
+    own = dict(JOBS[kind])
+    if own.get("domain") == "domain.csv":
+        own["domain"] = folder / "domain.csv"
+    terms: dict[str, Any] = {
+        "events": events, "state": folder / "s.db", "time": "time", "every": "1d",
+        "start": "2024-03-01", "steps": 30, "until": "2024-03-11", "name": "it",
+        "timezone": "Europe/Berlin",
+    }  # fmt: skip
+    if "rho" not in own and "epsilon" not in own:
+        own["epsilon"] = 1
+    return Job(own.pop("what", "count"), **{**terms, **own, **more})
+
+
+def released(job: Job) -> Any:
+    """What the run gives, and the run's files."""
+    return released_at(job)[0]
+
+
+def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
+    """The same, and its table at another level."""
+    job = recall(job)
+    outputs = Outputs.of(job)
+    with run(job, approve=outputs.approve) as outcome:
+        outputs.write(outcome)
+        found = outcome.read(shown=outputs.shown)
+        other = outcome.read(level, outputs.shown).table()
+        return found.at_hand(), other
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_a_website_prints_is_short_and_plain(name: str, tmp_path: Path) -> None:
+    own = released(made(name, tmp_path))
+    check_short_methods(own)
+    check_short_methods(own.at(0.5) if name not in (*ON_DEMAND, "ranking", "found") else own)
+
+
+@pytest.mark.parametrize("wrong", ["half", "terms", "long"])
+def test_other_numbers_words_and_lengths_are_noticed(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = released(made("average by group", tmp_path))
+    right = wording._far, wording._besides_in_words
+    if wrong == "half":  # in both accounts
+        monkeypatch.setattr(wording, "_far", lambda far: right[0](far / 2))
+    more = ["Noise is of each cell."] if wrong == "terms" else ["It is so."] * 3
+    if wrong != "half":
+        monkeypatch.setattr(wording, "_besides_in_words", lambda of: [*right[1](of), *more])
+    with pytest.raises(AssertionError):
+        check_short_methods(own)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    own, wide = released_at(made(name, tmp_path, out=out))
+    if name in ON_DEMAND:
+        files = [_as(ending, out) for ending in ENDINGS]
+    else:
+        files = [out, *(tmp_path / f"again.{one}" for one in ENDINGS), tmp_path / "public.db"]
+        for file in files[1:-1]:
+            assert export(tmp_path / "s.db", file).table().equals(own.table())
+        publish(tmp_path / "s.db", files[-1])
+    for file in files:
+        found: Any = read(file)
+        assert found.table().equals(own.table()), file
+        assert found.describe() == own.describe()
+        assert found.level == own.level
+        if file not in (files[0], files[-1]):  # another reader of the same table and description
+            continue
+        assert found.methods() == own.methods()
+        assert found.methods(full=True) == own.methods(full=True)
+        assert read(file, level=0.5).table().equals(wide), file
+        if isinstance(own, ReleasedCells) and own.since is None:
+            _answers_alike(found, own)
+
+
+def _as(ending: str, out: Path) -> Path:
+    """A table that was written, in another format, with what it carries."""
+    file = out.with_name(f"again.{ending}")
+    write_table(pl.scan_parquet(out), file, json.loads(pl.read_parquet_metadata(out)["counton"]))
+    return file
+
+
+def _answers_alike(found: ReleasedCells, own: ReleasedCells) -> None:
+    one, other = own.groups[0], own.groups[-1]
+    for steps in (None, "2:4"):
+        assert found.difference(one, other, steps=steps) == own.difference(one, other, steps=steps)
+        assert found.ratio(one, other, steps=steps) == own.ratio(one, other, steps=steps)
+    assert found.shares_of_groups().equals(own.shares_of_groups())
+    if not own.delay:
+        assert found.sums("1w").equals(own.sums("1w"))
+    for kind in ("totals", "windows"):
+        mine, theirs = getattr(found, kind), getattr(own, kind)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert (mine.estimates == theirs.estimates).all()
+            assert (mine.half == theirs.half).all()
+
+
+def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) -> None:
+    first = made("sum, noise of floats", tmp_path, steps=5, until="2024-03-06")
+    released(first)
+    out = tmp_path / "t.csv"
+    second = Job(
+        "sum", first.events, first.state, name="next", continues="it", until="2024-03-11", out=out
+    )
+    own = released(second)
+    assert own.carried is not None
+    found = read(out)
+    assert isinstance(found, ReleasedCells)
+    assert found.table().equals(own.table())
+    _answers_alike(found, own)
+
+
+@pytest.mark.parametrize("name", ["count by group", "both, trees"])
+def test_totals_before_a_stream_stand_by_the_names_of_groups(name: str, tmp_path: Path) -> None:
+    """Some groups of a stream that goes on, or all in another order, answer as all of them do."""
+    first = made(name, tmp_path, steps=5, until="2024-03-06", rho=None, epsilon=50)
+    released(first)
+    own = released(
+        Job("count", first.events, first.state, name="next", continues="it", until="2024-03-11")
+    )
+    assert own.carried.estimates[0] != own.carried.estimates[2]  # almost without noise
+    state, parts = tmp_path / "s.db", [tmp_path / "1.csv", tmp_path / "2.csv"]
+    for groups in ("far,home", "far,shop,home"):
+        export(state, parts[0], name="next", groups=groups)
+        found = read(parts[0])
+        assert isinstance(found, ReleasedCells)
+        assert found.difference("far", "home") == own.difference("far", "home")
+        assert found.only(groups=["far"]).sums("1w").equals(own.only(groups=["far"]).sums("1w"))
+    export(state, parts[0], name="next", groups="far,home")
+    export(state, parts[1], name="next", groups="shop")
+    found = read(parts)
+    assert isinstance(found, ReleasedCells)
+    assert found.table().equals(own.table())
+    _answers_alike(found, own)
+
+
+def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made("count by group", tmp_path, out=out))
+    rows = pl.read_csv(out)
+    rows.sample(fraction=1, shuffle=True, seed=1).write_csv(out)
+    assert read(out).table().equals(own.table())
+    rows.filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, ReleasedCells)
+    assert found.groups == ("home", "shop")
+    there = own.table().filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far"))
+    assert found.table().equals(there)
+    assert found.difference("home", "shop", steps="4:6") == own.difference(
+        "home", "shop", steps="4:6"
+    )
+    with pytest.raises(InvalidInput, match="step 2 of 'home' is not among the rows"):
+        found.difference("home", "shop", steps="3:6")
+    with pytest.raises(InvalidInput, match="'far'"):
+        found.difference("home", "far", steps="4:6")
+    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, ReleasedCells)
+    assert found.table().height == own.table().height - 1
+    assert found.difference("home", "far") == own.difference("home", "far")
+    with pytest.raises(InvalidInput, match="step 4 of 'shop' is not among the rows"):
+        found.difference("home", "shop", steps="1:4")
+
+
+@pytest.mark.parametrize("name", ["count by group", "both", "windows"])
+def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out))
+    rows = pl.read_csv(out)
+    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, ReleasedCells)
+    drawn = [] if name == "windows" else [(found.curves(), own.curves())]
+    if name != "count by group":
+        drawn.append((found.window_curves()[0], own.window_curves()[0]))
+    for cut, whole in drawn:
+        for one in ("estimates", "lower", "upper"):
+            given = getattr(cut, one)
+            assert np.argwhere(np.isnan(given)).tolist() == [[3, 1]]
+            assert np.array_equal(np.delete(given, 3, 0), np.delete(getattr(whole, one), 3, 0))
+
+
+@pytest.mark.parametrize("name", ["count by group", "both", "windows"])
+def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out))
+    rows = pl.read_csv(out)
+    gone = pl.col("step").is_in([1, 2, 5]) & (pl.col("group") == "shop")
+    rows.filter(~gone).write_csv(out)
+    found = read(out)
+    assert isinstance(found, ReleasedCells)
+    kinds = [kind for kind in ("totals", "windows") if getattr(own, kind) is not None]
+    for kind in (*kinds, "main", "published", "own"):
+        for number in ("estimates", "lower", "upper"):
+            with pytest.raises(InvalidInput, match=r"steps 1 to 2, 5 are not among the rows"):
+                getattr(getattr(found, kind), number)
+            one = getattr(getattr(found.only(groups=["far", "home"]), kind), number)
+            assert (one == getattr(getattr(own, kind), number)[:, [2, 0]]).all()
+        assert (getattr(found, kind).std == getattr(own, kind).std).all()
+    for mine, theirs in zip(found.last, own.last, strict=True):
+        assert (mine is None) == (theirs is None)
+        assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
+    rows.filter(pl.col("step") != 10).write_csv(out)
+    cut = read(out)
+    assert isinstance(cut, ReleasedCells)
+    for kind in kinds:
+        assert (getattr(cut, kind).estimates == getattr(own, kind).estimates[:9]).all()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
+    ending: str, tmp_path: Path
+) -> None:
+    out = tmp_path / f"t.{ending}"
+    own = released(made("found", tmp_path, out=out, epsilon=1, delta="1e-300"))
+    assert not own.table().height
+    found = read(out)
+    assert found.steps == own.steps == range(1, 11)
+    assert found.describe() == own.describe()
+    assert not found.table().height
+
+
+CUT = (
+    *("average by group", "quantiles", "top-k", "degrees", "hierarchy", "contingency"),
+    *("ranking", "words", "all cuts", "hierarchy once", "ranges once", "contingency once"),
+)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_path: Path) -> None:
+    """Tables once too: their description holds the cells, and the rows are those that are left."""
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out)).table()
+    rows = pl.read_csv(out, infer_schema=False)
+    kept = pl.int_range(own.height).map_elements(lambda n: n % 3 != 1, return_dtype=pl.Boolean)
+    left = own.filter(pl.select(kept).to_series())
+    rows.filter(pl.select(kept).to_series()).sample(fraction=1, shuffle=True, seed=1).write_csv(out)
+    found = read(out)
+    assert found.table().equals(left)
+    assert f"{own.height - left.height:,} of {own.height:,} rows" in found.describe()
+    if "once" in name:
+        with pytest.raises(InvalidInput, match="a chart of a table shows all"):
+            found.figures()
+        assert not found.last_rows().is_empty()
+
+
+def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("hierarchy once", tmp_path, out=out))
+    pl.read_csv(out).drop("page").write_csv(out)
+    with pytest.raises(InvalidInput, match="lost its column 'page', which tells its rows apart"):
+        read(out)
+
+
+@pytest.mark.parametrize("name", ["words", "all cuts"])
+def test_what_was_not_asked_is_refused_by_a_file(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made(name, tmp_path, out=out))
+    pl.read_csv(out).head(-1).write_csv(out)
+    found: Any = read(out)
+    of = "bb" if name == "words" else ("m5", "m6")
+    with pytest.raises(InvalidInput, match="answer what was asked when they were written"):
+        found.reading[of]
+
+
+def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
+    own = released(made("both", tmp_path))
+    export(tmp_path / "s.db", tmp_path / "2024-1.parquet", steps="1:4")
+    export(tmp_path / "s.db", tmp_path / "2024-2.parquet", steps="4:10")
+    found = read(tmp_path / "2024-*.parquet")
+    assert isinstance(found, ReleasedCells)
+    assert found.table().equals(own.table())
+    _answers_alike(found, own)
+    other = tmp_path / "other"
+    other.mkdir()
+    released(made("both", other))
+    export(other / "s.db", tmp_path / "2024-3.parquet")
+    with pytest.raises(InvalidInput, match="not of one stream: their terms differ"):
+        read(str(tmp_path / "2024-*.parquet"))
+    released(made("count by group", other, name="third"))
+    export(other / "s.db", tmp_path / "2024-3.parquet", name="third")
+    with pytest.raises(InvalidInput, match="not of one stream"):
+        read([tmp_path / "2024-1.parquet", tmp_path / "2024-3.parquet"])
+
+
+def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("count", tmp_path, out=out))
+    beside = tmp_path / "t.csv.json"
+    facts = json.loads(beside.read_text())
+    beside.write_text(json.dumps(facts | {"description": facts["description"] | {"format": 9}}))
+    with pytest.raises(StateError, match="format 9; this version reads format 2"):
+        read(out)
+    beside.unlink()
+    with pytest.raises(InvalidInput, match=r"carries no description .*t\.csv\.json beside it"):
+        read(out)
+    with pytest.raises(InvalidInput, match="is no file"):
+        read(tmp_path / "none.csv")
+    with pytest.raises(StateError, match="is a state, which is secret and not for readers"):
+        read(tmp_path / "s.db")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(InvalidInput, match="cannot be read as a table"):
+        read(tmp_path / "bad.parquet")
+
+
+@pytest.mark.parametrize("name", ["count by group", "average by group", "hierarchy", "found"])
+def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
+    """The same file comes of other rows, but for what is released: noise hides nothing here."""
+    out = tmp_path / "t.parquet"
+    released(made(name, tmp_path, out=out))
+    described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
+    known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
+             "release", "metric", "discovery", "level", "since", "steps", "shown",
+             "cells"}  # fmt: skip
+    assert set(described) <= known
+    text = json.dumps(described)
+    assert str(tmp_path) not in text
+    assert "user" not in text
+
+
+@pytest.mark.parametrize("name", ["sum, noise of floats", "count by group"])
+def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
+    """The law of one draw is in units of its own, which say nothing to who reads the facts."""
+    out = tmp_path / "t.parquet"
+    released(made(name, tmp_path, out=out))
+    facts = json.loads(pl.read_parquet_metadata(out)["counton"])
+    rows = pl.read_parquet(out)
+    last = rows.filter(pl.col("step") == rows["step"].max())
+    assert facts["noise"]["step"] == last["step"][0]
+    assert facts["noise"]["std"] == last["std"][0]
+    assert set(facts["noise"]) == {"family", "std", "step"}
+    assert "law" not in facts["terms"]
+    law = facts["description"]["terms"]["law"]
+    (width,) = [Fraction(law[name]) for name in ("scale", "sigma_squared") if name in law]
+    assert float(width) < 4 * last["std"][0] ** 2  # no units of 2^-16, which are thousands of it
+    assert 0 < Fraction(law["grid"]) <= 1
+
+
+def test_a_file_whose_law_is_in_units_of_its_own_is_read_as_before(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    run = released(made("sum, noise of floats", tmp_path, out=out))
+    new = read(out)
+    beside = tmp_path / "t.csv.json"
+    facts = json.loads(beside.read_text())
+    assert facts["description"]["format"] == 2
+    facts["description"]["format"] = 1
+    facts["description"]["terms"] = run.terms.to_dict()
+    assert "grid" not in facts["description"]["terms"]["law"]
+    beside.write_text(json.dumps(facts))
+    assert new.terms == run.terms
+    assert read(out).terms == replace(run.terms, noise_id=None)
+    assert read(out).table().equals(new.table())
+
+
+# --------------------------------------------------------------------------- what was shown
+
+
+def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    job = made("quantiles", tmp_path, out=out, over=1, shares="0.5", level=0.9)
+    released(job)
+    written = pl.read_parquet(out)
+    assert written["over"].unique().to_list() == [1]
+    found = export(job.state)
+    assert found.table().equals(written)
+    assert found.level == 0.9
+    assert facts_of(found)["counted"] == "the last 1 windows"
+    facts = json.loads(pl.read_parquet_metadata(out)["counton"])
+    assert facts["description"] == facts_of(found)["description"]
+    with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
+        assert outcome.read().table().equals(written)  # and a call that says nothing of it
+    again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
+    own = released(replace(again, out=out))
+    assert own.shown.over == 1  # one word said anew leaves the others as they were
+    assert export(job.state).table().equals(pl.read_parquet(out))
+    released(replace(again, out=out, over=0))  # back to all so far
+    assert "over" not in pl.read_parquet(out).columns
+    assert facts_of(export(job.state))["counted"] == "all windows so far"
+
+
+def test_cells_on_demand_are_compared_where_their_rows_are(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("words", tmp_path, out=out))
+    rows, found = pl.read_csv(out), read(out)
+    names = rows.columns[rows.columns.index("estimate") - 1]
+    of = dict(rows.filter(pl.col("step") == 3).select(names, "estimate").iter_rows())
+    assert found.difference("a", "ba", steps=":3").value == of["a"] - of["ba"]
+    with pytest.raises(InvalidInput, match="shares are answered"):
+        found.share("a")
+    rows.filter((pl.col("step") != 3) | (pl.col(names) != "a")).write_csv(out)
+    assert math.isfinite(read(out).difference("a", "a", steps=":4", other_steps=":2").value)
+    with pytest.raises(InvalidInput, match="its row was left out"):
+        read(out).difference("a", "ba", steps="4:5")

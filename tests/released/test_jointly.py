@@ -1,0 +1,181 @@
+"""Many numbers at once: bands over all steps, the largest change, groups not shown, simulations."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from keys import chosen_key
+
+import counton
+from counton import ZCDP, ApproxDP, Counter, PureDP
+from counton.base.errors import InvalidInput
+from counton.numbers import halfwidths
+from counton.numbers.bands import narrower
+from counton.numbers.contrasts import Answer
+from counton.privacy import Guarantee
+from counton.released.counts import ReleasedCells
+from counton.released.description import Description
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+from counton.run import Job
+from counton.run.new_stream import define
+from counton.run.request import ask
+from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
+
+STEPS, GROUPS, LEVEL = 60, 400, 0.9
+BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / GROUPS)
+
+
+def zeros(release: str, loss: dict[str, Any]) -> ReleasedCells:
+    """Many groups of which nothing ever happens."""
+    request = Job(
+        what="count", events="e.csv", state="s.db", time="time", every="1d", by="page",
+        domain=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", steps=STEPS,
+        release=release, simple=True, **loss,
+    )  # fmt: skip
+    definition = define(ask(request))
+    counter = Counter(
+        definition.strategy, definition.guarantee, key=chosen_key(), name="t",
+        shape=definition.shape,
+    )  # fmt: skip
+    values = counter.release_many(np.zeros((STEPS, GROUPS), np.int64)).values
+    return ReleasedCells.of(definition, counter.terms, values, LEVEL)
+
+
+def held(table: pl.DataFrame) -> float:
+    """Of how many groups all rows hold 0."""
+    inside = table.with_columns(inside=(pl.col("lower") <= 0) & (pl.col("upper") >= 0))
+    return float(inside.group_by("group").agg(pl.col("inside").all())["inside"].mean())  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["totals", "windows"])
+@pytest.mark.parametrize("loss", [{"epsilon": 0.05}, {"rho": 0.0005}], ids=["laplace", "gaussian"])
+def test_a_band_holds_all_steps_of_a_group(release: str, loss: dict[str, Any]) -> None:
+    found = zeros(release, loss)
+    bands = [found.only(groups=[group]).band() for group in found.groups[:1]]
+    half = (bands[0]["upper"] - bands[0]["lower"]).to_numpy() / 2
+    table = found.numbers()
+    each = half[table["step"].to_numpy() - 1]
+    joint = table.with_columns(lower=table["estimate"] - each, upper=table["estimate"] + each)
+    share = held(joint)
+    assert LEVEL - BAND < share < LEVEL + 0.025 + BAND  # what a sample leaves open makes it wider
+    assert held(table) < LEVEL - BAND  # wrong: one step at a time
+    bonferroni = found.at(1 - (1 - LEVEL) / STEPS).numbers()
+    assert held(bonferroni) >= share
+    assert (bonferroni["upper"] - bonferroni["lower"]).max() >= 2 * half.max()
+
+
+@pytest.mark.slow
+def test_the_page_says_how_much_narrower_a_band_is() -> None:
+    cases: list[tuple[StreamStrategy, Guarantee, int]] = [
+        (SqrtToeplitz(365), ZCDP(0.1), 2),
+        (KAry.best(365), PureDP(1), 11),
+    ]
+    for strategy, guarantee, percent in cases:
+        terms = Counter(strategy, guarantee, key=chosen_key(), name="t").terms
+        widths = halfwidths(strategy, terms.law, range(1, 366), 1 - 0.05 / 365)
+        found = narrower(terms, widths, 1, 0.95, windows=False)
+        assert round(100 * (1 - found)) == percent
+
+
+ROWS = pl.DataFrame(
+    {
+        "time": [f"2024-03-0{day}T10:00" for day in (1, 2) for _ in range(300)],
+        "page": ["home"] * 250 + ["shop"] * 50 + ["home"] * 40 + ["shop"] * 260,
+        "paid": [float(number % 7) for number in range(600)],
+    }
+)
+
+
+def run_of(what: str, folder: Path, **options: Any) -> Release:
+    groups = {"by": "page", "domain": ["home", "shop", "far"]}
+    terms: dict[str, Any] = {**groups, "guarantee": PureDP(2)} | options
+    return counton.release(
+        what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
+        state=str(folder / f"{what}.db"), **terms,
+    )  # fmt: skip
+
+
+def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path) -> None:
+    found = run_of("count", tmp_path)
+    table = found.changes("2:2", "1:1")
+    assert sorted(table["group"][:2].to_list()) == ["home", "shop"]
+    assert table["group"][2] == "far"
+    assert not table["sure"].any()  # one falls by as much as the other rises
+    alone = found.at(0.95 ** (1 / 3)).difference("far", "far", steps="2:2", other_steps="1:1")
+    assert table.filter(group="far").select("lower", "upper").row(0) == alone.interval()
+    pair = found.only(groups=["home", "far"])
+    assert pair.changes("2:2", "1:1").select("group", "sure").rows() == [
+        ("home", True), ("far", False),
+    ]  # fmt: skip
+    means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
+    assert means.changes("2:2", "1:1", of="mean").height == 3
+    assert means.band().height == means.table().height
+    with pytest.raises(InvalidInput, match="changes of groups"):
+        run_of("quantiles", tmp_path, by=None, domain=None, value="paid", lower=0, upper=8,
+               cells=8).changes("2:2", "1:1")  # fmt: skip
+
+
+def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
+    found = run_of("count", tmp_path, domain=None, unknown="discover",
+                   guarantee=ApproxDP(1, "1e-6"))  # fmt: skip
+    bound = found.most_of_hidden()
+    assert isinstance(found, ReleasedCells)
+    assert bound.describe().startswith(
+        "a group that was not large enough to be shown up to step 2: "
+    )
+    assert found.most_of_hidden(groups=1000).upper > bound.upper
+    # A group that is larger by one is hidden that seldom, whenever its rows come.
+    terms, discovery = found.terms, found.definition.discovery
+    assert discovery is not None
+    counter = Counter(terms.strategy, PureDP(1), key=chosen_key(), name="h", shape=(4000,))
+    assert counter.terms.law == terms.law
+    x = np.zeros((2, 4000), np.int64)
+    x[1] = int(bound.upper) + 1
+    hidden = counter.release_many(x).values < discovery.thresholds(terms, range(1, 3))[:, None]
+    missed = float(hidden.all(axis=0).mean())
+    assert missed <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
+    assert missed > 0.02  # wrong: a bound so low, or so high, that it says nothing
+    with pytest.raises(InvalidInput, match="shows all of its groups"):
+        run_of("sum", tmp_path, value="paid", lower=0, upper=9, resolution=1).most_of_hidden()
+
+
+def test_simulations_have_the_noise_of_the_stream_and_say_what_they_are(tmp_path: Path) -> None:
+    found = run_of("count", tmp_path)
+    numbers = [[100, 50, 0], [80, 90, 0], [0, 0, 7]]
+    made = found.simulate(numbers, 200)
+    totals = np.array([one.totals.values for one in made if one.totals is not None])
+    away = totals - np.cumsum(numbers, axis=0)
+    for step in range(3):
+        std = found.terms.std(step + 1)
+        assert abs(away[:, step].mean()) < 5 * std / math.sqrt(600)
+        assert abs(away[:, step].std() / std - 1) < 0.2
+    assert len({one.table().write_csv() for one in made}) > 190
+    one = made[0]
+    assert one.terms.name == "SIMULATED events"
+    assert "SIMULATED" in one.describe()
+    assert "publish none" in one.methods()
+    assert facts_of(one)["simulated"] is facts_of(one)["description"]["simulated"] is True
+    assert Description.of(one.terms, one.definition.public()).simulated
+    assert "simulated" not in facts_of(found)
+    again = one.simulate(numbers)[0]
+    assert again.terms.name == one.terms.name
+    means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
+    like = means.simulate()[0]
+    assert "SIMULATED" in like.describe()
+    assert like.table().columns == means.table().columns
+    assert like.difference("home", "shop", of="mean").lower >= -9
+    for wrong in ([[1, 2]], [[1, 2, math.nan]], "many", []):
+        with pytest.raises(InvalidInput, match="numbers"):
+            found.simulate(wrong)
+
+
+def test_answers_of_which_only_an_end_is_known_say_so() -> None:
+    found = Answer(math.nan, 1.0, 0.0, 12.0, 0.95, "a group")
+    assert found.describe() == "a group: at most 12, with probability 95%"

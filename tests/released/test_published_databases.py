@@ -1,0 +1,280 @@
+"""Published tables of a database answer what a file answers, to the bit, without state or key."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+import counton
+from counton.base.errors import InvalidInput, StateError
+from counton.released.counts import ReleasedCells
+from counton.released.packed_cells import unpack
+from counton.run import Job, export, publish, run
+from counton.run.continuation import end_stream
+from counton.state.published import is_published
+
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
+        "page": [("home", "shop", "home", "far")[n % 4] for n in range(40)],
+        "paid": [n % 9 for n in range(40)],
+    }
+)
+BY: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
+JOBS: dict[str, dict[str, Any]] = {
+    "count": {"what": "count", **BY, "release": "both"},
+    "sum": {
+        "what": "sum", "value": "paid", "lower": 0, "upper": 9, "resolution": 1, "strategy": "sqrt"
+    },
+    "average": {
+        "what": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1, **BY, "over": 2
+    },
+}  # fmt: skip
+
+
+def counted(kind: str, folder: Path, until: str = "2024-03-07", **more: Any) -> Path:
+    """A state in which a job has released up to a day; the same again goes on."""
+    state = folder / "s.db"
+    own = {**JOBS[kind], "rho": 1, "steps": 30, **more}
+    what = own.pop("what")
+    job = Job(
+        what, ROWS, own.pop("state", state), time="time", every="1d", start="2024-03-01",
+        until=until, **own,
+    )  # fmt: skip
+    run(job).close()
+    return state
+
+
+def changed(file: Path, *statements: str) -> Path:
+    """A copy of a database in which somebody has changed something."""
+    copy = file.with_name("changed.db")
+    shutil.copy(file, copy)
+    connection = sqlite3.connect(copy)
+    with connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount
+    connection.close()
+    return copy
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_what_grows_by_the_night_is_described_once_and_read_whole(
+    kind: str, tmp_path: Path
+) -> None:
+    public, said = tmp_path / "public.db", []
+    for until in ("2024-03-04", "2024-03-05", "2024-03-09"):
+        state = counted(kind, tmp_path, until)
+        publish(state, public)
+        connection = sqlite3.connect(public)
+        said += connection.execute(
+            "SELECT description FROM counton_published_descriptions"
+        ).fetchall()
+        connection.close()
+        export(state, tmp_path / "t.parquet")
+        mine, theirs = counton.read(public), counton.read(tmp_path / "t.parquet")
+        assert mine.table().equals(theirs.table())
+        assert mine.methods() == theirs.methods()
+        assert mine.steps == theirs.steps
+    assert len(said) == 3
+    assert len(set(said)) == 1
+    assert counton.read(f"sqlite:///{public}", level=0.5).level == 0.5
+
+
+def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path: Path) -> None:
+    state, public = counted("count", tmp_path, "2024-03-04", spare=1), tmp_path / "public.db"
+    publish(state, public)
+    publish(state, public, level=0.5)
+    assert counton.read(public).level == 0.5
+    assert counton.read(public).table().equals(export(state, level=0.5).table())
+    run(Job("count", ROWS, state, also="near", until="2024-03-05")).close()
+    publish(state, public)
+    export(state, tmp_path / "t.parquet", level=0.5)
+    own = counton.read(tmp_path / "t.parquet")
+    assert counton.read(public).difference("near", "home") == own.difference("near", "home")
+
+
+def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> None:
+    state, public = counted("sum", tmp_path), tmp_path / "public.db"
+    end_stream(state, "events", drop_waiting=True)
+    run(Job("sum", ROWS, state, name="next", continues="events", until="2024-03-09")).close()
+    publish(state, public, name="events")
+    publish(state, public, name="next")
+    export(state, tmp_path / "t.parquet", name="next")
+    found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
+    assert isinstance(found, ReleasedCells)
+    assert found.carried is not None
+    assert found.table().equals(own.table())
+    with pytest.raises(StateError, match=r"has 'events', 'next': say which with name"):
+        counton.read(public)
+    with pytest.raises(StateError, match=r"has no stream 'it' published; it has 'events', 'next'"):
+        counton.read(public, name="it")
+    with pytest.raises(InvalidInput, match=r"is of stream 'next': correct name"):
+        counton.read(tmp_path / "t.parquet", name="events")
+    export(state, tmp_path / "first.parquet", name="events")
+    with pytest.raises(InvalidInput, match=r"are not of one stream: their terms differ"):
+        counton.read([tmp_path / "t.parquet", tmp_path / "first.parquet"])
+    several = counton.read([str(public), str(tmp_path / "t.parquet")], name="next")
+    assert several.table().equals(own.table())
+
+
+def test_an_old_database_is_refused_and_published_again(tmp_path: Path) -> None:
+    for kind in ("count", "average"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        state, public = counted(kind, folder), folder / "public.db"
+        publish(state, public)
+        old = changed(public, "DELETE FROM counton_published_descriptions")
+        connection = sqlite3.connect(old)
+        with connection:
+            connection.execute("DROP TABLE counton_published_descriptions")
+            connection.execute("DROP TABLE counton_published_cells")
+        connection.close()
+        with pytest.raises(StateError, match=r"has no description of stream .* publish again"):
+            counton.read(old)
+        assert publish(state, old).after == 6  # nothing is new but what is public of it
+        assert counton.read(old).table().equals(counton.read(public).table())
+        assert publish(state, old, remove=True).after == 0
+        with pytest.raises(StateError, match="has no stream published"):
+            counton.read(old)
+
+
+def test_rows_that_are_gone_are_said(tmp_path: Path) -> None:
+    state, public = counted("count", tmp_path), tmp_path / "public.db"
+    publish(state, public)
+    cut = changed(
+        public,
+        "DELETE FROM counton_published_values WHERE step = 3 AND cell = 1",
+        "UPDATE counton_published_values SET estimate = NULL WHERE step = 5 AND cell = 2",
+    )
+    found: Any = counton.read(cut)
+    assert len(found.table()) == 16
+    own: Any = counton.read(public)
+    assert found.difference("home", "far") == own.difference("home", "far")
+    with pytest.raises(InvalidInput, match=r"step 3 of 'shop' is not among the rows"):
+        found.difference("home", "shop", steps="4:5")
+    wrong = changed(public, "UPDATE counton_published_values SET estimate = 'many'")
+    with pytest.raises(StateError, match="does not hold what was published"):
+        counton.read(wrong)
+    wrong = changed(public, "UPDATE counton_published_descriptions SET description = 'x'")
+    with pytest.raises(StateError, match="has no description of stream 'events'"):
+        counton.read(wrong)
+
+
+def test_cells_that_are_gone_are_said(tmp_path: Path) -> None:
+    public = tmp_path / "public.db"
+    for until in ("2024-03-04", "2024-03-06", "2024-03-09"):
+        publish(counted("average", tmp_path, until), public)
+    gone = changed(public, "DELETE FROM counton_published_cells WHERE first_step = 4")
+    with pytest.raises(StateError, match="cells of step 4 are missing"):
+        counton.read(gone)
+    none = changed(public, "DELETE FROM counton_published_cells")
+    with pytest.raises(StateError, match="cells of step 1 are missing"):
+        counton.read(none)
+    last = changed(public, "DELETE FROM counton_published_cells WHERE first_step = 6")
+    with pytest.raises(StateError, match="cells of step 6 are missing"):
+        counton.read(last)
+
+
+def test_cells_that_are_too_many_are_left_out_as_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = tmp_path / "public.db"
+    publish(counted("average", tmp_path, "2024-03-04"), public)
+    for module in ("jobs.publishing", "results.readings", "results.files"):
+        monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
+    publish(counted("average", tmp_path, "2024-03-09"), public)
+    with pytest.raises(InvalidInput, match="holds readings of 'statistic' alone"):
+        counton.read(public)
+
+
+def test_a_state_is_no_published_database(tmp_path: Path) -> None:
+    state = counted("count", tmp_path)
+    with pytest.raises(StateError, match="is a state, which is secret and not for readers"):
+        counton.read(state)
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    with pytest.raises(StateError, match="nothing is published there: publish a stream"):
+        counton.read(other)
+    with pytest.raises(StateError, match="is no file: give a database that counton publish wrote"):
+        counton.read(f"sqlite:///{tmp_path}/none.db")
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_what_is_published_besides_is_what_a_file_carries(tmp_path: Path) -> None:
+    state, public = counted("average", tmp_path), tmp_path / "public.db"
+    publish(state, public)
+    connection = sqlite3.connect(public)
+    (kept,) = connection.execute(
+        "SELECT description FROM counton_published_descriptions"
+    ).fetchone()
+    cells = connection.execute("SELECT cells FROM counton_published_cells").fetchall()
+    connection.close()
+    described = json.loads(kept)["description"]
+    export(state, tmp_path / "t.parquet")
+    facts = pl.read_parquet_metadata(tmp_path / "t.parquet")["counton"]
+    carried = json.loads(facts)["description"]
+    whole = carried.pop("cells")
+    assert described == carried
+    ((one,),) = cells
+    shape = tuple(carried["terms"]["shape"])
+    assert (unpack(json.loads(one), shape) == unpack(whole, shape)).all()
+
+
+@pytest.mark.slow
+def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, postgres: str) -> None:
+    key, schema = str(tmp_path / "the.key"), postgres.rpartition("%3D")[2]
+    for kind, own in JOBS.items():
+        counted(kind, tmp_path, **own, state=postgres, key=key, name=kind)
+        publish(postgres, name=kind, key=key)
+        counted(kind, tmp_path, "2024-03-09", **own, state=postgres, key=key, name=kind)
+        out = tmp_path / f"{kind}.parquet"
+        export(postgres, out, name=kind)
+        found, file = counton.read(postgres, name=kind), counton.read(out)
+        assert found.table().equals(file.table())
+        assert found.methods() == file.methods()
+        assert (
+            counton.read(postgres, name=kind, level=0.5)
+            .table()
+            .equals(counton.read(out, level=0.5).table())
+        )
+    with pytest.raises(StateError, match="has 'average', 'count', 'sum': say which"):
+        counton.read(postgres)
+    engine = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
+    role = f"reader_{schema}"
+    theirs = postgres.replace("//counton@", f"//{role}@")
+    tables = ("streams", "descriptions", "cells")
+    given = ", ".join(["counton_releases", *(f"counton_published_{one}" for one in tables)])
+    with engine.begin() as connection:
+        for statement in (
+            f"CREATE ROLE {role} LOGIN",
+            f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+            f"GRANT SELECT ON counton_releases TO {role}",
+        ):
+            connection.exec_driver_sql(statement)
+    try:
+        with pytest.raises(StateError, match="a reader on a server is granted SELECT on counton_"):
+            counton.read(theirs, name="count")
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"GRANT SELECT ON {given} TO {role}")
+        # Whoever may read the state asks the state; others ask what is published there.
+        assert (is_published(postgres), is_published(theirs)) == (False, True)
+        assert (
+            counton.read(theirs, name="count")
+            .table()
+            .equals(counton.read(tmp_path / "count.parquet").table())
+        )
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"DROP OWNED BY {role}")
+            connection.exec_driver_sql(f"DROP ROLE {role}")
+        engine.dispose()

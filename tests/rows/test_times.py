@@ -1,0 +1,162 @@
+"""Times as people and databases write them, as microseconds since 1970."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counton.base.windows import NO_MOMENT
+from counton.rows.frames import write_lines
+from counton.rows.timestamps import UNREADABLE_TIME, _from_any_shape, as_text, moments
+
+HOUR = 3_600_000_000
+
+
+def test_polars_has_numpy_before_two_of_its_threads_can_load_it_at_once() -> None:
+    """It would fail where both meet their first array at the same moment."""
+    said = "import counton.rows.window_marks; "
+    said += "import polars.series.series as s; print('ndarray' in vars(s.np))"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
+
+
+def read(
+    texts: list[str], timezone: str = "UTC", time_format: str | None = None
+) -> list[int | None]:
+    frame = pl.DataFrame({"time": texts})
+    found = frame.select(moments("time", pl.String(), timezone, time_format=time_format))
+    assert all(us > NO_MOMENT or us == UNREADABLE_TIME for us in found["time"])
+    return [us if us > NO_MOMENT else None for us in found["time"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-01T05", 5),
+        ("1970-01-01 05", 5),
+        ("1970-01-01T05:30", 5.5),
+        (" 1970-01-01 05:30:00 ", 5.5),
+        ("1970-01-01T05:00:00.900", 5.00025),
+        ("1970-01-01T05Z", 5),
+        ("1970-01-01 05:00:00z", 5),
+        ("1970-01-01 05:00:00+00", 5),  # PostgreSQL's timestamptz
+        ("1970-01-01 05:00:00.9-03", 8.00025),
+        ("1970-01-01T05+05", 0),
+        ("1970-01-01T05:00+05:30", -0.5),
+        ("1970-01-01T05:00:00+0530", -0.5),
+    ],
+)
+def test_iso_8601_and_its_short_forms(text: str, hours: float) -> None:
+    assert read([text]) == [round(hours * HOUR)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "?", "1970-01", "1970-13-01", "1970-01-01T25", "x-05", "1970-01-01-05", "05:00+00"]
+)
+def test_what_is_no_time_is_not_read(text: str) -> None:
+    assert read([text]) == [None]
+
+
+def test_local_times_are_those_of_the_zone() -> None:
+    assert read(["1970-01-01T05"], "America/New_York") == [10 * HOUR]
+    assert read(["1970-01-01T05+00"], "America/New_York") == [5 * HOUR]
+
+
+@pytest.mark.parametrize(
+    ("time_format", "text"),
+    [
+        ("%Y-%m-%d %H:%M:%S%z", "1970-01-01 05:00:00+0000"),
+        ("%Y-%m-%d %H:%M:%S%:z", "1970-01-01 05:00:00+00:00"),
+        ("%Y-%m-%d %H:%M:%S%#z", "1970-01-01 05:00:00+00"),
+        ("%+", "1970-01-01T05:00:00+00:00"),
+        ("%d.%m.%Y %H:%M", "01.01.1970 00:00"),
+    ],
+)
+def test_stated_formats_with_and_without_an_offset(time_format: str, text: str) -> None:
+    assert read([text], "America/New_York", time_format) == [5 * HOUR]
+
+
+SHAPES = [
+    "2013-03-10T01:30:00Z",
+    "2013-03-10 01:30:00+01:00",
+    "2013-03-10T01:30:00-0330",
+    "2013-03-10T01:30:00",
+    "2013-03-10T01:30:00.5",
+    "2013-03-10T01:30:00.123Z",
+    "2013-03-10T01:30:00.123456789+05:45",
+    "2013-03-10 02:30:00",  # skipped in New York
+    "2013-11-03 01:30:00",  # comes twice there
+]
+ODD = [
+    *SHAPES,
+    *("", " 2013-03-10T01:30:00Z ", "2013-03-10", "2013-03-10T01:30Z", "2013-03-10T01:30:00 Z"),
+    *("2013-03-10T01:30:00.+01Z", "2013-03-10T01:30:00.12-4Z", "2013-03-10T01:30:00.1234Z"),
+    *("2013-02-30T01:30:00Z", "2013-03-10T01:30:60Z", "2013-03-10T01:30:00+25:00", "never"),
+    *("2013-3-1T01:30:00Z", "2013-3-10T1:30:00.00Z", "+12013-3-1T1:30:00Z", "2013-03-10T01:30:5 Z"),
+    *("2013-03-10T01:30:00.123456Z\n", "２０１３-03-10T01:30:00Z", "2013-03-10T01:30:00é"),
+    *("2013-03-10T01:30:00+24:00", "2013-03-10T01:30:00-15:45", "2013-03-10T01:30:00+0"),
+]
+
+
+@pytest.mark.parametrize("first", SHAPES)
+@pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
+def test_times_of_one_shape_are_read_as_by_the_general_parser(first: str, timezone: str) -> None:
+    texts = pl.Series("time", [None, first, *ODD, None])
+    found = texts.to_frame().select(moments("time", pl.String(), timezone)).to_series()
+    assert found.to_list() == _from_any_shape(texts, timezone, "raise", None).to_list()
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 2**33), st.sampled_from(SHAPES)), min_size=1))
+def test_all_shapes_of_a_moment_are_read_alike(rows: list[tuple[int, str]]) -> None:
+    texts = []
+    for seconds, shape in rows:
+        moment = datetime.fromtimestamp(seconds, UTC)
+        texts.append(moment.strftime("%Y-%m-%d") + shape[10] + moment.strftime("%H:%M:%S") + "Z")
+    assert read(texts) == [seconds * 10**6 for seconds, _ in rows]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize(("unit", "second"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_texts_of_times_are_those_of_polars(
+    unit: Literal["ms", "us", "ns"], second: int, zone: str | None
+) -> None:
+    """Digests of rows are made of them, and states keep those."""
+    edges = [None, 0, -1, 1, second, -second, 86_400 * second - 1, 86_400 * second]
+    if unit != "ns":  # whose years end before
+        edges += [-62_135_596_800 * second, 253_402_300_799 * second + second - 1]
+    near = [second * (1_700_000_000 + 3601 * n) + 1 for n in range(2000)]
+    whole = [second * (1_700_000_000 + 7 * n) for n in range(2000)]
+    for stored in ([], [None], edges, near, whole):
+        times = pl.Series("t", stored, pl.Int64).cast(pl.Datetime(unit, zone))
+        found = times.to_frame().select(as_text(pl.col("t"), times.dtype))["t"]
+        assert found.to_list() == times.cast(pl.String).to_list()
+
+
+def test_lines_of_rows_are_those_of_their_texts() -> None:
+    frame = pl.DataFrame(
+        {
+            "t": pl.Series([0, 1, None, 10**15]).cast(pl.Datetime("us", "UTC")),
+            "d": pl.Series([0, 1, None, 10**4]).cast(pl.Date),
+            "small": pl.Series([-128, 127, 0, None], dtype=pl.Int8),
+            "large": pl.Series([2**64 - 1, 0, None, 7], dtype=pl.UInt64),
+            "wide": pl.Series([-(2**63), 2**63 - 1, None, 7], dtype=pl.Int64),
+            "text": ['a "word"', "a,b", "two\nlines", None],
+            "yes": [True, False, None, True],
+            "part": [0.1, 1e300, None, -0.0],
+            "list": [[1], [], None, [2]],
+        }
+    )
+    lines = io.BytesIO()
+    write_lines(frame.lazy(), lines)  # type: ignore[arg-type]
+    assert (
+        lines.getvalue() == frame.drop("list").select(pl.all().cast(pl.String)).write_csv().encode()
+    )

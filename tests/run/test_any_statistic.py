@@ -1,0 +1,384 @@
+"""What every statistic has in common: guards, policies and late rows, since there is one run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cells import cells_of
+from short_methods import check_short_methods
+
+from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
+from counton.run import Job, recall, run
+from counton.spec.stated_options import is_once, kind_of
+from counton.statistics import Average
+from counton.statistics.catalogue import keywords
+
+HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
+ROWS = [
+    "00:10,home,ann,3,u,v,1,a,1",
+    "00:40,shop,bob,5,v,w,1,b,2",
+    "02:30,home,ann,4,u,w,1,a,3",
+]
+EDGES: dict[str, Any] = {"edge": "from,to"}
+OWN: dict[str, dict[str, Any]] = {
+    "count": {},
+    "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
+    "quantiles": {"value": "paid", "edges": "0,4,9", "line": "identity"},
+    "report": {
+        "statistics": {
+            "rows": {"statistic": "count"},
+            "paid": {
+                "statistic": "average",
+                "value": "paid",
+                "lower": 0,
+                "upper": 9,
+                "resolution": 1,
+            },
+        }
+    },
+    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
+    "distinct": {"user": "user"},
+    "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
+    "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
+    "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
+    "edges": EDGES,
+    "triangles": {**EDGES, "degree": 3},
+    "stars": {**EDGES, "degree": 3, "leaves": 2},
+    "degrees": {**EDGES, "degree": 3},
+    "cuts": {**EDGES, "domain": "u,v,w"},
+    "forest": {**EDGES, "weight": "paid", "largest": 9},
+}
+TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
+#: Tables, and those of them that are released once where their rows have no times.
+TABLES: dict[str, dict[str, Any]] = {
+    "hierarchy": {
+        "levels": "page,user",
+        "domain": {"page": ["home", "home", "shop"], "user": ["ann", "cy", "bob"]},
+    },
+    "ranges": {"label": "page", "domain": "home,shop"},
+    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob,cy"},
+    "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
+}
+ONCE = ("quantiles", "hierarchy", "ranges", "contingency")
+
+
+@pytest.fixture(
+    params=[*(name for name in keywords() if name in OWN), *(f"{name} once" for name in ONCE)]
+)
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
+    return made(request.param, tmp_path)
+
+
+def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
+    name, _, once = name.partition(" ")
+    events, state, own = written(folder, rows), folder / "s.db", {**OWN, **TABLES}[name]
+    if once:
+        return Job(name, events, state, epsilon=1, name="it", **own)
+    return Job(
+        name, events, state, time="at", every="1h", start="2024-03-01", steps=6,
+        until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **own,
+    )  # fmt: skip
+
+
+def written(folder: Path, rows: list[str]) -> Path:
+    (folder / "e.csv").write_text(HEADER + "".join(f"2024-03-01T{row}\n" for row in rows))
+    return folder / "e.csv"
+
+
+def table(job: Job) -> pl.DataFrame:
+    with run(job) as outcome:
+        return outcome.read().table()
+
+
+def test_all_kinds_are_here() -> None:
+    assert set(keywords()) == {*OWN, *TABLES}
+    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
+
+
+def test_what_a_website_prints_of_it_is_short_and_plain(job: Job) -> None:
+    with run(job) as outcome:
+        check_short_methods(outcome.read())
+
+
+def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
+    """With every way to plan: 105,120 steps, the least budgets, and no last step."""
+    plans: tuple[dict[str, Any], ...] = (
+        *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
+    )
+    for plan in [{}] if is_once(job) else plans:
+        with pytest.raises(InvalidInput, match="epsilon"):
+            run(job.having(epsilon="0.000000000000001", **plan))
+        assert not Path(str(job.state)).exists()
+
+
+def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
+    """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
+    job = made("average", tmp_path).having(steps=105_120, strategy=None, upper=100)
+    assert table(job.having(resolution="0.5")).height
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"until": "2999-01-01"}, InvalidInput),  # in the future
+        ({"until": "2024-03-01T09:00"}, HorizonExceeded),  # beyond the last window
+        ({"until": None}, InvalidInput),  # data of the past, without a time
+        ({"start": "2024-03-01T04:00", "until": "2024-03-01T05:00"}, None),
+        ({"delta": "0.5"}, InvalidInput),
+        ({"clock_change": "guess"}, InvalidInput),
+        ({"late": "maybe"}, InvalidInput),
+        ({"watermark": "soon", "until": "newest"}, InvalidInput),
+        ({"bad_rows": "quarantine:"}, InvalidInput),
+        ({"epsilon": None}, InvalidInput),
+        ({"every": None}, InvalidInput),
+        ({"start": None}, InvalidInput),
+        ({"steps": None}, InvalidInput),
+        ({"name": "no\x00name"}, InvalidInput),
+    ],
+    ids=str,
+)
+def test_every_guard_stands_before_every_statistic(
+    job: Job, changed: dict[str, Any], error: type[Exception] | None
+) -> None:
+    if is_once(job):  # all times are refused, and there are none to leave out
+        of_times = {*changed} <= {"until", "start", "every", "steps"}
+        error = None if of_times and {*changed.values()} == {None} else InvalidInput
+    if error is None:
+        run(job.having(**changed)).close()
+        return
+    with pytest.raises(error):
+        run(job.having(**changed))
+    assert not Path(str(job.state)).exists()
+
+
+def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
+    out = tmp_path / "t.parquet"
+    policy = {"missing": "skip"} if is_once(job) else {"watermark": "1h"}
+    first = table(job.having(out=out, **policy))
+    again = Job(job.what, job.events, job.state, name="it", until=job.until)
+    assert table(again).equals(first)
+    if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
+        assert recall(again).out == str(out)
+    assert {name: getattr(recall(again), name) for name in policy} == policy
+    others: tuple[dict[str, Any], ...] = (
+        *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
+    )
+    for changed in others:
+        with pytest.raises(StateError):
+            run(job.having(**changed))
+    other = "average" if job.what != "average" else "count"
+    with pytest.raises(StateError, match="cannot be continued"):
+        run(made(other, tmp_path).having(state=job.state))
+
+
+def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
+    bad = ["never,home,ann,3,u,w,1,a,9", "01:10,,,,,,,,", "01:20,moon,cy,x,u,w,maybe,z,"]
+    policies: dict[str, Any] = {
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
+        "late": "drop",
+    }  # fmt: skip
+    lenient = job.having(**policies)
+    if job.what in ("substrings", "episodes", "cuts"):  # letters and nodes that are none of theirs
+        bad = bad[:2]
+    if is_once(job):
+        whole = job.having(name="whole", epsilon=10**9)
+        seen, number = table(whole), "value" if job.what == "quantiles" else "estimate"
+        written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
+        again = table(lenient.having(name="more", epsilon=10**9))
+        assert again[number].round().equals(seen[number].round())
+        return
+    before = table(lenient)
+    written(tmp_path, [*ROWS[:1], *bad, *ROWS[1:], "01:50,shop,bob,1,v,w,1,b,10"])
+    later = lenient.having(until="2024-03-01T04:00")
+    with run(later) as outcome:
+        assert outcome.after == 4
+        shown = outcome.read().table()
+    assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before) or (
+        job.what in ("substrings", "episodes", "cuts", "degrees")  # the last step alone is shown
+    )
+
+
+@pytest.mark.parametrize("name", TALLIED)
+def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> None:
+    job = made(name, tmp_path).having(id="id", append=True, epsilon=10**6)
+    with run(job) as outcome:
+        assert outcome.after == 3
+    late = "00:50,shop,cy,2,v,w,1,b,4"
+    written(tmp_path, [ROWS[1], late])  # one row again, one late
+    with run(job.having(until="2024-03-01T05:00")) as outcome:
+        assert (outcome.after, outcome.for_operator().known) == (5, 1)
+        together = outcome.stream.releases().values[-1]
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    whole = made(name, folder, [*ROWS, late]).having(until="2024-03-01T05:00", epsilon=10**6)
+    with run(whole) as outcome:
+        assert (outcome.stream.releases().values[-1] == together).all()
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name not in TALLIED])
+def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    refused_options: dict[str, Any] = {"append": True, "id": "id", "most": 3, "release": "windows"}
+    for option, value in refused_options.items():
+        with pytest.raises(InvalidInput) as refused:
+            run(made(name, tmp_path).having(**{option: value}))
+        assert option in refused.value.fields
+        assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["average", "quantiles", "distinct", "reach"])
+def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> None:
+    job = made(name, tmp_path).having(by="page", domain="home,shop", epsilon=1000)
+    if name in ("distinct", "reach"):  # in how many groups a user counts is for the operator to say
+        with pytest.raises(InvalidInput, match=r"needs most, in how many groups a user counts"):
+            run(job)
+        assert not Path(str(job.state)).exists()
+        job = job.having(most=2)
+    with run(job) as outcome:
+        shown = outcome.read().table()
+        assert set(shown["group"]) == {"home", "shop"}
+
+
+def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
+    for events in ("at\n", HEADER, "", "no,columns\n1,2\n"):
+        (tmp_path / "e.csv").write_text(events)
+        try:
+            run(job).close()
+        except CountonError:
+            assert not Path(str(job.state)).exists()
+        else:
+            Path(str(job.state)).unlink()
+            Path(f"{job.state}.key").unlink()
+            Path(f"{job.state}.key.witness").unlink(missing_ok=True)
+
+
+def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
+    each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
+    rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
+    job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
+    for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
+        with run(job.having(most=most, name=f"{most}")) as outcome:
+            assert outcome.definition.subject == f"number of distinct users {words}".strip()
+            released = cells_of(outcome)
+            assert released.own.estimates[-1].tolist() == counted
+            assert ("each in the first" in released.methods()) == bool(words)
+
+
+@pytest.mark.parametrize("name", [*keywords(), *(f"{name} once" for name in ONCE)])
+def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_path: Path) -> None:
+    """Each part alone, and all but each; of what streams have in common one part in its turn."""
+    place = [*keywords()].index(name) if name in keywords() else 0
+    name, _, once = name.partition(" ")
+    end = None if once else "2024-03-01T03:00"
+    common: dict[str, Any] = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
+    first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, name="it")
+    whole = {**({} if once else common), "epsilon": 1, **{**OWN, **TABLES}[name]}
+    run(first.having(**whole)).close()
+    parts, shared = [part for part in whole if part not in common], [*common]
+    if not once:
+        parts += shared if name in ("count", "distinct", "report") else [shared[place % 4]]
+    for part in parts:
+        for said in ({part: whole[part]}, {key: whole[key] for key in whole if key != part}):
+            with run(first.having(**said)) as outcome:
+                steps = 1 if once else 3
+                assert (outcome.before, outcome.after) == (steps, steps), said
+
+
+def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
+    events = written(tmp_path, ROWS)
+    first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
+    run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
+                **TABLES["hierarchy"])).close()  # fmt: skip
+    with pytest.raises(InvalidInput, match="levels=user,page are not those of the tree, page, us"):
+        run(first.having(levels="user,page"))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
+    grouped: bool, tmp_path: Path
+) -> None:
+    by: dict[str, Any] = {"by": "page", "domain": "home,shop"} if grouped else {}
+    first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
+    first = first.having(what=Average(0, 9, resolution=1), value="paid")
+    run(first).close()
+    later = Job("average", first.events, first.state, until=first.until, name="it")
+    said: dict[str, Any]
+    wrong: dict[str, Any]
+    for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
+        with run(later.having(**said)) as outcome:
+            assert (outcome.before, outcome.after) == (3, 3), said
+    with run(later.having(what=Average(0, 9, resolution=1))) as outcome:
+        assert outcome.before == 3
+    for wrong in ({"lower": 1}, {"value": "id"}):
+        with pytest.raises(StateError):
+            run(later.having(**wrong))
+
+
+COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns", "edge", "weight", "letter")
+
+
+def called_otherwise(text: Any) -> Any:
+    """All columns of a job, or of a file, by other names."""
+    if not isinstance(text, str):
+        return text
+    names = "|".join(HEADER.strip().split(","))
+    return re.sub(rf"(?<!\w)({names})(?!\w)", r"\1 2", text)
+
+
+#: A report keeps the names with which it was made.
+RENAMED = [name for name in keywords() if name != "report"]
+
+
+@pytest.mark.parametrize("name", [*RENAMED, *(f"{name} once" for name in ONCE)])
+@pytest.mark.slow
+def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None:
+    name, _, once = name.partition(" ")
+    own = {**OWN, **TABLES}[name]
+    if name == "hierarchy":
+        (tmp_path / "p.csv").write_text("page,user\nhome,ann\nshop,bob\n")
+        own = {"levels": "page,user", "value": "paid", "domain": tmp_path / "p.csv"}
+    users = {"user": "user", "most": 2} if name in ("count", "top-k", "ranges") else {}
+    job = made("count", tmp_path).having(what=name, **own, **users)
+    if once:
+        job = job.having(time=None, every=None, start=None, steps=None, until=None, strategy=None)
+    run(job).close()
+    if not once:
+        written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
+    ends = [None if once else f"2024-03-01T0{hour}:00" for hour in (4, 5, 6)]
+    file = tmp_path / "e.csv"
+    header, rows = file.read_text().split("\n", 1)
+    file.write_text(f"{called_otherwise(header)}\n{rows}")
+    used = {text for column in COLUMNS for text in str(job.option(column) or "").split(",")}
+    rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
+    later = Job(name, file, job.state, name="it", until=ends[0])
+    with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
+        run(later.having(rename="nowhere=page 2"))
+    with run(later.having(rename=rename)) as outcome:
+        assert outcome.after == (1 if once else 4)
+        assert outcome.for_operator().rows == (3 if once else 4)
+    night: dict[str, Any] = {"until": ends[1], "rename": rename}
+    run(job.having(**night)).close()  # typed as it was, and as it is called now
+    now = {column: called_otherwise(job.option(column)) for column in COLUMNS}
+    if name == "contingency":
+        now["domain"] = called_otherwise(job.domain)
+    run(job.having(until=ends[2], **now)).close()
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_ranking_with_users_goes_on_by_itself(timed: bool, first: bool, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"user": "user", "most": 2, "first": first}
+    if not timed:
+        asked |= {"time": None, "every": None, "start": None, "until": None}
+    job = made("top-k", tmp_path).having(**asked)
+    run(job).close()
+    written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
+    until = "2024-03-01T04:00" if timed else None
+    for more in ({}, {"by": "page"}, {"top": 1}, asked):
+        again = Job("top-k", job.events, job.state, name="it")
+        with run(again.having(**{**more, "until": until})) as outcome:
+            assert outcome.after == 4

@@ -1,0 +1,213 @@
+"""With policies for them, no row decides whether there is a release at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.rows.policies import Policies, add_aside
+from counton.run import Job, run
+
+GOOD = [("2024-03-01T00:10", "a", "ann", "1.5", "1"), ("2024-03-01T01:10", "b", "bob", "2.5", "2")]
+#: Rows that no run could count, whatever else is in the file.
+BAD = {
+    "no time": ("", "a", "ann", "1", "3"),
+    "unreadable": ("yesterday", "a", "ann", "1", "3"),
+    "skipped": ("2024-03-31T02:30", "a", "ann", "1", "3"),
+    "doubled": ("2024-10-27T02:30", "a", "ann", "1", "3"),
+    "no group": ("2024-03-01T00:20", "", "ann", "1", "3"),
+    "no user": ("2024-03-01T00:20", "a", "", "1", "3"),
+    "no value": ("2024-03-01T00:20", "a", "ann", "", "3"),
+    "NaN": ("2024-03-01T00:20", "a", "ann", "NaN", "3"),
+    "text": ("2024-03-01T00:20", "a", "ann", "many", "3"),
+    "no id": ("2024-03-01T00:20", "a", "ann", "1", ""),
+}
+HEADER = ("time", "group", "user", "value", "id")
+
+
+def write(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
+    if path.suffix == ".csv":
+        path.write_text("".join(",".join(row) + "\n" for row in [HEADER, *rows]))
+    else:
+        named = [{k: v or None for k, v in zip(HEADER, row, strict=True)} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in named))
+    return path
+
+
+def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **more: Any) -> Job:
+    given: dict[str, Any] = {
+        "what": "sum", "events": write(folder / f"e.{ending}", rows), "state": folder / "s.db",
+        "time": "time", "by": "group", "domain": "a,b", "value": "value", "lower": 0, "upper": 4,
+        "resolution": "0.5", "user": "user", "most": 3, "id": "id", "every": "1h", "steps": 12,
+        "start": "2024-03-01", "timezone": "Europe/Berlin", "until": "2024-03-01T03:00",
+        "epsilon": 10**6, "confirmed": True, "strategy": "binary",
+    }  # fmt: skip
+    return Job(**{**given, **more})
+
+
+def released(job: Job) -> tuple[Any, Any]:
+    with run(job) as outcome:
+        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    "without", [{}, {"user": None, "most": None, "id": None}], ids=["users", "rows"]
+)
+def test_no_row_stops_a_release(without: dict[str, Any], ending: str, tmp_path: Path) -> None:
+    for folder in ("good", "bad"):
+        (tmp_path / folder).mkdir()
+    dropped = {"unknown": "drop", "missing": "skip"}
+    alone, _ = released(asked(tmp_path / "good", GOOD, ending, **dropped, **without))
+    rows = [*BAD.values(), GOOD[0], ("2024-03-01T00:20", "zoo", "ann", "1", "9"), GOOD[1]]
+    counted = sum(name in ("no user", "no id") for name in BAD) if without else 0
+    quarantine = tmp_path / "quarantine.csv"
+    job = asked(
+        tmp_path / "bad", rows, ending, bad_rows=f"quarantine:{quarantine}", **dropped, **without
+    )
+    found, tally = released(job)
+    assert np.abs(np.subtract(found, alone)).max() == counted  # these rows have all that is read
+    assert tally.rows == len(rows)
+    assert tally.quarantined == 5
+    assert tally.skipped == (2 if without else 4)
+    with quarantine.open(newline="") as stream:
+        said = list(csv.reader(stream))
+    assert [int(row[1]) for row in said[1:]] == [2, 3, 4, 8, 9]
+    assert "a local time that the clocks skip or pass twice" in said[2][2]
+    assert quarantine.stat().st_mode & 0o77 == 0
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_without_policies_a_row_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"row 2 of .*e\.csv has "):
+        run(asked(tmp_path, [GOOD[0], BAD[name]]))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_more_rows_than_may_be_set_aside_are_refused(tmp_path: Path) -> None:
+    rows = [*GOOD, *[BAD["NaN"]] * 3]
+    aside = {"bad_rows": f"quarantine:{tmp_path / 'q.csv'}"}
+    with pytest.raises(InvalidInput, match=r"more than 2 rows of .* raise bad_rows_most"):
+        run(asked(tmp_path, rows, bad_rows_most=2, **aside))
+    assert not (tmp_path / "q.csv").exists()
+    assert released(asked(tmp_path, rows, bad_rows_most=3, **aside))[1].quarantined == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("drop", 1, "skip"), "bad_rows is 'drop'; use refuse, or quarantine:FILE"),
+        (("quarantine:", 1, "skip"), "bad_rows is 'quarantine:'"),
+        (("refuse", -1, "skip"), "bad_rows_most=-1 is below 0"),
+        (("refuse", 1, "drop"), "missing is 'drop'; use one of refuse, skip"),
+    ],
+)
+def test_policies_that_are_none_are_refused(given: tuple[str, int, str], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Policies.read(*given)
+
+
+@pytest.mark.parametrize("there", ["open", "linked", "hard link"])
+def test_rows_are_set_aside_in_a_file_of_the_owner_alone(there: str, tmp_path: Path) -> None:
+    file, other = tmp_path / "q.csv", tmp_path / "other.csv"
+    other.write_text("of somebody else\n")
+    if there == "linked":
+        file.symlink_to(other)
+    elif there == "hard link":
+        file.hardlink_to(other)
+    else:
+        file.write_text("old\n")
+        file.chmod(0o644)
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{file}")
+    if there == "linked":
+        with pytest.raises(InvalidInput, match=r"cannot be written .it is a symbolic link"):
+            run(job)
+    else:
+        assert released(job)[1].quarantined == 1
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert "ann" in file.read_text()
+    assert other.read_text() == "of somebody else\n"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_rows_are_added_to_a_file_of_the_owner_alone(tmp_path: Path) -> None:
+    file, linked = tmp_path / "q.csv", tmp_path / "linked.csv"
+    file.write_text("file,row,problem,time\n")
+    file.chmod(0o644)
+    add_aside(file, ["time"], [("batch 1", 1, "no time", "ann's")])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(file.read_text().splitlines()) == 2
+    linked.symlink_to(tmp_path / "elsewhere.csv")
+    with pytest.raises(InvalidInput, match="it is a symbolic link"):
+        add_aside(linked, ["time"], [])
+    assert not (tmp_path / "elsewhere.csv").exists()
+
+
+ASIDE = [
+    ("batch 1", 1, "no time", "ann's", 'a "word"'),
+    ("batch 1", 2, "no time", "two\nlines", "\u00fc"),
+    ("batch 2", 1, "no time", "", "b"),
+]
+
+
+@pytest.mark.parametrize("before", ["", "batch 1,1,no time,ann's,x\r\n"])
+def test_rows_of_which_some_may_be_there_are_added_once(before: str, tmp_path: Path) -> None:
+    """Whoever adds them may end after any byte, and another one adds them again."""
+    file, columns = tmp_path / "q.csv", ["time", "page"]
+    add_aside(file, columns, ASIDE)
+    header, _, lines = file.read_bytes().partition(b"\n")
+    header = header + b"\n"
+    begin = header + before.encode() if before else b""
+    whole = header + before.encode() + lines
+    for there in range(len(begin), len(whole) + 1):
+        file.write_bytes(whole[:there])
+        add_aside(file, columns, ASIDE, again=True)
+        assert file.read_bytes() == whole
+    # More came meanwhile; and nobody ended who adds the same rows as before.
+    more = [*ASIDE, ("batch 3", 1, "no time", "c", "d")]
+    add_aside(file, columns, more, again=True)
+    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n"
+    add_aside(file, columns, ASIDE)
+    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n" + lines
+
+
+def test_rows_are_not_added_to_the_middle_of_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "q.csv"
+    file.write_text("file,row,problem,time\nbatch 0,7,no time,by hand")
+    add_aside(file, ["time"], ASIDE[:1])
+    assert file.read_text().splitlines()[1:] == [
+        "batch 0,7,no time,by hand",
+        'batch 1,1,no time,ann\'s,"a ""word"""',
+    ]
+
+
+def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:
+    events, file = tmp_path / "e.csv", tmp_path / "q.csv"
+    events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
+    job = Job(
+        *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",
+        start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, confirmed=True,
+        counted="new", bad_rows=f"quarantine:{file}",
+    )  # fmt: skip
+    assert released(job)[1].quarantined == 1
+    with file.open(newline="") as stream:
+        said = list(csv.reader(stream))
+    assert said[0] == ["counton file", "counton row", "problem", "row", "file"]
+    assert said[1][1:] == ["2", "a time that cannot be read", "yesterday", "b"]
+
+
+@pytest.mark.parametrize("place", ["s.db", "s.db.key", "e.csv"])
+def test_no_file_of_the_run_is_overwritten(place: str, tmp_path: Path) -> None:
+    job = asked(tmp_path, [*GOOD, BAD["NaN"]], bad_rows=f"quarantine:{tmp_path / place}")
+    before = Path(str(job.events)).read_bytes()
+    with pytest.raises(InvalidInput, match=r"which the run reads or keeps|does not end in"):
+        run(job)
+    assert Path(str(job.events)).read_bytes() == before
+    assert not (tmp_path / "s.db").exists()

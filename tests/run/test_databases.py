@@ -1,0 +1,532 @@
+"""Rows that a database has: the same bits as of a file, and what is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from postgresql_server import Server
+from sources import in_postgresql, in_sqlite
+from spark_jobs import JOBS, PAGES, events, job
+
+from counton.base.errors import CountonError, InvalidInput, MissingExtra, ReplayMismatch
+from counton.rows import databases
+from counton.rows.questions import open_question
+from counton.run import Job
+from counton.run.runs import Outcome, run
+
+duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+
+#: Those of which `test_every_source.py` has no case.
+NAMES = [
+    *("people once", "people first", "weeks of people", "found of people"),
+    *("found top", "report of people"),
+]
+
+
+@pytest.fixture
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, salts and secrets that are the same for each new stream."""
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions that databases were asked."""
+    asked: list[str] = []
+    for kind in (databases.DuckRelation, databases.PostgreSQL):
+
+        def rows(self: Any, select: str, before: Any = kind.rows) -> pl.DataFrame:
+            asked.append(select)
+            found: pl.DataFrame = before(self, select)
+            return found
+
+        monkeypatch.setattr(kind, "rows", rows)
+    return asked
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    """All that a run says, and the rows of its journal."""
+    found = outcome.for_operator()
+    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
+    counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
+    steps = (outcome.before, outcome.after, outcome.until)
+    table = outcome.read().table().rows() if outcome.after else None
+    return facts, counts, steps, table
+
+
+def moments(rows: pl.DataFrame, zone: str | None = None) -> pl.DataFrame:
+    """The same with times as databases have them."""
+    at = pl.col("at").str.to_datetime("%Y-%m-%dT%H:%M", time_unit="us")
+    return rows.with_columns(at.dt.replace_time_zone(zone or "UTC").dt.convert_time_zone("UTC"))
+
+
+def in_duckdb(path: Path, rows: pl.DataFrame) -> str:
+    """The address of a database with these rows as its visits."""
+    table = path.with_suffix(".parquet")
+    rows.write_parquet(table)
+    path.unlink(missing_ok=True)
+    with closing(duckdb.connect(str(path))) as connection:
+        connection.read_parquet(str(table)).create("visits")
+    return f"duckdb:///{path}"
+
+
+def nights(name: str, *, append: bool) -> Iterator[pl.DataFrame]:
+    """Rows of two nights, the second with late ones."""
+    rows = events()
+    yield rows.filter(pl.col("at") < "2024-03-12")
+    repeated = "id" in JOBS[name][1]
+    since = "2024-03-11" if repeated else "2024-03-12"
+    late = rows.filter(pl.col("at") < "2024-03-03").gather_every(3)
+    late = late.with_columns(id=pl.lit("late") + pl.col("id"))
+    yield (
+        pl.concat([rows.filter(pl.col("at") >= since), late]) if append else pl.concat([rows, late])
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_question_has_the_bits_of_a_file(name: str, tmp_path: Path, one_key: None) -> None:
+    """A query of all rows for one job, of new ones for the next; a relation the other way round."""
+    turn = NAMES.index(name) % 2
+    for append in (False, True):
+        way = "url" if append == bool(turn) else "rows"
+        file, asked = (job(name, tmp_path, f"{append} {of}", append=append) for of in ("file", way))
+        for rows in nights(name, append=append):
+            rows = moments(rows, file.timezone)
+            table = tmp_path / "rows.parquet"
+            rows.write_parquet(table)
+            with run(file.having(events=table)) as outcome:
+                expected = told(outcome)
+            with closing(duckdb.connect()) as connection:
+                if way == "url":
+                    url = in_duckdb(tmp_path / "visits.duckdb", rows)
+                    asked = asked.having(events=url, query="select * from visits;")
+                else:
+                    asked = asked.having(events=connection.read_parquet(str(table)))
+                with run(asked) as outcome:
+                    assert told(outcome) == expected
+    assert expected[2][1] > 10
+
+
+#: Puts rows into a database, and says what a job says of them.
+Put = Callable[[pl.DataFrame], dict[str, Any]]
+
+
+@pytest.fixture(params=["DuckDB", "SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
+    if request.param == "PostgreSQL":
+        url = request.getfixturevalue("postgres")
+        return lambda rows: in_postgresql(url, rows)
+    if request.param == "SQLite":
+        return lambda rows: in_sqlite(tmp_path / "visits.sqlite", rows)
+    query = "select * from visits"
+    return lambda rows: {"events": in_duckdb(tmp_path / "visits.duckdb", rows), "query": query}
+
+
+def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
+    """Whatever it says: what could write is refused, and what is there stays."""
+    given, asked = put(moments(events())), job("groups", tmp_path)
+    there = tmp_path / "there"
+    written = f"'{there}.csv'"
+    ends = "select 1) as asked limit 0; commit; begin read write; delete from visits; commit; "
+    for query in (
+        "delete from visits returning *",
+        "with gone as (delete from visits returning *) select * from gone",
+        f"{ends} select * from (select 1",  # noqa: S608
+        "select 1; delete from visits",
+        "create table others as select * from visits",
+        f"copy (select * from visits) to {written}",  # noqa: S608
+        f"copy (select * from visits) to program 'cat > {there}'",  # noqa: S608
+        f"export database '{there}'",
+        f"attach {written} as other",
+        "install json",
+        "set threads = 1",
+        "pragma query_only = off",
+        "begin",
+        "select *, nextval('numbers') from visits",
+        "select *, wipe() from visits",
+        "select *, set_config('transaction_read_only', 'off', true), wipe() from visits",
+        f"select *, lo_export(1, {written}) from visits",  # noqa: S608
+        "select *, pg_reload_conf() from visits",
+        f"from enable_logging('QueryLog', storage='file', storage_config={{'path': '{there}'}})",
+    ):
+        with pytest.raises(InvalidInput, match=r"does not answer \("):
+            run(asked.having(**given | {"query": query}))
+        assert not list(tmp_path.glob("there*")), query
+    with run(asked.having(**given)) as outcome:
+        assert outcome.for_operator().rows == events().height
+
+
+def test_a_question_to_a_file_reads_no_other(tmp_path: Path) -> None:
+    url, rows = in_duckdb(tmp_path / "visits.duckdb", moments(events())), tmp_path / "rows.parquet"
+    moments(events()).write_parquet(rows)
+    asked = job("groups", tmp_path).having(query=f"from '{rows}'")
+    with pytest.raises(InvalidInput, match="file system operations are disabled"):
+        run(asked.having(events=url))
+    first = open_question(url, "select * from visits")
+    with run(asked.having(events="duckdb://")) as outcome:
+        assert outcome.for_operator().rows == events().height
+    again = open_question(url, "select * from visits")  # while the file is open
+    assert first.parts[0].scan(["page"]).collect().height == 900
+    assert again.parts[0].scan(["page"]).collect().height == 900
+
+
+@pytest.mark.slow
+def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_path: Path) -> None:
+    """And of the tables that its own name finds; where rows would be hidden it is told."""
+    import psycopg
+
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        for statement in (
+            "create role ann superuser login",
+            "create schema ann",
+            "create table ann.visits as select timestamptz '2024-03-02' as at, 'a' as page",
+            "create table public.visits as select timestamptz '2024-03-02' as at, 'b' as page",
+            "create table ann.hidden as select * from ann.visits",
+            "alter table ann.hidden enable row level security",
+        ):
+            connection.execute(statement)
+    url = postgres_server.url.replace("counton@", "ann@")
+    found = open_question(url, "select *, current_user as asks from visits").parts[0]
+    assert found.scan(["page", "asks"]).collect().rows() == [("a", "pg_read_all_data")]
+    with pytest.raises(InvalidInput, match="row-level security policy"):
+        open_question(url, "select * from hidden")
+
+
+@pytest.mark.slow
+def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("create type mood as enum ('sad', 'glad')")
+        connection.execute("create domain feeling as mood")
+        connection.execute("create type pair as (a int, b int)")
+    at = "timestamptz '2024-03-02 10:00Z' as at"
+    query = f"select {at}, 'glad'::mood as mood, 'sad'::feeling as feeling, row(1, 2)::pair as pair"
+    fixed = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-04"}
+    by: dict[str, Any] = {"by": "mood", "domain": "glad"}
+    for number, role in enumerate((by, {"user": "feeling", "most": 1}, {"id": "mood"})):
+        asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
+        with run(asked.having(**fixed, **role)) as outcome:
+            tally = outcome.for_operator()
+        assert (tally.rows, tally.unknown) == (1, 0)
+    asked = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, id="pair")
+    with pytest.raises(InvalidInput, match=r"column 'pair' of .* holds .*pair, which is neither"):
+        run(asked.having(**fixed))
+
+
+#: Values that nobody counts by, as databases write them.
+ODD = {
+    "duckdb://": [
+        *("interval '1 day'", "[1, 2]", "{'a': 1}", "map {'a': 1}", "union_value(n := 2)"),
+        *("'x'::blob", "'101'::bit", "timetz '10:00+01'", "12345678901234567890::bignum"),
+    ],
+    "postgresql://": [
+        *("interval '1 day'", "array[1, 2]", "row(1, 2)", "'{}'::json", "'x'::bytea", "b'101'"),
+        *("'[1,2]'::int4range", "inet '1.2.3.4'", "time '24:00'", "point(1, 2)", "null::void"),
+    ],
+}
+BEYOND = {
+    "duckdb://": [
+        *("timestamp '290000-01-01'", "timestamptz '-infinity'", "timestamp_s '290000-01-01'"),
+        *("date 'infinity'", "date '5877641-06-23'", "timestamp '0001-01-01 (BC)'"),
+    ],
+    "postgresql://": [
+        *("timestamp '290000-01-01'", "timestamptz '-infinity'", "timestamp '4713-01-01 BC'"),
+        *("date 'infinity'", "date '5874897-12-31'", "date '0001-01-01 BC'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["duckdb://", pytest.param("postgresql://", marks=pytest.mark.slow)]
+)
+def test_values_that_nobody_counts_by_are_told(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Columns of other types are refused by name; moments beyond all years are bad rows."""
+    url = kind if kind == "duckdb://" else request.getfixturevalue("postgres")
+    number = iter(range(10**6))
+
+    def rows_of(value: str, **more: Any) -> int:
+        query = f"select timestamptz '2024-03-02 10:00Z' as at, {value} as odd"
+        fixed = {"every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-04"}
+        own = {"time": "at", "epsilon": 1, "query": query, **fixed, **more}
+        with run(Job("count", url, tmp_path / f"{next(number)}.db", **own)) as outcome:
+            return outcome.for_operator().rows
+
+    for value in ODD[kind]:
+        assert rows_of(value) == 1
+        for role in (
+            {"time": "odd"},
+            {"by": "odd", "domain": "a"},
+            {"user": "odd", "most": 1},
+            {"id": "odd"},
+        ):
+            with pytest.raises(InvalidInput, match=r"column 'odd' of .* neither text, number nor"):
+                rows_of(value, **role)
+    for value in BEYOND[kind]:
+        with pytest.raises(InvalidInput, match="has a time that cannot be read in column 'odd'"):
+            rows_of(value, time="odd")
+        aside = tmp_path / "aside.csv"
+        rows_of(value, time="odd", bad_rows=f"quarantine:{aside}")
+        assert pl.read_csv(aside).height == 1
+        assert rows_of(value, by="odd", domain="a", unknown="drop") == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql://h:99999/db", "postgresql://h:abc/db", "postgresql://[::1/db"),
+        *("postgresql://[aaa]/db", "postgresql://a..b/db", f"postgresql://{'a' * 300}/db"),
+        *("postgresql://%zz/db", "postgresql+asyncpg://h/db", "postgresql://u:p@w@/run/db"),
+        *("sqlite:////etc/passwd", "sqlite:///.", "duckdb:////etc/passwd", "duckdb:///."),
+        *("duckdb:///:memory:", "mysql://h/db", f"sqlite:///{'a' * 5000}"),
+    ],
+)
+def test_odd_addresses_are_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"answer|no database|events are none") as told:
+        run(job("groups", tmp_path).having(events=url, query="select 1 as at"))
+    assert "p@w" not in str(told.value)
+
+
+def test_rows_that_are_alike_stay_where_they_are(
+    tmp_path: Path, one_key: None, counted: list[str]
+) -> None:
+    rows = moments(events())
+    url, query = in_duckdb(tmp_path / "visits.duckdb", rows), "select * from visits"
+    for name, far in {"groups": True, "people": False, "average": False, "ids": False}.items():
+        counted.clear()
+        with run(job(name, tmp_path, name).having(events=url, query=query)):
+            pass
+        whole = [select for select in counted if "LIMIT 0" not in select]
+        assert [("GROUP BY" in select) for select in whole] == [far], name
+    assert "user" not in "".join(counted)  # nor any other name of a column or value
+
+
+def test_dates_and_local_times_are_counted_there_too(
+    tmp_path: Path, one_key: None, counted: list[str]
+) -> None:
+    rows = moments(events())
+    local = rows.with_columns(pl.col("at").dt.replace_time_zone(None))
+    days = rows.with_columns(pl.col("at").dt.date())
+    for number, each in enumerate((local, days)):
+        url = in_duckdb(tmp_path / f"{number}.duckdb", each)
+        there = job("groups", tmp_path, f"there {number}")
+        with run(job("groups", tmp_path, f"here {number}").having(events=each)) as outcome:
+            expected = told(outcome)
+        with run(there.having(events=url, query="select * from visits")) as outcome:
+            assert told(outcome) == expected
+    assert sum("GROUP BY" in select for select in counted) == 2
+
+
+def test_bad_rows_are_told_and_set_aside(put: Put, tmp_path: Path, one_key: None) -> None:
+    rows = moments(events())
+    rows = rows.with_columns(
+        at=pl.when(pl.int_range(pl.len()) % 100 != 7).then("at"),
+        page=pl.when(pl.int_range(pl.len()) % 90 != 3).then("page"),
+        paid=pl.when(pl.int_range(pl.len()) % 80 != 5).then("paid"),
+    )
+    given = put(rows)
+    match = r"a row of the question to \w+://\S+ has no "
+    for name in ("groups", "average"):
+        with pytest.raises(InvalidInput, match=match):
+            run(job(name, tmp_path, f"refused {name}").having(**given))
+        skipped, aside = [], []
+        for way, source in (("here", {"events": rows}), ("there", given)):
+            asked = job(name, tmp_path, f"{name} {way}", missing="skip", unknown="drop")
+            with run(asked.having(**source)) as outcome:
+                skipped.append(told(outcome))
+            asked = job(name, tmp_path, f"{name} {way} aside").having(**source)
+            with run(asked.having(bad_rows=f"quarantine:{tmp_path}/{way}.csv")) as outcome:
+                aside.append(told(outcome))
+        assert skipped[0] == skipped[1]
+        assert skipped[0][0][4] > 0
+        assert aside[0] == aside[1]
+        found = [pl.read_csv(tmp_path / f"{way}.csv").height for way in ("here", "there")]
+        assert found[0] == found[1] > 0
+
+
+def end_of(asked: Job, given: dict[str, Any]) -> Any:
+    """What a run says, or of what kind its refusal is."""
+    try:
+        with run(asked.having(**given)) as outcome:
+            return told(outcome)
+    except CountonError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", ["groups", "people"])
+def test_rows_that_were_counted_may_not_change(
+    name: str, put: Put, tmp_path: Path, one_key: None
+) -> None:
+    """As of a frame: counted rows again add nothing, and fewer or other ones are refused."""
+    rows = moments(events())
+    asked = job(name, tmp_path, append=True)
+    with run(asked.having(**put(rows))) as outcome:
+        steps = outcome.after
+    with run(asked.having(**put(rows.reverse()))) as outcome:
+        assert (outcome.again, outcome.before) == (True, steps)
+    with pytest.raises(
+        ReplayMismatch, match=r"rows of the question to .* (say|are late|are in windows)"
+    ):
+        run(asked.having(**put(rows.with_columns(pl.col("at").dt.offset_by("1us")))))
+    here, there = (job(name, tmp_path, way) for way in ("here", "there"))
+    assert end_of(here, {"events": rows}) == end_of(there, put(rows))
+    changes = {
+        "fewer": rows[1::2],
+        "another group": rows.with_columns(page=pl.col("page").shift(1, fill_value="a")),
+        "another time": rows.with_columns(pl.col("at").dt.offset_by("-30h")),
+        "the same": rows.reverse(),
+        "some twice": pl.concat([rows, rows[::2]]),
+    }
+    ends = dict[str, Any]()
+    for what, other in changes.items():
+        ends[what] = end_of(here, {"events": other})
+        assert end_of(there, put(other)) == ends[what], what
+    refused = [what for what, end in ends.items() if end is ReplayMismatch]
+    assert refused == ["fewer", "another group", "another time"]
+
+
+def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
+    """A row says what it says alone, as in CSV; what could be read in two ways is refused."""
+    path = tmp_path / "visits.sqlite"
+    values: list[tuple[Any, ...]] = [
+        ("2024-03-01T09:00:00Z", "1", 7, 0.1),
+        ("2024-03-02 09:00:00+00:00", 1, "7", 3),
+        ("2024-03-03", "01", 8, "2.5"),
+    ]
+    asked = Job(
+        "sum", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=9,
+        until="2024-03-04", by="page", domain="1,01", value="paid", lower=0, upper=4,
+        resolution="0.1", user="user", most=2, epsilon=1, query="select * from visits",
+    )  # fmt: skip
+
+    def given(*rows: tuple[Any, ...]) -> Job:
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("create table visits (at, page, user, paid)")
+            database.executemany("insert into visits values (?, ?, ?, ?)", rows)
+            database.commit()
+        return asked.having(events=f"sqlite:///{path}")
+
+    texts = pl.DataFrame(
+        [[None if value is None else str(value) for value in row] for row in values],
+        schema=["at", "page", "user", "paid"],
+        orient="row",
+    )
+    with run(given(*values)) as there:
+        expected = told(there)
+    with run(asked.having(events=texts, query=None, state=tmp_path / "here.db")) as here:
+        assert told(here) == expected
+    refused = {
+        "column 'user' of .* holds Float64, which has several texts": (values[0][0], "1", 7.0, 1),
+        "column 'page' of .* holds Float64, which has several texts": (values[0][0], 1.0, "7", 1),
+        "column 'paid' of .* holds bytes": (values[0][0], "1", "7", b"1"),
+    }
+    for place, (match, row) in enumerate(refused.items()):
+        with pytest.raises(InvalidInput, match=match):
+            run(given(*values, row).having(state=tmp_path / f"{place}.db"))
+    other = given(*values).having(
+        query="select at, cast(x'ff61' as text) as page, user, paid from visits"
+    )
+    with pytest.raises(InvalidInput, match="has a text that is no UTF-8") as said:
+        run(other.having(state=tmp_path / "bytes.db"))
+    assert "a'" not in str(said.value)
+    for address in ("sqlite:///", "sqlite://"):
+        with pytest.raises(InvalidInput, match=r"names no file; give sqlite:///FILE"):
+            run(asked.having(events=address))
+    with pytest.raises(InvalidInput, match=r"does not answer \(unable to open"):
+        run(asked.having(events=f"sqlite:///{tmp_path}/none.sqlite"))
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
+    given = in_sqlite(tmp_path / "a #1.sqlite", moments(events()))
+    rows = open_question(
+        given["events"].replace("sqlite:", "sqlite+pysqlite:"), "select * from visits"
+    )
+    part = rows.parts[0]
+    assert part.scan(["page"]).collect().height == 900
+    with closing(sqlite3.connect(tmp_path / "a #1.sqlite")) as database:
+        database.execute("delete from visits where page = 'a'")
+        database.commit()
+    with pytest.raises(InvalidInput, match="changed while it was read"):
+        part.scan(["page", "at"])
+
+
+def test_texts_are_told_apart_by_their_bytes(tmp_path: Path, one_key: None) -> None:
+    query = 'select "at", page collate nocase as page from visits'
+    rows = moments(events()).with_columns(
+        page=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.col("page").str.to_uppercase())
+        .otherwise("page")
+    )  # fmt: skip
+    url = in_duckdb(tmp_path / "visits.duckdb", rows)
+    asked = job("dropped", tmp_path, "there").having(events=url, query=query)
+    with run(job("dropped", tmp_path, "here").having(events=rows)) as here, run(asked) as there:
+        assert told(there) == told(here)
+        assert there.for_operator().unknown > 0
+
+
+def test_what_is_no_question_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = in_duckdb(tmp_path / "visits.duckdb", moments(events()))
+    asked = job("groups", tmp_path)
+    refused: dict[str, dict[str, Any]] = {
+        "which rows of it are meant; give query=select": {"events": url},
+        "events are 2, and a question to a database stands alone": {
+            "events": [url, "rows.csv"],
+            "query": "select 1",
+        },
+        "asks a database, and events are none": {"events": events(), "query": "select 1"},
+        r"does not answer \(.*nowhere": {"events": url, "query": "select * from nowhere"},
+        r"does not answer \(.*url does not exist": {"events": url, "query": "select * from url"},
+        r"has no column 'at'; its columns are a": {"events": url, "query": "select 1 as a"},
+        "does not answer .*does not exist": {
+            "events": "duckdb:///none.duckdb",
+            "query": "select 1 as at",
+        },
+    }
+    for match, given in refused.items():
+        with pytest.raises(InvalidInput, match=match):
+            run(asked.having(**given))
+    episodes = {"letter": "page", "alphabet": PAGES, "longest": 2, "by": None, "domain": None}
+    ordered = job("groups", tmp_path, "ordered").having(
+        what="episodes", strategy=None, events=url, query="select * from visits", **episodes
+    )
+    with pytest.raises(InvalidInput, match="episodes takes rows in their order"):
+        run(ordered)
+    with closing(duckdb.connect()) as connection:
+        relation = connection.sql("select 1 as a")
+        with pytest.raises(InvalidInput, match="a table, which is a question by itself"):
+            run(asked.having(events=relation, query="select 1"))
+    assert not list(tmp_path.glob("*.db"))
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(MissingExtra, match="install counton's extra 'duckdb'"):
+        run(asked.having(events=url, query="select * from visits"))
+
+
+@pytest.mark.slow
+def test_a_password_is_in_no_message(tmp_path: Path) -> None:
+    url = "postgresql://ann:horse@127.0.0.1:1/visits"
+    with pytest.raises(
+        InvalidInput, match=r"postgresql://127\.0\.0\.1:1/visits has no answer"
+    ) as told:
+        run(job("groups", tmp_path).having(events=url, query="select 1"))
+    assert "horse" not in str(told.value)
+    assert told.value.__cause__ is None
+
+
+def test_a_file_of_sqlite_is_not_opened_by_duckdb(tmp_path: Path) -> None:
+    """Closing it would drop the locks of a state that this process has open."""
+    file = tmp_path / "visits.db"
+    with closing(sqlite3.connect(file)) as made:
+        made.execute("CREATE TABLE visits (time)")
+    with pytest.raises(InvalidInput, match="is a SQLite database; ask it in a job"):
+        open_question(f"duckdb:///{file}", "select * from visits")

@@ -1,0 +1,523 @@
+"""Groups nobody declared: what showing them costs by brute force, and that nothing else leaks."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter as Counted
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from cells import cells_of
+from numpy.typing import NDArray
+
+from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, StateError
+from counton.base.private import open_private
+from counton.numbers.discovery import Discovery, draws, first_shown
+from counton.released.release_facts import facts_of
+from counton.rows.row_reading import label
+from counton.run import Job, changes, export, methods, publish, read, run
+from counton.run.output_files import Outputs
+from counton.state import Store, journal, verify
+from counton.state.store import state_summary
+from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
+
+
+def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], int]:
+    """Probabilities of a sum of draws by convolution, and the place of 0."""
+    q = np.exp(-1 / float(law.scale))
+    reach = int(60 * float(law.scale))
+    one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
+    total = one
+    for _ in range(draws - 1):
+        total = np.convolve(total, one)
+    return total, reach * draws
+
+
+def chance(discovery: Discovery, strategy: StreamStrategy, law: DiscreteLaplace) -> float:
+    """Sum over releases of the probability that a group of ``change`` events is shown."""
+    assert strategy.horizon is not None
+    steps = range(1, strategy.horizon + 1)
+    variance = strategy.noise_variance(law, steps)
+    reached = np.ceil(float(Fraction(discovery.margin)) * np.sqrt(variance)).astype(int)
+    total = 0.0
+    for step, least in zip(steps, reached, strict=True):
+        law_here, zero = law_of_sum(law, len(strategy.row(step)))
+        total += float(law_here[zero + least :].sum())
+    return total
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
+    assert strategy.horizon is not None
+    law, steps = DiscreteLaplace(Fraction(5, 2)), range(1, strategy.horizon + 1)
+    rows = [strategy.row(step) for step in steps]
+    assert all(abs(weight) == 1 for row in rows for *_, weight in row)
+    assert {strategy.node_law(law, level) for row in rows for level, *_ in row} == {law}
+    assert draws(strategy, law, strategy.horizon) == Counted(len(row) for row in rows)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+@pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**7)])
+def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None:
+    assert strategy.horizon is not None
+    law = DiscreteLaplace(Fraction(3))
+    unit = Contribution.events(3)
+    found = Discovery.of(strategy, law, strategy.horizon, unit, delta)
+    assert (found.groups, found.change) == (3, 3)
+    exact = found.groups * chance(found, strategy, law)
+    assert 0.7 * delta < exact <= delta
+    short = found._replace(margin=str(Fraction(found.margin) * Fraction(9, 10)))
+    assert short.groups * chance(short, strategy, law) > delta
+
+
+def test_noise_without_a_variance_is_refused() -> None:
+    """Its standard deviation is 0 as a float, so that no number of them is ever enough."""
+    unit, delta = Contribution.add_remove(), Fraction(1, 10**9)
+    found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
+    assert Fraction(found.margin) > 0
+    with pytest.raises(InvalidInput, match=r"has the scale 0\.00143; above .*: give less epsilon"):
+        Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
+
+
+def test_what_one_unit_can_bring() -> None:
+    law, strategy, delta = DiscreteLaplace(Fraction(3)), Binary(7), Fraction(1, 1000)
+
+    def found(unit: Contribution) -> tuple[int, int]:
+        of = Discovery.of(strategy, law, 7, unit, delta)
+        return of.groups, of.change
+
+    assert found(Contribution.add_remove()) == (1, 1)
+    assert found(Contribution.events(5)) == (5, 5)
+    assert found(Contribution.events(5, once="group")) == (5, 1)
+
+
+@pytest.mark.parametrize("strategy", [Binary(15), KAry(15, 4, subtraction=True)], ids=repr)
+def test_delta_by_simulation(strategy: StreamStrategy) -> None:
+    """As many groups as there are cells, each brought by one unit at the first step."""
+    delta, cells, key = Fraction(1, 50), 200_000, Key.generate()
+    counter = Counter(
+        strategy,
+        ApproxDP(1, delta),
+        key=key,
+        name="pages",
+        shape=(2**31,),
+        counters=PureDP(1),
+    )
+    law = counter.terms.law
+    assert isinstance(law, DiscreteLaplace)
+    found = Discovery.of(strategy, law, 15, counter.terms.contribution, delta)
+    counter.widen(cells, key)
+    events = np.zeros((15, cells), np.int64)
+    events[0] = 1
+    values = counter.release_many(events).values
+
+    def share(discovery: Discovery) -> float:
+        reached = first_shown(values, discovery.thresholds(counter.terms, range(1, 16)))
+        return float((reached >= 0).mean())
+
+    assert delta / 4 < share(found) < delta
+    assert share(found._replace(margin=str(Fraction(found.margin) * Fraction(3, 4)))) > delta
+
+
+def visits(days: int = 12, *, rare: int = 1) -> list[tuple[datetime, str, str]]:
+    """Rows by time: two large groups, and on each day groups of few events."""
+    made = random.Random(5)
+    rows = []
+    for day in range(days):
+        for page, number in (("home", 150), ("shop", 60)):
+            for _ in range(number):
+                at = START + timedelta(days=day, minutes=made.randrange(1440))
+                rows.append((at, page, f"u{made.randrange(1000)}"))
+        for number in range(rare):
+            at = START + timedelta(days=day, minutes=made.randrange(1440))
+            rows.append((at, f"hush-{day}-{number}", f"r{day}"))
+    return sorted(rows)
+
+
+def frame(rows: list[tuple[datetime, str, str]]) -> pl.DataFrame:
+    schema: dict[str, Any] = {
+        "time": pl.Datetime("us", "UTC"),
+        "page": pl.String,
+        "visitor": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> Job:
+    given: dict[str, Any] = {
+        "what": "count",
+        "events": frame(rows),
+        "state": folder / "visits.db",
+        "time": "time",
+        "every": "1d",
+        "start": START,
+        "steps": 30,
+        "by": "page",
+        "epsilon": 1,
+        "delta": "1e-6",
+        "unknown": "discover",
+        "strategy": "kary",
+        "until": START + timedelta(days=12),
+    }
+    return Job(**given | more)
+
+
+def table(request: Job) -> pl.DataFrame:
+    with run(request) as outcome:
+        return outcome.read().table()
+
+
+@pytest.fixture
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states of a test have the same key."""
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+
+
+def folders(path: Path, number: int) -> list[Path]:
+    made = [path / str(place) for place in range(number)]
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -> None:
+    request = asked(tmp_path, visits(), epsilon=100)
+    with run(request) as outcome:
+        discovery = outcome.definition.discovery
+        assert discovery is not None
+        released = cells_of(outcome)
+        least = discovery.thresholds(outcome.stream.terms, released.steps)
+        entry = Store(tmp_path / "visits.db").spends
+    assert released.since == {"home": 1, "shop": 1}
+    rows = released.table()
+    assert rows.filter(pl.col("step") >= 1).height == 24
+    exact = np.cumsum(np.full(12, 150))
+    assert np.abs(rows.filter(group="home")["estimate"].to_numpy() - exact).max() <= 2
+    assert least.max() < 60
+    assert [spend.guarantee for spend in entry] == [ApproxDP(100, "1e-6")]
+
+
+@pytest.mark.parametrize("what", ["count", "top-k"])
+def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Path) -> None:
+    labels = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "home", "\uff1d1", "a=b"]
+    rows = [(START, label, "u") for label in labels for _ in range(300)]
+    shown = []
+    for ending in ("csv", "jsonl"):
+        out = tmp_path / f"{what}.{ending}"
+        job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
+        with run(job) as outcome:
+            Outputs.of(job).write(outcome)
+        read: Any = {"csv": pl.read_csv, "jsonl": pl.read_ndjson}[ending]
+        shown.append(set(read(out)["group"]))
+    assert shown[1] == set(labels)
+    hostile = set(labels) - {"home", "a=b"}
+    assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
+    declared = replace(job, unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
+    out = tmp_path / "own.csv"
+    declared = replace(declared, out=out)
+    with run(declared) as outcome:
+        Outputs.of(declared).write(outcome)
+    assert set(pl.read_csv(out)["group"]) == set(labels)  # the operator's own
+
+
+def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:
+    rows = visits(rare=0)
+    late = [(START + timedelta(days=5, minutes=m), "aaa", "x") for m in range(500)]
+    early = [(START + timedelta(days=0, minutes=m), "zzz", "x") for m in range(3)]
+    found = table(asked(tmp_path, sorted(rows + late + early)))
+    since = dict(found.group_by("group").agg(pl.min("step")).rows())
+    assert since["aaa"] == 6
+    assert "zzz" not in since
+    assert found.filter(step=12)["group"].to_list()[-1] == "aaa"
+    assert found.filter(group="aaa").height == 12 - 5
+
+
+@pytest.mark.parametrize("what", ["count", "top-k"])
+def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path: Path) -> None:
+    """Also where a later night finds a group that sorts before all others."""
+    late = [(START + timedelta(days=5, minutes=m), "=aa", "x") for m in range(500)]
+    rows, public = sorted(visits(rare=2) + late), tmp_path / "public.db"
+    for days in (4, 12):
+        until = START + timedelta(days=days)
+        with run(asked(tmp_path, rows, what=what, until=until)) as outcome:
+            released = outcome.read()
+        own = released.table()
+        assert export(tmp_path / "visits.db", tmp_path / "e.csv").table().equals(own)
+        publish(tmp_path / "visits.db", public)
+        for place in (tmp_path / "e.csv", public):
+            found = read(place)
+            assert found.table().equals(own)
+            assert found.own_facts() == released.own_facts()
+    assert (released.own_facts() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
+    only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
+    assert only["estimate"].equals(among["estimate"])
+    assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
+    assert read(tmp_path / "o.csv").table().equals(only)
+    if what == "top-k":  # a reader may have chosen it for its noise
+        assert (only["upper"] > among["upper"]).all()
+        assert only["lower"].equals(among["lower"])
+
+
+def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_path: Path) -> None:
+    """What its job said of that is remembered, since the intervals hang on it."""
+    out, state, public = tmp_path / "t.csv", tmp_path / "visits.db", tmp_path / "p.db"
+    job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
+    with run(job) as outcome:
+        written = Outputs.of(job).write(outcome).released
+        assert written is not None
+        own = written.table()
+        assert outcome.read().table().equals(own)
+    publish(state, public)
+    for found in (export(state), read(out), read(public)):
+        assert found.table().equals(own)
+    assert own["rank"].max() == 1
+    assert written.definition.subject == "number of events"
+    with run(asked(tmp_path, visits(), what="top-k", top=1, room=10**6)) as outcome:
+        wide = outcome.read().table()
+    assert export(state).table().equals(wide)
+    assert wide["estimate"].equals(own["estimate"])
+    assert (wide["lower"] < own["lower"]).all()
+    assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
+    for room in (0, -1):
+        with pytest.raises(InvalidInput, match="room is"):
+            Outputs.of(job.having(room=room)).approve(outcome.definition)
+
+
+def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
+    with run(asked(tmp_path, visits(), what="top-k")) as outcome:
+        found = outcome.read()
+    own = found.table()
+    some = own.filter(pl.col("step").is_between(3, 5))
+    assert found.only(range(3, 6)).table().equals(some)
+    assert found.table(range(3, 6)).equals(some)
+    assert export(tmp_path / "visits.db", steps="3:5").table().equals(some)
+
+
+def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
+    """Under one key: the tables differ by the unit's counts, in the groups of others alone."""
+    first, second = folders(tmp_path, 2)
+    others = visits(rare=0)
+    unit = [
+        (START + timedelta(days=d, hours=1), page, "me") for d, page in ((1, "home"), (4, "zz"))
+    ]
+    without = table(asked(first, others))
+    given = table(asked(second, sorted(others + unit)))
+    more = (pl.col("group") == "home") & (pl.col("step") >= 2)
+    assert given.equals(without.with_columns(pl.col("estimate", "lower", "upper") + more))
+
+
+def test_nights_and_one_run_agree_to_the_bit(tmp_path: Path, one_key: None) -> None:
+    rows, (whole, nights, added) = visits(), folders(tmp_path, 3)
+    at_once = table(asked(whole, rows))
+    for day in range(1, 13):
+        until = START + timedelta(days=day)
+        so_far = [row for row in rows if row[0] < until]
+        new = [row for row in so_far if row[0] >= until - timedelta(days=1)]
+        nightly = table(asked(nights, so_far, until=until))
+        by_parts = table(asked(added, new, until=until, append=True))
+    assert nightly.equals(at_once)
+    assert by_parts.equals(at_once)
+    assert table(asked(nights, rows)).equals(at_once)  # again: from the journal
+
+
+def test_a_crash_leaves_what_an_undisturbed_run_leaves(
+    tmp_path: Path, one_key: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, (whole, broken) = visits(), folders(tmp_path, 2)
+    expected = table(asked(whole, rows))
+    monkeypatch.setattr(changes, "_CHUNK", 40)  # several transactions
+    write, left = journal.write_sources, [0, 3, 1]
+
+    def fail(*arguments: Any) -> None:
+        left[-1] -= 1
+        if left[-1] < 0:
+            raise OSError("no space left")
+        write(*arguments)
+
+    monkeypatch.setattr(journal, "write_sources", fail)
+    while left:
+        with pytest.raises(OSError, match="no space"):
+            table(asked(broken, rows))
+        left.pop()
+    monkeypatch.setattr(journal, "write_sources", write)
+    assert table(asked(broken, rows)).equals(expected)
+
+
+def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None:
+    rows = visits(rare=0)
+    flood = [(START + timedelta(days=2, seconds=n), f"flood-{n:04}", "me") for n in range(300)]
+    options = {"user": "visitor", "most": 2, "per": "1d"}
+    request = asked(tmp_path, sorted(rows + flood), **options)
+    with run(request) as outcome:
+        assert outcome.for_operator().beyond_most >= 298
+        labels = open_private(outcome.stream.labels())
+        discovery = outcome.definition.discovery
+    assert labels == ("home", "shop", "flood-0000", "flood-0001")
+    assert discovery is not None
+    assert (discovery.groups, discovery.change) == (2, 2)
+    # The same file again, and once more with new rows: users are known in the same cells.
+    again = table(request)
+    later = [(START + timedelta(days=12, minutes=n), "home", f"n{n}") for n in range(500)]
+    more = asked(
+        tmp_path, sorted(rows + flood + later), until=START + timedelta(days=13), **options
+    )
+    with run(more) as outcome:
+        assert open_private(outcome.stream.labels()) == labels
+        assert outcome.read().table().filter(pl.col("step") <= 12).equals(again)
+
+
+@pytest.mark.parametrize("more", [{}, {"per": "1d"}, {"distinct": True}, {"first": True}])
+def test_which_rows_of_a_unit_count_is_not_for_others_to_say(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """Rows at one time were taken by the number of their group, which others' rows decide."""
+    rows = [(START + timedelta(days=1), page, f"a{i}") for i in range(40) for page in "xy"]
+    seen = []
+    for name, others in (("without", []), ("with", [(START, "y", "bob")])):
+        folder = tmp_path / name
+        folder.mkdir()
+        terms = {"epsilon": 100, "user": "visitor", "most": 1, **more}
+        last = table(asked(folder, rows + others, **terms)).filter(pl.col("step") == 3)
+        seen.append(dict(last.select("group", "estimate").rows()))
+    assert set(seen[0]) == set(seen[1]) == {"x"}
+    assert abs(seen[0]["x"] - 40) <= 1
+    assert abs(seen[1]["x"] - 40) <= 1
+
+
+def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
+    rows = visits(3)
+    late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
+    with run(asked(tmp_path, rows + late)) as outcome:
+        released = outcome.read()
+        early = released.only(range(1, 6))
+        assert "late" in released.groups
+        assert early.groups == tuple(group for group in released.groups if group != "late")
+        assert early.table().equals(released.table().filter(pl.col("step") < 6))
+        assert early.figures()
+
+
+@pytest.mark.parametrize("what", ["count", "top-k"])
+def test_labels_of_groups_not_shown_are_nowhere(
+    what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+
+    from counton.cli.__main__ import main  # noqa: F401
+    from counton.cli.command_options import Printing
+    from counton.cli.look_commands import print_state
+    from counton.cli.run_statistic import perform
+
+    state = tmp_path / "visits.db"
+    events = tmp_path / "visits.csv"
+    frame(visits(rare=3)).write_csv(events)
+    files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
+    for out in files[:3]:
+        for as_json in (False, True):
+            job = asked(tmp_path, [], events=str(events), what=what)
+            job = replace(job, out=str(out), plot=str(files[3]))
+            perform(job, Printing(json=as_json))
+    summary = state_summary(state)
+    print_state(str(state), None, as_json=False)
+    rows = [row for row in visits(rare=3) if "hush" not in row[1]]
+    with pytest.raises(CountonError, match="not named") as error:
+        table(asked(tmp_path, rows, what=what))
+    files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]
+    exported = export(state, files[4])
+    export(state, files[5])
+    publish(state, files[6])
+    (verified,) = verify(state)
+    captured = capfd.readouterr()
+    texts = [captured.out, captured.err, str(summary), str(error.value), repr(verified)]
+    texts += [str(methods(state)), str(facts_of(exported)), repr(read(files[6]).own_facts())]
+    assert all("hush" not in text for text in texts)
+    assert "home" in captured.out
+    assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
+    assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
+    with Store(state) as store:
+        assert len(open_private(store.labels(job.name))) == 2 + 36  # the state knows them
+
+
+def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
+    few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
+    plotted = tmp_path / "t.png"
+    with run(asked(tmp_path, few)) as outcome:
+        assert outcome.read().table().height == 0
+        assert outcome.read().largest(3).groups == ()
+    none = asked(tmp_path, [], name="empty", unit="event")
+    assert table(none).height == 0
+    more = asked(tmp_path, visits(), name="empty", until=START + timedelta(days=13))
+    assert set(table(more)["group"]) == {"home", "shop"}
+    assert not plotted.exists()
+
+
+def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
+    given = [" caf\u00e9 ", "cafe\u0301", "", "  ", "a\nb", "a\u202eb", "x" * 200, "x" * 201, None]
+    found = pl.DataFrame({"g": given}).select(label(pl.col("g")))["g"].to_list()
+    assert found == ["caf\u00e9"] * 2 + [None] * 4 + ["x" * 200, None, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"domain": ["home"]}, "domain"),
+        ({"by": None}, "by"),
+        ({"delta": None}, "delta"),
+        ({"epsilon": None, "delta": None, "rho": "0.5"}, "rho"),
+        ({"release": "both"}, "totals"),
+        ({"expire": True, "delta": None, "steps": None}, "expire"),
+        ({"other": "rest"}, "other"),
+        ({"spare": 3}, "spare"),
+        ({"strategy": "solved"}, "kary"),
+        ({"what": "sum", "value": "page"}, "sum"),
+    ],
+)
+def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(replace(asked(tmp_path, visits(2)), **more))
+    assert not (tmp_path / "visits.db").exists()
+
+
+def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
+    rows = visits()
+    first = table(asked(tmp_path, rows))
+    with pytest.raises(StateError, match="finds its groups"):
+        run(asked(tmp_path, rows, unknown="drop"))
+    again = Job("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
+    assert table(again).equals(first)
+    with pytest.raises(StateError, match="nobody declared"):
+        run(asked(tmp_path, rows, unknown="refuse", name="next", continues="events"))
+    with pytest.raises(ReplayMismatch):
+        run(asked(tmp_path, rows[1:]))
+
+
+def test_from_python(tmp_path: Path) -> None:
+    done = release(
+        "count",
+        frame(visits()),
+        time="time",
+        every="1d",
+        start=START,
+        steps=30,
+        by="page",
+        unknown="discover",
+        guarantee=ApproxDP(1, "1e-6"),
+        state=tmp_path / "visits.db",
+        until=START + timedelta(days=12),
+    )
+    assert "delta = 1e-6" in done.describe()
+    assert set(done.table()["group"]) == {"home", "shop"}
+    assert "hush" not in done._repr_html_()
+    with pytest.raises(InvalidInput, match="totals alone"):
+        done.sums("1d")

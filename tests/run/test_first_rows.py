@@ -1,0 +1,195 @@
+"""Rows that cannot count are left out while others are read, and the same rows count.
+
+The rule is written once more, row by row; and each log is counted with rows left out after every
+few of them, and with none left out until all are read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from counton.base.errors import StreamConflict
+from counton.run import Job, first_rows, run
+from counton.run import contribution_bounds as people
+from counton.run.first_rows import HeldRows, Pool
+from counton.state import Stream, schema
+from counton.state.seen import unpack
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+GROUPS = ("z", "a", "m")  # not in the order of their names
+#: More logs on request: COUNTON_FUZZ=200 pytest tests/run/test_first_rows.py.
+SEEDS = range(int(os.environ.get("COUNTON_FUZZ", "6")))
+SCHEMA: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"),
+    "page": pl.String,
+    "who": pl.String,
+    "paid": pl.Int64,
+}
+WAYS: list[dict[str, Any]] = [
+    {"most": 2},
+    {"most": 3, "per": "1d"},
+    {"most": 2, "per": "6h", "distinct": True},
+    {"most": 2, "distinct": True},
+    {"most": 2, "first": True},
+    {"most": 1},
+]
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
+    monkeypatch.setattr("counton.rows.cell_sums.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("counton.run.first_rows._TOGETHER", 4)
+
+
+def nights(seed: int) -> list[pl.DataFrame]:
+    """Rows of few users at few moments, in no order: many are alike, others differ in one thing."""
+    chance = random.Random(seed)
+    made = []
+    for night in range(2):
+        rows = []
+        for _ in range(chance.randint(20, 60)):
+            hour = 24 * chance.choice([night, night, 0]) + chance.choice([0, 0, 0, 1, 5, 23])
+            at = START + timedelta(hours=hour, seconds=chance.choice([0, 0, 5]))
+            who = chance.choice(["ann", "ann", "bob", f"u{chance.randint(0, 5)}"])
+            rows.append((at, chance.choice(GROUPS), who, chance.choice([1, 2])))
+        made.append(pl.DataFrame(rows, SCHEMA, orient="row"))
+    return made
+
+
+def job(way: dict[str, Any], state: Path, **more: Any) -> Job:
+    asked: dict[str, Any] = {
+        "time": "at", "every": "1h", "start": START, "steps": 48, "by": "page", "user": "who",
+        "domain": list(GROUPS), "strategy": "binary", "epsilon": 10**7, "value": "paid",
+        "lower": 0, "upper": 2, "resolution": 1, "append": True, "confirmed": True,
+    }  # fmt: skip
+    return Job("sum", state=state, **{**asked, **way, **more})
+
+
+def counted(way: dict[str, Any], rows: list[pl.DataFrame], state: Path) -> tuple[Any, ...]:
+    """What runs release, say to the operator, and remember."""
+    told = []
+    for night, one in enumerate(rows):
+        asked = job(way, state, events=one, until=START + timedelta(days=night + 1))
+        with run(asked) as outcome:
+            told.append((outcome.for_operator(), outcome.stream.releases().values.tolist()))
+    engine = sa.create_engine(f"sqlite:///{state}")
+    with engine.connect() as connection:
+        kept = connection.execute(sa.select(schema.marks)).mappings().all()
+    engine.dispose()
+    marks: Counter[Any] = Counter()
+    for part in kept:
+        if part["kind"] == "user":
+            digests, facts = unpack(bytes(part["marks"]))
+            assert (np.diff(digests.astype(object)) >= 0).all()
+            period = [part["period"]] * len(digests)
+            marks.update(
+                zip(period, digests.tolist(), *(fact.tolist() for fact in facts), strict=True)
+            )
+    return told, marks
+
+
+def by_the_rule(way: dict[str, Any], rows: list[pl.DataFrame]) -> dict[Any, int]:
+    """Sums by window and group, in which each row is counted, one row after the other."""
+    taken: dict[Any, list[Any]] = defaultdict(list)
+    sums: Counter[Any] = Counter()
+    lengths = {None: 48, "1d": 24, "6h": 6}
+    for night, one in enumerate(rows):
+        new = defaultdict(list)
+        for at, page, who, paid in one.rows():
+            hour = int((at - START).total_seconds()) // 3600
+            new[who, hour // lengths[way.get("per")]].append((at, page, paid, hour))
+        for unit, of_unit in new.items():
+            for _, page, paid, hour in sorted(of_unit):
+                cell = page if way.get("first") else (page, hour)
+                once = way.get("first") or way.get("distinct")
+                if len(taken[unit]) < way["most"] and not (once and cell in taken[unit]):
+                    taken[unit].append(cell)
+                    sums[max(hour, 24 * night), page] += paid
+    return sums
+
+
+def check(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    way, rows = WAYS[seed % len(WAYS)], nights(seed)
+    monkeypatch.setattr(Pool, "least", 10**9)
+    expected = counted(way, rows, folder / "all.db")
+    monkeypatch.setattr(Pool, "least", 0)
+    assert counted(way, rows, folder / "few.db") == expected
+    last = np.array(expected[0][-1][1]).reshape(48, len(GROUPS))
+    sums = by_the_rule(way, rows)
+    for place, page in enumerate(GROUPS):
+        running = np.cumsum([sums[hour, page] for hour in range(48)])
+        assert last[:, place].tolist() == running.tolist()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_rows_count_whatever_is_left_out_meanwhile(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(seed, tmp_path, monkeypatch)
+
+
+def test_a_thinning_that_drops_a_tie_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = people.Bounding._thin
+
+    def by_time_alone(self: people.Bounding, rows: HeldRows) -> HeldRows:
+        named, self._named = self._named, np.zeros_like(self._named)
+        try:
+            return right(self, rows)
+        finally:
+            self._named = named
+
+    monkeypatch.setattr(people.Bounding, "_thin", by_time_alone)
+    wrong = 0
+    for seed in range(6):
+        (tmp_path / str(seed)).mkdir()
+        try:
+            check(seed, tmp_path / str(seed), monkeypatch)
+        except AssertionError:
+            wrong += 1
+    assert wrong
+
+
+def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pool, "least", 0)
+    rows = pl.DataFrame({"at": [START] * 9, "page": "a", "who": "ann", "paid": 1})
+    asked = job({"most": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12))
+    asked = asked.having(append=False)
+    right, done = people.Bounding.choose, list[bool]()
+
+    def meanwhile(self: people.Bounding, *arguments: Any) -> Any:
+        if not done:
+            done.append(True)
+            run(asked).close()
+            with Stream.open(asked.state, asked.name) as stream:
+                return right(self, stream, stream.step)
+        return right(self, *arguments)
+
+    monkeypatch.setattr(people.Bounding, "choose", meanwhile)
+    with pytest.raises(StreamConflict, match="another process has released steps"):
+        run(asked)
+
+
+def test_keys_that_begin_alike_are_told_apart() -> None:
+    chance = np.random.default_rng(1)
+    for size in (0, 1, 2, 50, 3000):
+        key = chance.integers(0, 40, size).astype(np.uint64) | np.uint64(7 << 60)
+        period = chance.integers(-2, 3, size)
+        expected = np.lexsort((np.arange(size), period, key))
+        assert first_rows.by_key(key, period).tolist() == expected.tolist()

@@ -1,0 +1,266 @@
+"""Five reports: planned, released, read back from their files, and right as often as they say.
+
+Coverage is looked at over 80 keys; ``COUNTON_KEYS=400`` takes so many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from keys import chosen_key
+from scipy.stats import binom
+
+from counton import read
+from counton.base.arrays import Floats
+from counton.numbers import Counter, StepRelease
+from counton.run import Job, export, run
+from counton.run.definition import Definition
+from counton.run.job_plan import planned_job
+from counton.spec import jobfile
+from counton.statistics import Report
+
+from .test_planned import halfwidths
+
+KEYS = int(os.environ.get("COUNTON_KEYS", "80"))
+ROWS, STEPS = 3000, 6
+PLACES = {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}
+PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": 1}
+REGIONS: dict[str, Any] = {"by": "region", "domain": ["N", "S"]}
+PEOPLE: dict[str, Any] = {"user": "who", "most": 9}
+#: What each job says, and its statistics.
+REPORTS: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]]]] = {
+    "pure, people": (
+        {"epsilon": 2, **PEOPLE},
+        {
+            "visits": {"within": 900},
+            "users": {"statistic": "distinct", "share": 3},
+            "paid": {"statistic": "average", **PAID, "share": 2},
+            "by region": {**REGIONS},
+        },
+    ),
+    "zCDP, events": (
+        {"rho": 0.5},
+        {
+            "visits": {},
+            "all": {"statistic": "moments", "columns": "paid", "bounds": "0:100", "grid": 10},
+            "total": {"statistic": "sum", **PAID, "within": 9000},
+            "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,25,50,75,100"},
+            "places": {"statistic": "hierarchy", "levels": "region,city", "domain": PLACES},
+        },
+    ),
+    "approximate, people, once": (
+        {"epsilon": 1, "delta": 1e-6, "steps": 1, "every": "1w", "until": "2024-03-08", **PEOPLE},
+        {
+            "users": {"statistic": "distinct", "within": 40},
+            "users by region": {"statistic": "distinct", **REGIONS},
+            "total": {"statistic": "sum", **PAID},
+        },
+    ),
+    "approximate, events": (
+        {"epsilon": 1, "delta": 1e-6},
+        {
+            "visits": {"within": 60},
+            "low": {"statistic": "sum", **PAID, "upper": 20, "share": 2},
+            "cities": {"statistic": "ranges", "label": "city", "domain": "a,b,c"},
+            "top": {"statistic": "top-k", "by": "city", "domain": "a,b,c", "top": 3},
+            "table": {
+                "statistic": "contingency", "columns": "region,city",
+                "domain": "region=N,S;city=a,b,c",
+            },
+            "paid by region": {"statistic": "average", **PAID, **REGIONS},
+        },
+    ),
+    "pure, of a public size": (
+        {"epsilon": 4, "size": ROWS},
+        {
+            "paid": {"statistic": "average", **PAID, "within": 2},
+            "paid by region": {"statistic": "average", **PAID, **REGIONS, "share": 3},
+            "cities": {"by": "city", "domain": ["a", "b", "c"]},
+        },
+    ),
+}  # fmt: skip
+
+
+def made(name: str, folder: Path) -> Job:
+    rng = np.random.default_rng(3)
+    place = rng.integers(0, 3, ROWS)
+    frame = pl.DataFrame(
+        {
+            "at": [f"2024-03-0{1 + day}T12:00" for day in rng.integers(0, STEPS, ROWS)],
+            "who": [f"u{user}" for user in rng.integers(0, ROWS // 3, ROWS)],
+            "paid": rng.integers(0, 101, ROWS),
+            "region": [PLACES["region"][one] for one in place],
+            "city": [PLACES["city"][one] for one in place],
+        }
+    )
+    own, statistics = REPORTS[name]
+    stream: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": "2024-03-01", "steps": STEPS, "until": "2024-03-07",
+        "confirmed": True,
+    }  # fmt: skip
+    given: dict[str, Any] = {**stream, **own}
+    return Job("report", frame, folder / "s.db", statistics=statistics, **given)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -> None:
+    job = made(name, tmp_path)
+    planned = planned_job(job, size=ROWS)
+    with run(job) as outcome:
+        released = outcome.read().at_hand()
+        assert outcome.definition.contribution == planned.definition.contribution
+        assert outcome.definition.strategy == planned.definition.strategy
+    found = halfwidths(released.table())
+    report = planned.definition.inner
+    assert isinstance(report, Report)
+    for one in planned.numbers:
+        of_rows = one.what.split()[-1] in ("mean", "std") or one.part == "spread"
+        room = (0.25 if "user" in REPORTS[name][0] else 0.05) if of_rows else 0.01
+        if one.what in found:  # those of groups and levels are planned as one
+            half = found[one.what]
+        else:
+            half = max(found[key] for key in found if key.startswith(one.what.split()[0]))
+        if one.part != "spread" and one.what in found:
+            assert one.halfwidths[-1] == pytest.approx(half, rel=room), one
+    for part, bound in report.within.items():
+        first = next(one for one in planned.numbers if one.part == part)
+        assert isinstance(bound, float)
+        assert first.halfwidths[-1] <= bound * (1.02 if of_rows_alone(report, part) else 1.001)
+    shares = {one.part: one.share for one in planned.numbers if one.share is not None}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares.keys() | report.derived_from.keys() == report.statistics.keys()
+    export(job.state, tmp_path / "report.parquet")
+    again = read(tmp_path / "report.parquet")
+    assert again.table().equals(released.table())
+    for part in report.statistics:
+        assert again.part(part).table().equals(released.part(part).table())
+    assert json.loads(json.dumps(planned.to_dict()))["numbers"]
+
+
+def of_rows_alone(report: Report, part: str) -> bool:
+    """Whether how accurate it is depends on how many rows there are."""
+    return report.statistics[part].known_beforehand is not None
+
+
+def cells_of(report: Report, rng: np.random.Generator) -> Any:
+    """Exact cells of rows at random, some of them the first of their users."""
+    columns = []
+    for part in report.parts:
+        if part.kind == "label":
+            columns.append(rng.integers(0, len(part.labels), ROWS))
+        else:
+            columns.append(rng.integers(0, 101, ROWS).astype(float))
+    said = report.encode(*columns)
+    said = said[said >= 0]  # a region has only some of the cities
+    for digit in report.rank_digits:
+        said[: ROWS // 5] += digit.unit
+    sums = np.zeros((1, report.places), np.int64)
+    for place, amount in report.entries(said):
+        np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
+    return report.measure(sums)[0]
+
+
+def missed(definition: Definition, steps: int, narrower: float = 1.0) -> dict[str, int]:
+    """How often each interval of the last step does not hold the truth, over many keys."""
+    report = definition.statistic
+    assert isinstance(report, Report)
+    cells = cells_of(report, np.random.default_rng(7))
+    misses: dict[str, int] = {}
+    truth: dict[str, float] = {}
+    for number in range(KEYS):
+        counter = Counter(
+            definition.strategy, definition.guarantee, name="coverage",
+            key=chosen_key(number.to_bytes(32, "big")), contribution=definition.contribution,
+            shape=report.cells, statistic=report.to_dict(),
+        )  # fmt: skip
+        changes = np.zeros((steps, *report.cells), np.int64)
+        changes[0] = cells
+        last = [counter.release(each) for each in changes][-1]
+        if not truth:
+            exact = StepRelease(last.step, np.asarray(cells), last.std, counter.terms)
+            truth = dict(_rows(report, exact, "estimate"))
+        low, high = (dict(_rows(report, last, end)) for end in ("lower", "upper"))
+        for name, right in truth.items():
+            middle, half = (low[name] + high[name]) / 2, (high[name] - low[name]) / 2
+            misses[name] = misses.get(name, 0) + (abs(right - middle) > half * narrower + 1e-9)
+    return misses
+
+
+def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, float]]:
+    table = report.read(release).table_columns()
+    names = [f"{one} {name}" for one, name in zip(table["statistic"], table["name"], strict=True)]
+    return [*zip(names, table[column].tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_intervals_hold_as_often_as_they_say(name: str, tmp_path: Path) -> None:
+    planned = planned_job(made(name, tmp_path))
+    steps = planned.steps[-1]
+    found = missed(planned.definition, steps)
+    most = binom.ppf(1 - 1e-4 / len(found), KEYS, 0.05)
+    assert max(found.values()) <= most, found
+
+
+def test_intervals_that_are_too_narrow_are_seen(tmp_path: Path) -> None:
+    planned = planned_job(made("pure, people", tmp_path))
+    found = missed(planned.definition, STEPS, narrower=0.6)
+    assert max(found.values()) > binom.ppf(1 - 1e-4 / len(found), KEYS, 0.05), found
+
+
+#: Quantiles between edges a hundredth apart, and noise that moves them by several edges.
+FINE: dict[str, dict[str, Any]] = {
+    "visits": {},
+    "spread": {"statistic": "quantiles", "value": "paid", "edges": [*range(102)]},
+}
+
+
+def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, float], Floats]:
+    """Half-widths of a report's quantiles: as planned, and for each of some keys."""
+    own: dict[str, Any] = {"statistics": FINE, "within": None, "rho": 0.002}
+    job = made("zCDP, events", folder).having(**own)
+    planned = planned_job(job, size=ROWS)
+    report = planned.definition.statistic
+    assert isinstance(report, Report)
+    said = report.encode(np.arange(ROWS) * 101 // ROWS)  # spread evenly, as the plan supposes
+    sums = np.zeros((1, report.places), np.int64)
+    for place, amount in report.entries(said):
+        np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
+    cells, found = report.measure(sums)[0], []
+    for number in range(keys):
+        counter = Counter(
+            planned.definition.strategy, planned.definition.guarantee, name="quantiles",
+            key=chosen_key(number.to_bytes(32, "big")), shape=report.cells,
+            contribution=planned.definition.contribution, statistic=report.to_dict(),
+        )  # fmt: skip
+        rest = np.zeros((STEPS - 1, *report.cells), np.int64)
+        last = [counter.release(each) for each in (cells, *rest)][-1]
+        reading: Any = report.read(last)
+        table = reading.of("spread").table_columns()
+        found.append((table["upper"] - table["lower"]) / 2)
+    halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}
+    return halves, np.mean(found, axis=0)
+
+
+def test_quantiles_of_a_report_are_planned_to_a_fifth(tmp_path: Path) -> None:
+    """On average over keys: an interval ends at edges, and moves with the noise of all cells."""
+    planned, released = quantiles_planned_and_released(tmp_path, 30)
+    assert [*planned] == [f"spread quantile {share}" for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
+    halves = np.array([*planned.values()])
+    assert (halves > 3).all()  # of edges
+    assert np.abs(halves / released - 1).max() < 0.2
+
+
+def test_a_file_says_the_size_once(tmp_path: Path) -> None:
+    """How many rows there will be is a word of every job, and a later run may leave it out."""
+    job = made("pure, of a public size", tmp_path)
+    with run(job) as outcome:
+        table = outcome.read().table()
+    with run(job.having(size=None)) as outcome:
+        assert outcome.read().table().equals(table)
+    assert "rows" not in jobfile.schema()["$defs"]["job"]["properties"]

@@ -1,0 +1,399 @@
+"""A person who is forgotten: no byte of them stays, and nobody counts more than is promised."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from counton import PureDP, Stream
+from counton.base.errors import InvalidInput, StateError
+from counton.base.private import open_private
+from counton.run import Job, run
+from counton.run import contribution_bounds as people
+from counton.run import erasure as forgetting
+from counton.run.erasure import forget, forget_older
+from counton.state import Store
+from counton.state import seen as marks
+from counton.state.database import database_url
+from counton.strategies import Binary
+
+NOW = datetime(2024, 3, 4, tzinfo=UTC)
+ANN = "ann@people.example"
+
+
+def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
+    terms: dict[str, Any] = {
+        "time": "time",
+        "every": "1d",
+        "start": "2024-03-01",
+        "steps": 9,
+        "epsilon": 10**6,
+        "user": "who",
+        "most": 1,
+        "append": True,
+        "confirmed": True,
+        "counted": "new",
+        "strategy": "binary",
+    }
+    return Job("count", events, state, until=until, **{**terms, **more})
+
+
+def rows(path: Path, *who_and_day: tuple[str, int]) -> Path:
+    lines = "".join(f"2024-03-{day:02}T09:00,{who},{path.stem}\n" for who, day in who_and_day)
+    path.write_text(f"time,who,file\n{lines}")
+    return path
+
+
+def counted(*args: Any, **more: Any) -> list[int]:
+    with run(job(*args, **more)) as outcome:
+        return [round(one) for one in outcome.read().table()["estimate"].to_list()]
+
+
+def bytes_of(state: str, postgres: bool) -> bytes:
+    """All that a state has written: its files, or all of its tables' rows and pages."""
+    if not postgres:
+        files = Path(state).parent.glob(f"{Path(state).name}*")
+        return b"".join(file.read_bytes() for file in files if file.suffix != ".key")
+    engine = sa.create_engine(database_url(state))
+    found = b""
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    with engine.connect() as connection:
+        for table in tables.sorted_tables:
+            for row in connection.execute(sa.select(table)):
+                found += b"|".join(
+                    bytes(one) if isinstance(one, bytes | memoryview) else str(one).encode()
+                    for one in row
+                )
+        ask = "SELECT current_setting('data_directory'), pg_relation_filepath('counton_marks')"
+        folder, pages = connection.execute(sa.text(ask)).one()
+    engine.dispose()
+    return found + Path(folder, pages).read_bytes()
+
+
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_no_byte_of_a_person_stays(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    key, on_server = tmp_path / "a.key", place == "postgres"
+    state = str(request.getfixturevalue("postgres")) if on_server else str(tmp_path / "v.db")
+    events = rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 2))
+    assert counted(state, events, "2024-03-03", key=key) == [2, 3]
+    with Store(state) as store:
+        secret = store.secret("events", key)
+    assert secret is not None
+    (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), people.USER)
+    with Stream.open(state, "events", key=key) as stream:
+        before = [*open_private(stream.marks("user"))]
+    packed = [marks.pack(part.digests, part.facts) for part in before]
+    assert all(blob in bytes_of(state, on_server) for blob in packed)
+
+    (done,) = forget(state, ANN, key=key, now=NOW)
+    assert open_private(done.marks) == 1
+    with Stream.open(state, "events", key=key) as stream:
+        for kind in ("user", "id", people.REFUSED):
+            for part in open_private(stream.marks(kind)):
+                assert digest not in part.digests
+    left = bytes_of(state, on_server)
+    names = [ANN.encode(), int(digest).to_bytes(8, "little"), int(digest).to_bytes(8, "big")]
+    for gone in (*names, *packed):
+        assert gone not in left
+    # What was released is there, and the stream goes on: nobody counts twice.
+    again = rows(tmp_path / "two.csv", (ANN, 3), ("bob", 3), ("dan", 3))
+    assert counted(state, again, "2024-03-04", key=key) == [2, 3, 4]
+
+
+def changes(folder: Path, first: list[str], second: list[str], without: str | None) -> list[int]:
+    """What is counted of two deliveries, between which a person is forgotten."""
+    folder.mkdir()
+    state = folder / "v.db"
+    given = [[who for who in some if who != without] for some in (first, second)]
+    one = rows(folder / "one.csv", *((who, 1) for who in given[0]))
+    counted(state, one, "2024-03-02")
+    forget(state, "u", now=NOW)
+    two = rows(folder / "two.csv", *((who, 2) for who in given[1]))
+    return counted(state, two, "2024-03-03")
+
+
+def broken(folder: Path, buckets: int, patched: pytest.MonkeyPatch) -> list[str]:
+    """Deliveries of which one person's rows change more than the one that may count."""
+    patched.setattr(people, "BUCKETS", buckets)
+    found = []
+    firsts, seconds = (["u"], ["u", "v"]), (["u"], ["w"], ["u", "v", "w"])
+    for number, (first, second) in enumerate(itertools.product(firsts, seconds)):
+        there = changes(folder / f"{buckets} {number} with", first, second, None)
+        gone = changes(folder / f"{buckets} {number} without", first, second, "u")
+        changed = np.abs(np.diff(there, prepend=0) - np.diff(gone, prepend=0)).sum()
+        if changed > 1:
+            found.append(f"{first}, {second}: {there} with, {gone} without")
+    return found
+
+
+@pytest.fixture
+def same_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users fall into the same buckets in all states."""
+    fixed = marks.Secret(bytes(range(32)))
+    monkeypatch.setattr(marks.Secret, "fresh", classmethod(lambda _: fixed))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("same_secret")
+@pytest.mark.parametrize("buckets", [1, 1024])  # all others are in the same one, or none
+def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int) -> None:
+    assert broken(tmp_path, buckets, monkeypatch) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("same_secret")
+@pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
+def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    if wrong == "their room comes back":
+        monkeypatch.setattr(
+            people.Bounding, "_not_refused", lambda _, rows, *others: np.arange(len(rows))
+        )
+    else:
+        right = marks.write
+
+        def only_known(connection: Any, stream: int, change: marks.Change, subkey: bytes) -> None:
+            if not change.replaced:
+                kept = [one for one in change.added if one.kind != people.REFUSED]
+                change = change._replace(added=kept)
+            right(connection, stream, change, subkey)
+
+        monkeypatch.setattr(marks, "write", only_known)
+    buckets = 1024 if wrong == "their room comes back" else 1
+    assert broken(tmp_path, buckets, monkeypatch) != []
+
+
+def test_a_period_that_is_over_refuses_nobody(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    terms = {"per": "1d"}
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1)), "2024-03-02", **terms)
+    forget(state, ANN, now=datetime(2024, 3, 2, 12, tzinfo=UTC))
+    late = rows(tmp_path / "two.csv", (ANN, 1), (ANN, 2), (ANN, 3), ("bob", 3))
+    assert counted(state, late, "2024-03-04", **terms) == [2, 2, 4]
+
+
+def test_a_person_of_tomorrow_is_not_forgotten_today(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 3)), "2024-03-02", per="1d")
+    with pytest.raises(InvalidInput, match="dated later than now"):
+        forget(state, ANN, now=datetime(2024, 3, 2, tzinfo=UTC))
+
+
+def test_what_keeps_nobody_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    Stream.create(state, "sums", Binary(9), PureDP(1)).close()
+    assert [one.keeps for one in forget(state, ANN)] == ["sums"]
+    with pytest.raises(StateError, match="has no stream 'other'"):
+        forget(state, ANN, name="other")
+    with pytest.raises(InvalidInput, match="person is no text"):
+        forget(state, "")
+
+
+def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
+    monkeypatch.setattr("counton.state.compaction.LOCK_TIMEOUT_SECONDS", 0)
+    with closing(sqlite3.connect(state)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM counton_marks").fetchone()
+        with pytest.raises(StateError, match="may still stand in its files"):
+            forget(state, ANN, now=NOW)
+    forget(state, ANN, now=NOW)
+
+
+def test_rows_that_wait_are_counted_first(tmp_path: Path) -> None:
+    from counton.base.private import Private
+    from counton.state.inbox import Batch, Inbox
+
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
+    with Inbox(state) as inbox:
+        inbox.put([Batch("events", "1", b"1", 0, {}, 1, Private(b"rows"))])
+    with pytest.raises(InvalidInput, match="rows wait in the inbox"):
+        forget(state, ANN, now=NOW)
+
+
+def test_a_statistic_that_keeps_users_exactly_says_so(tmp_path: Path) -> None:
+    from counton.statistics import Distinct
+
+    assert forgetting.BUCKETS == people.BUCKETS
+    events = rows(tmp_path / "one.csv", (ANN, 1))
+    state = tmp_path / "v.db"
+    asked = Job(
+        Distinct(),
+        events,
+        state,
+        columns="who",
+        time="time",
+        every="1d",
+        start="2024-03-01",
+        steps=9,
+        until="2024-03-02",
+        epsilon=1,
+    )
+    with run(asked):
+        pass
+    with pytest.raises(InvalidInput, match="keeps exactly what was counted"):
+        forget(state, ANN, now=NOW)
+
+
+def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path: Path) -> None:
+    whole = [(ANN, 1), ("bob", 1), ("cid", 2)]
+    later = ("bob", 3), ("dan", 3)
+    for name, then in (("with", [*whole, *later]), ("without", [*whole[1:], *later])):
+        (tmp_path / name).mkdir()
+        state, events = tmp_path / name / "v.db", tmp_path / name / "all.csv"
+        all_since = {"append": False}
+        assert counted(state, rows(events, *whole), "2024-03-03", **all_since) == [2, 3]
+        forget(state, ANN, now=NOW)
+        assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]
+
+
+DAYS = {"per": "1d"}
+#: The number of the second day of the stream among all days.
+DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
+
+
+def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
+    state = str(tmp_path / "v.db")
+    counted(
+        state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
+    )
+    with Store(state) as store:
+        secret = store.secret("events", None)
+    assert secret is not None
+    gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), people.USER)
+    (done,) = forget_older(state, "2d", now=NOW)
+    assert (open_private(done.marks), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
+    with Stream.open(state, "events") as stream:
+        (kept,) = open_private(stream.marks("user"))
+    assert not set(gone) & set(kept.digests)
+    left = bytes_of(state, postgres=False)
+    for digest in map(int, gone):
+        assert digest.to_bytes(8, "little") not in left
+        assert digest.to_bytes(8, "big") not in left
+
+
+def delivered_again(
+    folder: Path, second: list[tuple[str, int]], append: bool, retain: str | None = None
+) -> list[int]:
+    """What is counted when old rows come once more, after the people of day 1 are forgotten.
+
+    By a command; or by the job itself, whose later runs remember for how long people are known.
+    """
+    folder.mkdir()
+    state, first = folder / "v.db", [(ANN, 1), ("bob", 1), ("bob", 2)]
+    more = {**DAYS, "append": append}
+    one = rows(folder / "one.csv", *first)
+    assert counted(state, one, "2024-03-03", **more, retain=retain) == [2, 3]
+    if retain is None:
+        forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
+    with Stream.open(state, "events") as stream:
+        assert [part.period for part in open_private(stream.marks("user"))] == [DAY_2]
+    return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
+
+
+#: What comes then: rows that come twice, rows of others on that day, and all rows anew.
+AGAIN: dict[str, tuple[list[tuple[str, int]], bool]] = {
+    "their rows and one more": ([(ANN, 1), ("bob", 1), ("bob", 2), (ANN, 1)], True),
+    "their rows and new ones": ([(ANN, 1), ("dan", 1), ("dan", 2)], True),
+    "all rows": ([(ANN, 1), ("bob", 1), ("bob", 2), ("dan", 3)], False),
+    "all rows but the forgotten": ([("bob", 2), ("dan", 3)], False),
+}
+COUNTED = {"their rows and one more": [2, 3, 3], "their rows and new ones": [2, 3, 4]}
+
+
+@pytest.mark.parametrize("retain", [None, "1d"])
+@pytest.mark.parametrize("comes", AGAIN)
+def test_nobody_counts_again_in_a_period_that_is_forgotten(
+    tmp_path: Path, comes: str, retain: str | None
+) -> None:
+    again = delivered_again(tmp_path / "v", *AGAIN[comes], retain)
+    assert again == COUNTED.get(comes, [2, 3, 4])
+
+
+def periods_known(state: Path) -> list[int]:
+    """Days, from the first, of which users are known."""
+    with Stream.open(state, "events") as stream:
+        return [part.period - DAY_2 + 2 for part in open_private(stream.marks("user"))]
+
+
+def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
+    """Also where a later run says that people be known longer than before."""
+    state, more = tmp_path / "v.db", DAYS
+    days = [[(ANN, day), ("bob", day)] for day in range(1, 7)]
+    file = [rows(tmp_path / f"{day}.csv", *both) for day, both in enumerate(days, 1)]
+    assert counted(state, file[0], "2024-03-02", **more, retain="2d") == [2]
+    assert counted(state, file[1], "2024-03-03", **more) == [2, 4]
+    assert periods_known(state) == [1, 2]
+    assert counted(state, file[2], "2024-03-04", **more)[-1] == 6
+    assert periods_known(state) == [2, 3]  # day 1 ended two days before day 3 did
+    assert counted(state, file[3], "2024-03-05", **more, retain="1d")[-1] == 8
+    assert periods_known(state) == [4]
+    assert counted(state, file[4], "2024-03-06", **more, retain="4w")[-1] == 10
+    assert periods_known(state) == [4, 5]
+    again = rows(tmp_path / "again.csv", *days[0], *days[2], *days[3], ("dan", 2), *days[5])
+    assert counted(state, again, "2024-03-07", **more)[-1] == 12  # of day 6 alone
+
+
+def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
+    counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
+    with Stream.open(state, "events") as stream:
+        (part,) = open_private(stream.marks("user"))
+    packed = marks.pack(part.digests, part.facts)
+    pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
+    there = bytes_of(str(state), postgres=False)
+    assert sum(one in there for one in pieces) > 0.9 * len(pieces)
+    counted(state, rows(tmp_path / "two.csv", ("cid", 2)), "2024-03-03", **DAYS, retain="1d")
+    left = bytes_of(str(state), postgres=False)
+    assert not any(one in left for one in pieces)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"retain": "1d"}, "retain=1d forgets people period by period.*give user, most and per"),
+        ({**DAYS, "retain": "7"}, "retain is '7'; write days or weeks"),
+        ({**DAYS, "retain": "5w"}, "retain=5w is no less than 35 days"),
+        ({"user": None, "most": None, "retain": "1d"}, "has no periods of people"),
+    ],
+)
+def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
+    tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        counted(tmp_path / "v.db", rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02", **more)
+    assert not (tmp_path / "v.db").exists()
+
+
+@pytest.mark.slow
+def test_room_that_comes_back_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What if no period were closed: the same rows count once more."""
+    monkeypatch.setattr(people, "CLOSED", "nothing")
+    comes = "their rows and one more"
+    assert delivered_again(tmp_path / "v", *AGAIN[comes]) != COUNTED[comes]
+
+
+def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
+    before = state.read_bytes()
+    with pytest.raises(InvalidInput, match=r"protects each user over its whole length.*days"):
+        forget_older(state, "90d", now=NOW)
+    assert state.read_bytes() == before
+    with pytest.raises(InvalidInput, match="age is '90'; write days or weeks, as in 90d or 12w"):
+        forget_older(state, "90")

@@ -1,0 +1,133 @@
+"""What no job may ask, whatever it counts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import Contribution, PureDP, Stream
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.privacy import Ledger
+from counton.run import Job, run
+from counton.run.exports import publish
+from counton.spec.job import guarantee_from
+from counton.state import Store, state_summary
+from counton.strategies import Binary
+
+ROWS = "time,page,cookie,order\n2024-03-01T09:00,a,ann,1\n2024-03-02T10:00,b,bob,2\n"
+
+
+def visits(folder: Path, **more: Any) -> Job:
+    events = folder / "visits.csv"
+    if not events.exists():
+        events.write_text(ROWS)
+    asked: dict[str, Any] = {
+        "time": "time",
+        "every": "1d",
+        "start": "2024-03-01",
+        "steps": 30,
+        "epsilon": 1,
+        "until": "2024-03-03",
+        **more,
+    }
+    return Job("count", events, folder / "visits.db", **asked)
+
+
+class TestDelta:
+    """A guarantee whose delta is large promises nothing."""
+
+    @pytest.mark.parametrize("delta", ["0.5", 0.01, "0.0011", 0.999])
+    def test_large_ones_are_refused(self, delta: Any) -> None:
+        with pytest.raises(InvalidInput, match=r"may fail altogether.* give at most 0\.001"):
+            guarantee_from(1, delta, None)
+
+    def test_small_ones_are_not(self) -> None:
+        assert guarantee_from(1, "0.001", None) is not None
+
+    def test_of_a_job(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput, match="may fail altogether"):
+            run(visits(tmp_path, delta="0.5", unknown="discover", by="page"))
+        assert not (tmp_path / "visits.db").exists()
+
+
+@pytest.mark.parametrize(("most", "words"), [(10**9, "any noise could hide"), (0, "count nothing")])
+def test_how_many_events_of_a_user_count(tmp_path: Path, most: int, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(visits(tmp_path, user="cookie", most=most))
+    assert not (tmp_path / "visits.db").exists()
+
+
+def test_one_column_is_not_both_the_user_and_the_id(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="name one column, so that of each user one row alone"):
+        run(visits(tmp_path, user="cookie", id="cookie", most=2))
+    assert not (tmp_path / "visits.db").exists()
+    run(visits(tmp_path, user="cookie", id="order", most=2)).close()
+
+
+class TestUnits:
+    """Each unit has a limit of its own, and so must have one spelling."""
+
+    @pytest.mark.parametrize("word", ["Visitor", "VISITOR", "ｖｉｓｉｔｏｒ", " visitor  "])
+    def test_case_and_width_make_no_other_unit(self, tmp_path: Path, word: str) -> None:
+        state = tmp_path / "state.db"
+        with Store(state, create=True) as store:
+            store.set_limit(PureDP(1))
+
+        def spend(name: str, unit: str) -> None:
+            one = Contribution.add_remove(unit=unit)
+            Stream.create(state, name, Binary(8), PureDP("0.75"), contribution=one).close()
+
+        spend("first", "visitor")
+        with pytest.raises(BudgetExceeded):
+            spend("second", word)
+        spend("third", "order")
+
+    def test_the_first_spelling_stays(self, tmp_path: Path) -> None:
+        for name, unit in (("first", "Bestellung"), ("second", "bestellung")):
+            run(visits(tmp_path, name=name, unit=unit)).close()
+        entries = state_summary(tmp_path / "visits.db")["ledger"]
+        assert [entry["unit"] for entry in entries] == ["Bestellung", "Bestellung"]
+        run(visits(tmp_path, name="second", unit="BESTELLUNG")).close()  # again
+
+    def test_of_a_ledger(self) -> None:
+        ledger = Ledger(PureDP(1))
+        ledger.spend("first", PureDP("0.75"), unit="Straße")
+        with pytest.raises(BudgetExceeded):
+            ledger.spend("second", PureDP("0.75"), unit="STRASSE")
+        assert ledger.remaining(unit="strasse") == PureDP("0.25")
+        again = Ledger(PureDP(2))
+        again.enter_all(
+            [entry._replace(unit=unit) for entry in ledger.spends for unit in ("A", "a", "b")]
+        )
+        assert list(again.units) == ["A", "b"]
+
+
+@pytest.mark.parametrize("kept", ["visits.db.key", "my.key"])
+def test_an_old_copy_publishes_nothing(tmp_path: Path, kept: str) -> None:
+    """Whether its key lies beside it or elsewhere."""
+    state, out = tmp_path / "visits.db", tmp_path / "out.db"
+    run(visits(tmp_path, key=tmp_path / kept)).close()
+    old = shutil.copy(state, tmp_path / "old.db")
+    run(visits(tmp_path, key=tmp_path / kept, until="2024-03-04")).close()
+    assert publish(state, out).after == 3
+    newest = state.read_bytes()
+    shutil.copy(old, state)
+    out.unlink()
+    with pytest.raises(StateError, match="nothing was published: stream 'events' is at step 2"):
+        publish(state, out)
+    assert not out.exists()
+    state.write_bytes(newest)
+    assert publish(state, out).after == 3
+
+
+def test_on_a_server_the_key_says_how_new_the_state_is(postgres: str, tmp_path: Path) -> None:
+    key = tmp_path / "my.key"
+    run(Job(**{**vars(visits(tmp_path)), "state": postgres, "key": key})).close()
+    witness = Path(f"{key}.witness")
+    assert publish(postgres, tmp_path / "out.db", key=key).after == 2
+    witness.write_text(witness.read_text().replace('"step": 2', '"step": 3'))
+    with pytest.raises(StateError, match="nothing was published: stream 'events' is at step 2"):
+        publish(postgres, tmp_path / "other.db", key=key)

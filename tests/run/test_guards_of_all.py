@@ -1,0 +1,277 @@
+"""Guards that hold for counts and for statistics alike."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError
+from counton.run import Job, run
+from counton.statistics import Average, Grouped
+
+ROWS = "time,page,node,other\n2024-03-01T09:00,a,x,y\n2024-03-02T10:00,b,y,x\n"
+STEPS = 400
+
+
+def _job(what: str, **columns: Any) -> Callable[..., int]:
+    def released(folder: Path, **more: Any) -> int:
+        asked = {"time": "time", **columns, **more}
+        with run(Job(what, folder / "visits.csv", folder / "s.db", **asked)) as outcome:
+            return outcome.after
+
+    return released
+
+
+JOBS = {
+    "count": _job("count", by="page", domain="a,b"),
+    "top-k": _job("top-k", by="page", domain="a,b"),
+    "distinct": _job("distinct", user="page"),
+    "cuts": _job("cuts", edge="node,other", domain="x,y"),
+    "ranges": _job("ranges", label="page", domain="a,b"),
+}
+#: Jobs that read a list of names: all but that of users, which nobody declares.
+LISTED = {
+    **{name: job for name, job in JOBS.items() if name != "distinct"},
+    "hierarchy": _job("hierarchy", levels="page,node", domain="-"),
+    "contingency": _job("contingency", columns="page,node", domain="page=a,b;node=x,y"),
+}
+#: The same without times: all rows are released once.
+ONCE = ("ranges", "hierarchy", "contingency")
+NEW: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": STEPS, "epsilon": 1}
+each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "visits.csv").write_text(ROWS)
+    return tmp_path
+
+
+@each_job
+def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
+    """It would release thousands of windows before they end."""
+    (folder / "visits.csv").write_text(f"{ROWS}2124-07-01T00:00,a,x,y\n")
+    asked = {**NEW, "steps": 40_000, "strategy": "binary"}
+    with pytest.raises(InvalidInput, match=r"newest event \(2124.* lies in the future"):
+        job(folder, **asked, until="newest")
+    assert not (folder / "s.db").exists()
+    assert job(folder, **asked, until="2024-03-03") == 2
+
+
+@each_job
+def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
+    late = "2025-02-01"
+    with pytest.raises(InvalidInput, match=r"would release 336 windows after the newest event"):
+        job(folder, **NEW, until=late)
+    assert not (folder / "s.db").exists()
+    assert job(folder, **NEW, until="2024-03-03") == 2
+    with pytest.raises(InvalidInput, match=r"would release 335 windows after the newest event"):
+        job(folder, until=late)
+    assert job(folder, until=late, confirmed=True) == 337
+
+
+@each_job
+@pytest.mark.parametrize(
+    ("until", "error", "words"),
+    [
+        ("2999-01-01", InvalidInput, "lies in the future"),
+        ("2025-06-01", HorizonExceeded, "beyond the end of step 400"),
+        ("2024-02-28", InvalidInput, "is not after 2024-03-01"),
+        ("2024-03-01", InvalidInput, "so no window can have ended"),
+    ],
+)
+def test_times_that_no_window_ends_by(
+    folder: Path, job: Callable[..., int], until: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        job(folder, **NEW, until=until)
+    assert not (folder / "s.db").exists()
+
+
+@pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
+@pytest.mark.parametrize("job", LISTED.values(), ids=LISTED)
+def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
+    _copied(folder, name)
+    with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+        job(folder, **NEW, until="2024-03-03", domain=folder / name)
+    assert not (folder / "s.db").exists()
+
+
+def _copied(folder: Path, name: str) -> None:
+    """The private file, the same bytes under another name, or its rows without their header."""
+    if name == "copy.csv":
+        shutil.copy(folder / "visits.csv", folder / name)
+    elif name == "rows.txt":
+        (folder / name).write_text("\n".join(ROWS.splitlines()[1:]))
+
+
+@pytest.mark.parametrize("kind", ONCE)
+def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) -> None:
+    """Nor are its rows in another order, or some of them: they have all its columns."""
+    header, *rows = ROWS.splitlines()
+    (folder / "other.csv").write_text("\n".join([header, *rows[::-1], ""]))
+    (folder / "some.csv").write_text("\n".join([header, rows[0], ""]))
+    for name in ("visits.csv", "copy.csv", "other.csv", "some.csv"):
+        _copied(folder, name)
+        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+            LISTED[kind](folder, time=None, epsilon=1, domain=folder / name)
+        assert not (folder / "s.db").exists()
+    (folder / "public.csv").write_text("page,node\na,x\nb,y\n")
+    assert LISTED[kind](folder, time=None, epsilon=1, domain=folder / "public.csv") == 1
+
+
+def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> None:
+    declared = {"by": "page,node", "domain": {"page": ["a", "b"], "node": ["x", "y"]}}
+    asked = {**NEW, **declared, "until": "2024-03-03", "user": "node", "most": 1}
+    assert JOBS["count"](folder, **asked) == 2
+    (folder / "some.csv").write_text("page,node\na,x\nb,y\n")
+    asked |= {"by": "page", "domain": folder / "some.csv", "name": "other"}
+    with pytest.raises(InvalidInput, match=r"the events' column 'node', so it looks like events"):
+        JOBS["count"](folder, **asked)
+
+
+def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
+    job = JOBS["cuts"]
+    (folder / "copy.csv").write_text(f"{ROWS}2024-03-02T11:00,a,z,y\n")
+    for name in ("visits.csv", "copy.csv"):
+        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+            job(folder, time=None, steps=9, epsilon=1, domain=folder / name)
+    assert not (folder / "s.db").exists()
+    (folder / "nodes.csv").write_text("node\nx\ny\n")
+    assert job(folder, time=None, steps=9, epsilon=1, domain=folder / "nodes.csv") == 2
+
+
+@each_job
+def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
+    """So how many steps there are is no matter of the data; those of the past are told to say."""
+    for steps, words in ((2, "so these are data of the past"), (9999, "of data of the past give")):
+        with pytest.raises(InvalidInput, match=words):
+            job(folder, **{**NEW, "steps": steps})
+    assert not (folder / "s.db").exists()
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)], []):
+        lines = "".join(f"{row:%Y-%m-%dT00:00},a,x,y\n" for row in rows)
+        (folder / "visits.csv").write_text(f"time,page,node,other\n{lines}")
+        start = f"{yesterday - timedelta(days=4):%Y-%m-%d}"
+        for name, until in ((f"{len(rows)}", None), (f"{len(rows)} now", "now")):
+            assert job(folder, **{**NEW, "start": start}, until=until, name=name) == 5
+
+
+@each_job
+def test_the_newest_event_decides_where_it_is_asked_to(
+    folder: Path, job: Callable[..., int]
+) -> None:
+    assert job(folder, **NEW, until="newest") == 1
+    (folder / "visits.csv").write_text(f"{ROWS}2024-03-05T01:00,a,x,y\n")
+    assert job(folder, until="newest") == 4
+
+
+@each_job
+def test_a_watermark_holds_whatever_says_what_time_it_is(
+    folder: Path, job: Callable[..., int]
+) -> None:
+    """What is released too early cannot be taken back."""
+    late = {"watermark": "6h"}
+    assert job(folder, **NEW, **late, until="2024-03-01T06:00") == 0
+    assert job(folder, **late, until="2024-03-02T05:59") == 0
+    assert job(folder, **late, until="2024-03-02T06:00") == 1
+    assert job(folder, until="2024-03-03T05:59") == 1  # the stream remembers it
+    assert job(folder, until="newest") == 1
+    with pytest.raises(InvalidInput, match="is not after 2024-03-01"):
+        job(folder, until="2024-03-01")
+    assert job(folder, watermark="0s", until="2024-03-03") == 2
+
+
+@each_job
+def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable[..., int]) -> None:
+    asked = {**NEW, "steps": 2, "watermark": "2d"}
+    assert job(folder, **asked, until="2024-03-03") == 0
+    with pytest.raises(HorizonExceeded, match=r"03-05T00:00.* with its watermark of 2d; give"):
+        job(folder, until="2024-03-06")
+    with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00, or an earlier time"):
+        job(folder)
+    assert job(folder, until="2024-03-05") == 2
+
+
+IN_ORDER: dict[str, dict[str, Any]] = {
+    "average": {"value": "weight", "lower": 0, "upper": 9, "resolution": 1, "number": 1},
+    "edges": {"edge": "node,other"},
+    "forest": {"edge": "node,other", "weight": "weight", "largest": 9},
+    "substrings": {"letter": "page", "alphabet": "ab", "longest": 2},
+}
+
+
+REFUSED_IN_ORDER: dict[str, Any] = {
+    "user": "node",
+    "id": "node",
+    "missing": "skip",
+    "bad_rows": "quarantine:bad.csv",
+    "append": True,
+}
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("what", IN_ORDER)
+def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, timed: bool) -> None:
+    """Who asks for users is not given single edges; who asks for a policy is not left without."""
+    text = "time,page,node,other,weight\n2024-03-01T09:00,a,x,y,3\n2024-03-02T10:00,b,y,z,4\n"
+    (tmp_path / "visits.csv").write_text(text)
+    times = {"time": "time", "every": "1d", "start": "2024-03-01", "until": "2024-03-03"}
+    asked = {"steps": 2, "epsilon": 1, **IN_ORDER[what], **(times if timed else {})}
+    state = tmp_path / "s.db"
+    job = Job(what, tmp_path / "visits.csv", state, **asked)
+    # In windows of time rows may be left out: how many steps there are tells nothing of them.
+    refused = {
+        name: value
+        for name, value in REFUSED_IN_ORDER.items()
+        if not timed or name not in ("missing", "bad_rows")
+    }
+    for name, value in refused.items():
+        with pytest.raises(
+            InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"
+        ) as no:
+            run(replace(job, **{name: value}))
+        assert str(no.value).count("leave") == 1
+    assert not state.exists()
+    run(job).close()
+    for name, value in refused.items():
+        with pytest.raises((InvalidInput, StateError), match=f"^{name}"):
+            run(replace(Job(what, job.events, state), **{name: value}))
+
+
+def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:
+    """They stopped in the middle, with the stream made and its privacy spent."""
+    events, state = folder / "visits.csv", folder / "s.db"
+    asked = {**NEW, "time": "time", "until": "2024-03-03"}
+    with pytest.raises(InvalidInput, match="spare=2 reserves cells for counts and sums"):
+        run(Job("top-k", events, state, by="page", domain="a,b", spare=2, **asked))
+    grouped = Grouped(Average(0, 10, 1), ["a", "b"])
+    with pytest.raises(InvalidInput, match="holds groups, which a job reads from a column"):
+        run(Job(grouped, events, state, value="page", **asked))
+    assert not state.exists()
+
+
+def test_users_of_a_statistic_are_users_for_all_that_comes_later(tmp_path: Path) -> None:
+    """The ledger took them for events: more of the same users was refused, and events were not."""
+    (tmp_path / "visits.csv").write_text("time,who,paid\n2024-03-01T09:00,x,3\n")
+    asked: dict[str, Any] = {**NEW, "time": "time", "until": "2024-03-02"}
+    paid: dict[str, Any] = {
+        "value": "paid",
+        "lower": 0,
+        "upper": 9,
+        "resolution": 1,
+        "user": "who",
+        "most": 2,
+    }
+    events, state = tmp_path / "visits.csv", tmp_path / "s.db"
+    run(Job("average", events, state, **asked, **paid)).close()
+    with run(Job("count", events, state, user="who", first=True, **asked)) as outcome:
+        assert outcome.definition.unit == "user"
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'statistic'"):
+        run(Job("count", events, state, name="rows", unit="user", **asked))

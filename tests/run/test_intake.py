@@ -1,0 +1,202 @@
+"""Every row is counted once, in one step, however files and runs cut the events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from counton.base.windows import Windows
+from counton.run.additions import compare
+
+WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
+GROUPS = ("a", "b")
+
+#: An event: the run at which it arrives, its window, its group, its value.
+Event = tuple[int, int, int, int]
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 1), st.integers(1, 9)),
+    min_size=1,
+    max_size=8,
+)
+#: So many examples, each of which compares up to eight data frames.
+FEW = settings(max_examples=40)
+STEP, GROUP, VALUE = st.integers(1, 5), st.integers(0, 1), st.integers(0, 9)
+#: How many windows have ended at each run: mostly more and more.
+ENDED = st.one_of(
+    st.sampled_from([(1, 2, 3, 4), (1, 2, 3, 5), (2, 3, 3, 5), (0, 3, 4, 5), (1, 1, 3, 2)]),
+    st.tuples(*[st.integers(0, 5)] * 4),
+)
+
+
+def cells(events: list[Event]) -> pl.DataFrame:
+    frame = pl.DataFrame(
+        [(window, group, 1, value) for _, window, group, value in events],
+        schema=dict.fromkeys(("step", "group", "rows", "total"), pl.Int64),
+        orient="row",
+    )
+    return frame.group_by("step", "group").agg(pl.col("rows", "total").sum())
+
+
+def inputs_of(
+    events: list[Event], ended: tuple[int, ...], append: bool, chunk: int = 10
+) -> NDArray[np.int64]:
+    """Inputs of the five steps after four runs, with a dictionary as the store."""
+    kept: dict[int, NDArray[np.int64]] = {}
+    inputs = np.zeros((5, 2), dtype=np.int64)
+    released = 0
+    for run, target in enumerate(ended):
+        arrived = [e for e in events if (e[0] == run if append else e[0] <= run)]
+        intake = compare(
+            kept,
+            cells(arrived),
+            released=released,
+            target=target,
+            groups=GROUPS,
+            windows=WINDOWS,
+            measures=("rows", "total"),
+            append=append,
+            bounds=(1, 9),
+        )
+        if intake.target == released:
+            kept |= intake.pending() if append else {}
+            continue
+        for start in range(released + 1, intake.target + 1, chunk):
+            steps = range(start, min(start + chunk, intake.target + 1))
+            inputs[steps.start - 1 : steps.stop - 1] = intake.inputs(steps)
+            kept |= intake.observations(steps)
+        kept |= intake.beyond() if append else {}
+        released = intake.target
+    return inputs
+
+
+@FEW
+@given(EVENTS, ENDED, st.booleans())
+def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
+    events: list[Event], ended: tuple[int, ...], append: bool
+) -> None:
+    expected = np.zeros((5, 2), dtype=np.int64)
+    released = 0
+    due: list[Event] = []
+    for run, target in enumerate(ended):
+        due += [e for e in events if e[0] == run]
+        if target <= released:
+            continue
+        for event in [e for e in due if e[1] <= target]:
+            expected[max(event[1], released + 1) - 1, event[2]] += event[3]
+            due.remove(event)
+        released = target
+    assert np.array_equal(inputs_of(events, ended, append), expected)
+
+
+@FEW
+@given(EVENTS, ENDED, st.booleans(), st.integers(0, 13))
+def test_one_row_more_changes_one_cell_of_one_step_by_its_value(
+    events: list[Event], ended: tuple[int, ...], append: bool, place: int
+) -> None:
+    event: Event = (place % 4, place % 5 + 1, place % 2, 7)
+    change = inputs_of([*events, event], ended, append) - inputs_of(events, ended, append)
+    assert np.count_nonzero(change) <= 1
+    assert change.sum() in (0, 7)
+
+
+@FEW
+@given(EVENTS, ENDED, st.booleans(), st.integers(1, 4))
+def test_transactions_of_any_size_give_the_same_inputs(
+    events: list[Event], ended: tuple[int, ...], append: bool, chunk: int
+) -> None:
+    cut = inputs_of(events, ended, append, chunk)
+    assert np.array_equal(cut, inputs_of(events, ended, append))
+
+
+def test_files_of_both_kinds_fit_together() -> None:
+    first = [(0, 1, 0, 3), (0, 2, 1, 4)]
+    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    parts = compare({}, cells(first), released=0, target=1, append=True, **common)
+    kept = parts.observations(range(1, 2)) | parts.beyond()
+    whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
+    assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
+    assert whole.late_rows == 0
+
+
+def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_next_whole_file() -> (
+    None
+):
+    """Whole files and files of new events take turns; windows 3 and up have not ended."""
+
+    def run(
+        kept: dict[int, NDArray[np.int64]], rows: int, append: bool, target: int
+    ) -> tuple[dict[int, NDArray[np.int64]], Any]:
+        found = pl.DataFrame({"step": [3], "group": [0], "rows": [rows], "total": [rows]})
+        intake = compare(
+            kept, found.filter(pl.col("rows") > 0), released=2, target=target, groups=GROUPS,
+            windows=WINDOWS, measures=("rows",), append=append,
+        )  # fmt: skip
+        return kept | intake.pending(), intake
+
+    kept, _ = run({}, 7, False, 2)
+    assert kept[3].tolist() == [[[7, 0]], [[-7, 0]]]
+    for rows in (5, 0, 6):  # a whole file says it anew
+        kept, _ = run(kept, rows, False, 2)
+        assert kept[3][0].tolist() == [[rows, 0]]
+    _, intake = run(kept, 2, False, 3)
+    assert intake.inputs(range(3, 4)).tolist() == [[2, 0]]
+    kept, _ = run(kept, 2, True, 2)  # new events come on top
+    assert kept[3].tolist() == [[[8, 0]], [[-6, 0]]]
+    _, intake = run(kept, 0, True, 3)
+    assert intake.inputs(range(3, 4)).tolist() == [[8, 0]]
+    for end in (2, 3):  # and the next whole file says anew what it holds, all in all
+        _, intake = run(kept, 7, False, end)
+        assert intake.cells["seen_rows"].to_list() == [7]
+
+
+@FEW
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.lists(st.tuples(STEP, GROUP, VALUE), max_size=9)),
+        min_size=2,
+        max_size=5,
+    ),
+    st.integers(0, 4),
+    st.tuples(STEP, GROUP, VALUE),
+)
+def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
+    runs: list[tuple[bool, list[tuple[int, int, int]]]],
+    place: int,
+    event: tuple[int, int, int],
+) -> None:
+    """Rows of windows that never are released before the last run, which a file may correct."""
+
+    def counted(runs: list[tuple[bool, list[tuple[int, int, int]]]]) -> NDArray[np.int64]:
+        kept: dict[int, NDArray[np.int64]] = {}
+        for number, (append, rows) in enumerate(runs):
+            intake = compare(
+                kept, cells([(0, *row) for row in rows]), released=0, groups=GROUPS,
+                target=5 if number == len(runs) - 1 else 0, windows=WINDOWS,
+                measures=("rows", "total"), append=append, bounds=(0, 9),
+            )  # fmt: skip
+            kept |= intake.pending()
+        return intake.inputs(range(1, 6))
+
+    place %= len(runs)
+    append, rows = runs[place]
+    change = counted([*runs[:place], (append, [*rows, event]), *runs[place + 1 :]])
+    change = change - counted(runs)
+    assert np.count_nonzero(change) <= 1
+    assert change.sum() in (0, event[2])
+
+
+def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
+    """New rows are in the state alone; once a file of all rows has them, it brings them again."""
+    rows = cells([(0, 3, 0, 3)])
+    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    new = compare({}, rows, released=0, target=1, append=True, **common)
+    kept = new.observations(range(1, 2)) | new.beyond()
+    again = compare(kept, rows, released=1, target=1, append=False, **common)
+    assert again.changed == (3,)
+    assert again.pending()[3][1, 0].tolist() == [-1, 0]

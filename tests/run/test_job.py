@@ -1,0 +1,232 @@
+"""The job without the command line: Python values in, released tables out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cells import cells_of
+from once import kept_line
+
+from counton import PureDP, release
+from counton.base.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
+from counton.cli.run_statistic import carried_out
+from counton.numbers import design
+from counton.run import Definition, Job, run
+from counton.state import Store
+from counton.state.database import Database
+from counton.strategies import strategy_from_dict
+
+ROWS = ["00:10,a,2.5", "00:20,b,1", "01:10,a,3", "03:30,a,10"]
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Job:
+    events = tmp_path / "e.csv"
+    write(events, ROWS)
+    return Job(
+        what="count",
+        events=events,
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="group",
+        domain="a,b",
+        start="2013-01-01",
+        steps=6,
+        until="newest",
+        epsilon=Fraction(1000),  # noise that is 0 almost surely
+    )
+
+
+def write(path: Path, rows: list[str]) -> None:
+    lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+    path.write_text(f"time,group,value\n{lines}")
+
+
+def test_a_later_run_states_nothing_anew(request_: Job) -> None:
+    with run(request_) as outcome:
+        assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
+        table = outcome.read().table()
+    assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
+    later = Job("count", request_.events, request_.state, until="2013-01-01T06:00")
+    with run(later) as outcome:
+        assert (outcome.before, outcome.after) == (3, 6)
+        assert outcome.read().table().head(6).equals(table)
+
+
+def test_numbers_may_be_numbers(request_: Job) -> None:
+    bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
+    with run(request_.having(what="sum", **bounds)) as outcome:
+        assert cells_of(outcome).own.estimates[-1].tolist() == [5.5, 1.0]
+    expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
+    with run(expiring) as outcome:
+        assert outcome.definition.strategy.parameters["growth"] == "0"
+
+
+def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
+    bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
+    first = request_.having(what="average", name="a", by=None, domain=None, **bounds)
+    run(first).close()
+    again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
+    with pytest.raises(StateError, match="lower"):
+        run(again.having(lower=0))
+    with run(again) as outcome:
+        assert (outcome.before, outcome.after) == (3, 6)
+
+
+def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
+    forever = request_.having(expire=True, steps=None)
+    with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
+        now, then = cells_of(outcome), cells_of(late)
+    assert (then.curves().times == now.curves().times[:-1]).all()
+    assert (then.curves().estimates == now.curves().estimates[:-1]).all()
+    assert "counted_until" not in now.table().columns
+    assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
+
+
+def test_one_total_has_one_name(request_: Job) -> None:
+    with run(request_.having(by=None, domain=None)) as outcome:
+        released = cells_of(outcome)
+    assert released.curves().groups == ("all",)
+    assert set(released.table()["group"]) == {"all"}
+
+
+def test_files_may_be_paths(request_: Job, tmp_path: Path) -> None:
+    groups = tmp_path / "groups.txt"
+    groups.write_text("a\nb\n")
+    with run(request_.having(domain=groups, key=str(tmp_path / "key"))) as outcome:
+        assert outcome.definition.groups == ("a", "b")
+    assert (tmp_path / "key").exists()
+
+
+def test_the_run_reports_where_it_is(request_: Job) -> None:
+    heard: list[tuple[str, float]] = []
+    run(request_, lambda stage, share: heard.append((stage, share))).close()
+    assert [stage for stage, _ in heard] == ["choosing a strategy", "reading events", "releasing"]
+    assert [share for _, share in heard] == sorted(share for _, share in heard)
+
+
+def test_what_does_not_approve_leaves_no_state(request_: Job) -> None:
+    def refuse(definition: Definition) -> None:
+        raise InvalidInput(f"{definition.groups} are too many")
+
+    with pytest.raises(InvalidInput, match="too many"):
+        run(request_, approve=refuse)
+    assert not Path(request_.state).exists()
+
+
+def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:
+    run(request_).close()
+    with pytest.raises(StateError, match="the guarantee is"):
+        run(request_.having(epsilon=2))
+    with pytest.raises(StateError, match="is of 'count'"):
+        run(Job("sum", request_.events, request_.state))
+    with pytest.raises(InvalidInput, match="use one of count, sum"):
+        run(request_.having(what="mean"))
+    write(Path(str(request_.events)), ROWS[1:])
+    with pytest.raises(ReplayMismatch, match="rows must not disappear"):
+        run(request_)
+
+
+def test_jobs_need_no_package_of_the_command_line() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['typer'] = sys.modules['rich'] = sys.modules['matplotlib'] = None\n"
+        "import counton.run"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def by_run(job: Job) -> None:
+    with run(job) as outcome:
+        outcome.read().table()
+
+
+def by_release(job: Job) -> None:
+    release("count", job.events, state=job.state, until=job.until).table()
+
+
+def by_command(job: Job) -> None:
+    carried_out(job, silently=True)
+
+
+@pytest.mark.parametrize("door", [by_run, by_release, by_command])
+def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
+    door: Callable[[Job], None], request_: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(request_).close()
+    design._rebuilt.cache_clear()
+    opened, rebuilt = [], []
+    connect = Database._connect
+
+    def connected(self: Database) -> Any:
+        opened.append(self.path)
+        return connect(self)
+
+    def counted(saved: Any) -> Any:
+        rebuilt.append(saved)
+        return strategy_from_dict(saved)
+
+    monkeypatch.setattr(Database, "_connect", connected)
+    monkeypatch.setattr(design, "strategy_from_dict", counted)
+    door(Job("count", request_.events, request_.state, until="newest"))
+    assert (len(opened), len(rebuilt)) == (1, 1)
+
+
+def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
+    with run(request_) as outcome:
+        with pytest.raises(StateError, match="every is 2h"):
+            run(request_.having(every="2h"))
+        outcome.stream.release_many([[0, 0]])
+
+
+def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
+    """The rows of a job are called events; whoever says nothing afterwards means them."""
+    with Store(request_.state, create=True) as store:
+        store.set_limit(PureDP(1))
+    run(request_.having(epsilon=1)).close()
+    with pytest.raises(BudgetExceeded, match="one event"):
+        kept_line([1, 2, 3], request_.state)
+    other = request_.having(name="b", epsilon="0.1")
+    for unit in (None, "unit", " event"):
+        with pytest.raises(BudgetExceeded, match="one event"):
+            run(other.having(unit=unit))
+    with Store(request_.state) as store:
+        store.set_limit(PureDP(2))
+    with run(other.having(unit=" event ")) as outcome:
+        assert outcome.definition.unit == outcome.stream.terms.contribution.unit == "event"
+    run(other.having(unit="event\n")).close()
+
+
+def test_a_table_made_in_parts_is_the_table_made_at_once(
+    request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counton.run.outputs import write_table
+
+    with run(request_.having(release="both")) as outcome:
+        released = outcome.read()
+    for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
+        monkeypatch.undo()
+        whole = part.table()
+        monkeypatch.setattr("counton.released.counts._ROWS", 1)
+        assert part.table().equals(whole)
+        assert part.lazy().collect().equals(whole)
+        assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)
+        assert part.lazy().filter(pl.col("step") == 3).collect().equals(whole.filter(step=3))
+        for kind in ("parquet", "csv", "jsonl", "arrow", "json"):
+            write_table(part.lazy(), tmp_path / f"parts.{kind}")
+            write_table(whole, tmp_path / f"whole.{kind}")
+            one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("parts", "whole"))
+            if kind == "parquet":
+                assert pl.read_parquet(one).equals(pl.read_parquet(two))
+            elif kind == "arrow":
+                assert pl.read_ipc(one).equals(pl.read_ipc(two))
+            else:
+                assert one == two

@@ -1,0 +1,65 @@
+"""What editors and type checkers are told of `release` is what a job has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counton import PureDP, release
+from counton.base.errors import InvalidInput
+from counton.run import Job
+from counton.spec.keywords import JobFields
+from counton.spec.stated_options import all_options
+from tools import keywords
+
+FRAME = pl.DataFrame({"time": ["2024-03-01"]})
+
+
+def test_names_and_types_are_those_of_a_job() -> None:
+    """``python -m tools.keywords`` writes the file; a field with another type makes another."""
+    assert keywords.FILE.read_text("utf-8") == keywords.text()
+    told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
+    has = {item.name: str(item.type) for item in fields(Job)}
+    assert {*told} == {*has, *all_options()} - {"what", "events", "state"}
+    assert told["most"] == has["most"] == "int | None"
+    assert told["every"] == "str | timedelta | None"
+    assert told["lower"] == "Number | None"
+
+
+def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:
+    """mypy wants an error at each line that is exempt: an exemption without need fails."""
+    state = tmp_path / "a.db"
+    with pytest.raises(InvalidInput, match="takes no argument 'tme': did you mean time"):
+        release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match="steps is 'many'"):
+        release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="state"):
+        release("count", FRAME, time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
+    assert not state.exists()
+
+
+def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
+    stream: JobFields = {
+        "time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "newest",
+    }  # fmt: skip
+    found = release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
+    assert not found.steps
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
+)
+def test_other_words_for_a_statistic_are_known(asked: str, meant: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=f"what is '{asked}'; did you mean '{meant}'"):
+        release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
+
+
+def test_what_a_statistic_lacks_is_named_before_where_it_may_be(tmp_path: Path) -> None:
+    stream: JobFields = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    with pytest.raises(InvalidInput) as refused:
+        release("average", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
+    words = "average needs lower, upper, resolution: choose what is missing"
+    assert str(refused.value).startswith(words), refused.value

@@ -1,0 +1,58 @@
+"""Each part of a job checks itself, and a job has each option once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.run import Job
+from counton.spec.fields import option, options_of
+from counton.spec.parts import JobPart
+from counton.spec.stated_options import all_options
+
+PARTS = [part for part in Job.__bases__ if issubclass(part, JobPart)]
+WRONG: dict[str, Any] = {
+    "Keeping": {"state": "s.db", "name": 3},
+    "Times": {"steps": "30"},
+    "Groups": {"unknown": "maybe"},
+    "Promise": {"expire": 1},
+    "Arrangement": {"release": "all"},
+    "Users": {"most": True},
+    "RowPolicies": {"late": "keep"},
+    "OutputFiles": {"out": 5},
+    "Showing": {"level": "high"},
+}
+
+
+def test_a_job_has_each_option_once() -> None:
+    own = {"what", "events", "options", *all_options()}
+    named = [item.name for part in PARTS for item in fields(part)]  # type: ignore[arg-type]
+    assert len(set(named)) == len(named)
+    assert not own & set(named)
+    assert {item.name for item in fields(Job)} == {*named, "what", "events", "options"}
+    assert all(option.help for part in PARTS for option in options_of(part).values())
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
+def test_a_part_refuses_by_itself_what_a_job_refuses(part: Any) -> None:
+    wrong = WRONG[part.__name__]
+    with pytest.raises(InvalidInput) as alone:
+        part(**wrong)
+    (name,) = set(wrong) - {"state"}
+    assert name in alone.value.fields
+    with pytest.raises(InvalidInput) as whole:
+        Job(**{"what": "count", "events": "e.csv", "state": "s.db"} | wrong)
+    assert str(whole.value) == str(alone.value)
+
+
+def test_a_field_of_a_new_part_is_checked() -> None:
+    @dataclass(frozen=True)
+    class Weather(JobPart):
+        rain: bool = option(False, "whether it rains")
+
+    Weather(True)
+    with pytest.raises(InvalidInput, match="rain is 'yes', of type str; give True or False"):
+        Weather("yes")  # type: ignore[arg-type]

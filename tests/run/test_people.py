@@ -1,0 +1,686 @@
+"""Users bounded through the whole job: by brute force, what one user changes is what is claimed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+import pytest
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from counton import Key
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.base.private import open_private
+from counton.numbers.node_law import shift_of
+from counton.run import Job, run
+from counton.run.contribution_bounds import USER, _digests, period_of
+from counton.state import Store, Stream
+from counton.state.seen import Secret
+from counton.strategies import StreamStrategy
+
+START = datetime(2013, 3, 30, tzinfo=UTC)
+STEPS = 36
+#: Logs of the longer search: ways to bound people that the first eight have not. Other ones, and
+#: more, on request: COUNTON_FUZZ=60 pytest tests/run/test_people.py.
+MORE = int(os.environ.get("COUNTON_FUZZ", "0"))
+LOGS = range(100, 100 + MORE) if MORE else (101, 103, 107, 112)
+GROUPS = ("a", "b")
+SECRET_FREE = 10**6  # epsilon with which the noise is 0 almost surely
+
+#: Time, group, user, value, id.
+Row = tuple[datetime, str, str, int, str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """Deliveries, each released until a time, in one of two ways of working."""
+
+    files: list[list[Row]]
+    untils: list[datetime]
+    append: bool
+    options: dict[str, Any]
+
+
+def request(log: Log, state: Path, **more: Any) -> Job:
+    given: dict[str, Any] = {
+        "what": "count",
+        "events": "?",
+        "state": state,
+        "time": "time",
+        "every": "1h",
+        "by": "page",
+        "domain": list(GROUPS),
+        "start": START,
+        "steps": STEPS,
+        "timezone": "Europe/Berlin",  # 31 March 2013 has 23 hours
+        "strategy": "binary",
+        "epsilon": SECRET_FREE,
+        "user": "visitor",
+        "append": log.append,
+        "confirmed": True,
+        "counted": "new",
+        **log.options,
+        **more,
+    }
+    return Job(**given)
+
+
+def write(path: Path, rows: list[Row]) -> Path:
+    # the file's name in each row, or equal rows would be one file that was given twice
+    lines = "".join(f"{t.isoformat()},{g},{u},{v},{i},{path.stem}\n" for t, g, u, v, i in rows)
+    path.write_text(f"time,page,visitor,value,id,file\n{lines}")
+    return path
+
+
+def inputs(log: Log, folder: Path) -> tuple[NDArray[np.int64], Any]:
+    """What each step counted, and the stream's terms."""
+    folder.mkdir()
+    for number, (rows, until) in enumerate(zip(log.files, log.untils, strict=True)):
+        events = write(folder / f"{number}.csv", rows)
+        asked = request(log, folder / "s.db", events=events, until=until)
+        with run(asked) as outcome:
+            if number == len(log.files) - 1:
+                releases, terms = outcome.stream.releases(), outcome.stream.terms
+    totals = np.asarray(terms.contribution.grid_total(releases.values), np.int64)
+    return np.diff(totals.reshape(-1, len(GROUPS)), axis=0, prepend=0), terms
+
+
+def moved(strategy: StreamStrategy, change: NDArray[np.int64]) -> tuple[int, int]:
+    """1-norm and squared 2-norm of C (x - x'), over all nodes and groups."""
+    nodes: Counter[Any] = Counter()
+    for step, cells in enumerate(change, 1):
+        for group, amount in enumerate(cells.tolist()):
+            for level, index, weight in strategy.column(step) if amount else ():
+                nodes[level, index, group] += int(weight) * amount
+    return sum(map(abs, nodes.values())), sum(value**2 for value in nodes.values())
+
+
+def adversarial(seed: int) -> Log:
+    """Floods, late and re-delivered rows, times of the future, one id in many files and groups."""
+    chance = random.Random(seed)
+    append = chance.random() < 0.5
+    people: dict[str, Any] = chance.choice(
+        [
+            {"user": None, "id": "id"},
+            {"most": 1},
+            {"most": 3},
+            {"most": 2, "per": "1d"},
+            {"most": 3, "per": "6h"},
+            {"most": 3, "per": "1d", "distinct": True},
+            {"first": True, "most": 1},
+            {"first": True, "most": 2},
+        ]
+    )
+    if chance.random() < 0.3:
+        people |= {"what": "sum", "value": "value", "lower": -2, "upper": 5, "resolution": 1}
+    if chance.random() < 0.4:
+        people |= {"id": "id"}
+    ended = sorted(chance.sample(range(1, STEPS + 1), 3))
+    untils = [START + timedelta(hours=hour) for hour in ended]
+    delivered: list[list[Row]] = []
+    so_far: list[Row] = []
+    for until in untils:
+        rows: list[Row] = []
+        for user in ("ann", "bob", "cid"):
+            for _ in range(chance.choice((0, 1, 2, 9))):
+                latest = int((until - START).total_seconds())
+                if chance.random() < 0.15:
+                    latest = STEPS * 3600  # clocks that are ahead
+                moment = START + timedelta(seconds=chance.randrange(latest) // 1800 * 1800)
+                group, value = chance.choice(GROUPS), chance.randint(-4, 9)
+                rows.append((moment, group, user, value, str(chance.randrange(12))))
+        for row in so_far:  # again, in this delivery too
+            if append and chance.random() < 0.3:
+                rows.append(row)
+        chance.shuffle(rows)
+        so_far = so_far + rows
+        delivered.append(rows if append else [*so_far])
+    return Log(delivered, untils, append, people)
+
+
+def without(log: Log, wanted: Any) -> Log:
+    return replace(log, files=[[row for row in rows if wanted(row)] for rows in log.files])
+
+
+def units(log: Log) -> list[Any]:
+    """What may be taken away, each as what it leaves."""
+    if log.options.get("user", "visitor") is None:  # one event, known by its id
+        ids = sorted({row[4] for rows in log.files for row in rows})
+        return [lambda row, one=one: row[4] != one for one in ids]
+    names = sorted({row[2] for rows in log.files for row in rows})
+    per = log.options.get("per")
+    if per is None:
+        return [lambda row, name=name: row[2] != name for name in names]
+    moments = sorted({row[0] for rows in log.files for row in rows})
+    us = pl.DataFrame({"us": [int(moment.timestamp()) * 1_000_000 for moment in moments]})
+    numbers = us.select(period_of(pl.col("us"), per, "Europe/Berlin"))["us"].to_list()
+    periods = dict(zip(moments, numbers, strict=True))
+    return [
+        lambda row, name=name, period=period: (row[2], periods[row[0]]) != (name, period)
+        for name in names
+        for period in sorted(set(numbers))
+    ]
+
+
+def check(log: Log, folder: Path) -> int:
+    """The largest part of the claim that any unit uses up, in percent of the 1-norm."""
+    folder.mkdir()
+    whole, terms = inputs(log, folder / "all")
+    claimed = shift_of(terms.strategy, terms.contribution, terms.shape)
+    used = 0
+    for number, keeps in enumerate(units(log)):
+        rest = without(log, keeps)
+        if rest == log:
+            continue  # this user has no row in this period
+        part, _ = inputs(rest, folder / str(number))
+        l1, l2_squared = moved(terms.strategy, whole - part)
+        assert l1 <= claimed.l1, (log, number)
+        assert l2_squared <= claimed.l2_squared, (log, number)
+        used = max(used, 100 * l1 // claimed.l1)
+    return used
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_one_unit_changes_stays_within_the_claim(seed: int, tmp_path: Path) -> None:
+    assert check(adversarial(seed), tmp_path / "logs") > 0
+
+
+SPREAD: tuple[dict[str, Any], ...] = (
+    {"most": 4, "most_a_window": 1},
+    {"most": 5, "most_a_window": 2, "per": "1d"},
+    {"most": 2, "most_a_window": 1, "per": "1d", "id": "id", "distinct": True},
+    {"most": 4, "most_a_window": 2, "release": "both"},
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_one_unit_changes_in_one_window_stays_within_the_claim(
+    seed: int, tmp_path: Path
+) -> None:
+    """Two deliveries of three release no window: what they bring late counts in the same one."""
+    log = adversarial(seed)
+    first, middle, last = log.untils
+    untils = [first, first, last] if seed % 2 else [middle, middle, middle]
+    log = replace(log, untils=untils, options=SPREAD[seed])
+    assert check(log, tmp_path / "logs") > 0
+
+
+@pytest.mark.slow
+def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Path) -> None:
+    """Of the first dozen two use up all that is claimed, and five more than four fifths of it."""
+    used = [check(adversarial(seed), tmp_path / str(seed)) for seed in LOGS]
+    assert max(used) == 100  # no bound is looser than it has to be
+
+
+def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_path: Path) -> None:
+    """Why what protects users counts twice in a ledger about their days: see `is_part`."""
+    rows = [at(f"{day}T02:0{n}", "ab"[day == 31], "ann") for day in (30, 31) for n in range(4)]
+    log = Log([rows], [START + timedelta(hours=34)], False, {"most": 4})
+    whole, terms = inputs(log, tmp_path / "all")
+    rest, _ = inputs(without(log, lambda row: row[0].day != 30), tmp_path / "rest")
+    claimed, found = shift_of(terms.strategy, terms.contribution, terms.shape), whole - rest
+    assert claimed.l1 < moved(terms.strategy, found)[0] <= 2 * claimed.l1
+    assert moved(terms.strategy, found)[1] <= 4 * claimed.l2_squared
+
+
+# ----------------------------------------------------------------------------- which rows count
+
+
+def at(text: str, group: str, user: str, value: int = 1, row: str = "") -> Row:
+    return datetime.fromisoformat(f"2013-03-{text}+00:00"), group, user, value, row
+
+
+def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], **more: Any) -> Any:
+    """Totals by group of a stream of days after each run, and the last outcome's notes."""
+    released = []
+    for number, (until, rows) in enumerate(runs):
+        events = write(folder / f"{number}.csv", rows)
+        log = Log([], [], more.pop("append", False) or bool(options.get("append")), {})
+        asked = request(
+            log, folder / "s.db", **{**options, "events": events, "until": f"2013-{until}", **more}
+        )
+        with run(asked) as outcome:
+            values = outcome.stream.releases().values
+            released.append(values[-1].tolist() if len(values) else [0, 0])
+            notes = (
+                outcome.for_operator().beyond_most,
+                outcome.for_operator().known,
+                outcome.for_operator().closed,
+            )
+    return released, notes
+
+
+DAYS = {"every": "1d", "steps": 60, "start": "2013-03-01", "timezone": "UTC"}
+FLOOD = [at(f"01T0{hour}:00", "ab"[hour % 2], "ann") for hour in range(6)]
+BOB = [at("01T09:00", "a", "bob")]
+
+
+def test_the_first_rows_in_time_count_and_a_late_one_finds_no_room(tmp_path: Path) -> None:
+    options = {**DAYS, "most": 3}
+    late = [at("01T00:30", "b", "ann")]
+    released, (over, _, _) = totals(
+        tmp_path,
+        options,
+        ("03-02", [*reversed(FLOOD), *BOB]),
+        ("03-03", [*FLOOD, *BOB]),
+        ("03-04", [*late, *FLOOD, *BOB, at("02T10:00", "b", "cid")]),
+    )
+    assert released == [[3, 1], [3, 1], [3, 2]]
+    assert over == 4
+
+
+def test_rows_are_bounded_period_by_period(tmp_path: Path) -> None:
+    rows = [*FLOOD, *[at(f"02T0{hour}:00", "a", "ann") for hour in range(5)]]
+    released, _ = totals(tmp_path, {**DAYS, "most": 2, "per": "1d"}, ("03-03", rows))
+    assert released == [[3, 1]]
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
+    append: bool, tmp_path: Path
+) -> None:
+    rows = [at(f"{day:02}T0{hour}:00", "a", "ann") for day in range(1, 7) for hour in range(4)]
+    options = {**DAYS, "most": 8, "per": "1mo", "append": append}
+    nights = [(f"03-{day:02}", rows[: 4 * day - 4]) for day in range(2, 8)]
+    if append:
+        nights = [(until, given[-4:]) for until, given in nights]
+    folders = tmp_path / "plain", tmp_path / "spread"
+    for folder in folders:
+        folder.mkdir()
+    plain, _ = totals(folders[0], options, *nights)
+    spread, _ = totals(folders[1], {**options, "most_a_window": 2}, *nights)
+    assert [a for a, _ in plain] == [4, 8, 8, 8, 8, 8]
+    assert [a for a, _ in spread] == [2, 4, 6, 8, 8, 8]
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_late_rows_share_the_window_with_which_they_are_released(
+    append: bool, tmp_path: Path
+) -> None:
+    """In several runs that release nothing they find the room that the ones before left."""
+    options = {**DAYS, "most": 9, "most_a_window": 2, "append": append, "id": "id"}
+    rows = [at("01T01:00", "a", "bob", row="-")]
+    rows += [at(f"0{1 + n % 2}T0{n}:00", "a", "ann", row=str(n)) for n in range(6)]
+    parts = [[rows[0]], rows[1:3], rows[3:5], rows[5:]]
+    nights = (
+        parts if append else [[row for part in parts[: n + 1] for row in part] for n in range(4)]
+    )
+    untils = "03-03", "03-03", "03-03", "03-04"
+    released, (over, *_) = totals(tmp_path, options, *zip(untils, nights, strict=True))
+    assert [a for a, _ in released] == [1, 1, 1, 3]
+    assert over == (2 if append else 4)
+
+
+def test_distinct_counts_a_user_once_in_each_window_and_group(tmp_path: Path) -> None:
+    rows = [*FLOOD, at("02T01:00", "a", "ann"), at("02T02:00", "a", "ann")]
+    released, _ = totals(tmp_path, {**DAYS, "most": 9, "distinct": True}, ("03-03", rows))
+    assert released == [[2, 1]]
+
+
+def test_distinct_users_so_far(tmp_path: Path) -> None:
+    rows, more = [*FLOOD, *BOB], [at("02T01:00", "b", "bob"), at("02T02:00", "b", "dan")]
+    runs = ("03-02", rows), ("03-03", [*rows, *more])
+    (tmp_path / "once").mkdir()
+    once, in_groups = ({**DAYS, "first": True, "most": most} for most in (1, 2))
+    assert totals(tmp_path / "once", once, *runs)[0] == [[2, 0], [2, 1]]
+    assert totals(tmp_path, in_groups, *runs)[0] == [[2, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+@pytest.mark.parametrize(
+    "once", [{"first": True, "most": 2}, {"distinct": True, "most": 3}], ids=str
+)
+def test_a_cell_in_which_a_user_counts_stays_taken(
+    once: dict[str, Any], append: bool, tmp_path: Path
+) -> None:
+    """Also for a row that comes with a later file, where the user has room for more."""
+    first, again = [at("01T09:00", "a", "ann")], [at("01T10:00", "a", "ann", 2)]
+    options = {**DAYS, **once, "append": append}
+    runs = ("03-02", first), ("03-03", again if append else [*first, *again])
+    assert totals(tmp_path, options, *runs) == ([[1, 0], [1, 0]], (1, 0, 0))
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: Path) -> None:
+    rows = [at("01T09:00", "a", "ann", row=str(nth)) for nth in range(2)]
+    options = {**DAYS, "most": 3, "id": "id", "append": append}
+    runs = ("03-02", rows[:1]), ("03-03", rows)
+    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [2, 0]]
+
+
+def test_a_user_who_is_known_from_new_events_is_known_in_a_file_of_all(tmp_path: Path) -> None:
+    released, _ = totals(
+        tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]), ("03-02", FLOOD[1:3])
+    )
+    assert released == [[1, 0], [1, 0]]
+    asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
+    for rows, expected in ((FLOOD[:3], [1, 1]), (FLOOD, [1, 1])):
+        events = write(tmp_path / "all.csv", rows)
+        with run(replace(asked, events=events, until="2013-03-03")) as outcome:
+            assert outcome.stream.releases().values[-1].tolist() == expected
+
+
+def test_rows_of_users_that_disappear_are_refused(tmp_path: Path) -> None:
+    runs = ("03-02", [*FLOOD, *BOB]), ("03-03", FLOOD)
+    with pytest.raises(ReplayMismatch, match="1 rows of users that were counted are missing"):
+        totals(tmp_path, {**DAYS, "most": 3}, *runs)
+
+
+def test_new_events_that_were_counted_are_refused(tmp_path: Path) -> None:
+    options = {**DAYS, "append": True, "counted": "refuse"}
+    more = [at("02T01:00", "a", "dan")]
+    export = [*reversed([*FLOOD, *BOB]), *more]
+    with pytest.raises(ReplayMismatch, match=r"7 of the 8 rows of .* say what rows said"):
+        totals(tmp_path, {**options, "most": 3}, ("03-02", [*FLOOD, *BOB]), ("03-03", export))
+    totals(tmp_path, {**options, "most": 3}, ("03-03", more))
+
+
+def test_events_that_were_counted_are_refused_without_users_too(tmp_path: Path) -> None:
+    rows = [at(f"01T{hour:02}:00", "ab"[hour % 2], "") for hour in range(15)]
+    options = {**DAYS, "append": True, "counted": "refuse", "user": None}
+    for again, why in (
+        (list(reversed(rows)), "holds the same rows as events"),
+        ([*rows, at("02T01:00", "a", "")], "15 of the 16 rows of .* say what rows said"),
+    ):
+        with pytest.raises(ReplayMismatch, match=why):
+            totals(tmp_path, options, ("03-02", rows), ("03-03", again))
+        for part in ("", ".key", ".key.witness"):
+            (tmp_path / f"s.db{part}").unlink()
+    late = [at("01T01:30", "a", "")]
+    assert totals(tmp_path, options, ("03-02", rows), ("03-03", late))[0] == [[8, 7], [9, 7]]
+
+
+# ----------------------------------------------------------------------------- ids
+
+
+def test_a_row_counts_once_in_whatever_files_it_comes(tmp_path: Path) -> None:
+    rows = [at(f"01T0{n}:00", "a", "", row=f"row {n}") for n in range(6)]
+    moved = at("02T08:00", "b", "", row="row 0")  # the same row, whatever its time says now
+    released, notes = totals(
+        tmp_path,
+        {**DAYS, "user": None, "id": "id", "append": True},
+        ("03-02", rows[:4]),
+        ("03-03", [*rows[2:], moved, rows[5], at("02T05:00", "b", "", row="new")]),
+        ("03-04", [*rows, moved]),
+    )
+    assert released == [[4, 0], [6, 1], [6, 1]]
+    assert notes == (0, 7, 0)
+    with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as again:
+        assert again.stream.releases().values[-1].tolist() == [6, 1]
+
+
+def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path) -> None:
+    """As the output and the page on people say."""
+    options = {**DAYS, "user": None, "id": "id", "append": True}
+    used = at("01T01:00", "a", "", row="7")
+    april = [(datetime(2013, 4, day, tzinfo=UTC), *used[1:]) for day in (4, 9)]
+    nothing: list[Row] = []
+    runs = ("03-02", [used]), ("04-06", nothing), ("04-07", april[:1]), ("04-10", april[1:])
+    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [1, 0], [2, 0]]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("user", [{"user": None}, {"most": 3}])
+def test_with_ids_no_file_is_guessed_to_be_known(
+    more: int, user: dict[str, Any], tmp_path: Path
+) -> None:
+    """A file that comes again, whole or with one row more, brings nothing of the others."""
+    rows = [at(f"01T{n:02}:00", "a", f"u{n}", row=str(n)) for n in range(20)]
+    again = [*rows, *[at("01T20:30", "a", "uli", row="new")] * more]
+    options = {**DAYS, "id": "id", "append": True, "counted": "refuse", **user}
+    runs = ("03-02", rows), ("03-03", again), ("03-04", rows[1:])
+    assert totals(tmp_path, options, *runs)[0] == [[20, 0], [20 + more, 0], [20 + more, 0]]
+
+
+def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
+    rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
+    assert totals(tmp_path, {**DAYS, "id": "id", "most": 3}, ("03-02", rows))[0] == [[2, 0]]
+
+
+@pytest.mark.parametrize("bound", [{"first": True, "most": 2}, {"distinct": True, "most": 3}])
+def test_which_of_tied_rows_counts_hangs_on_no_other_user(
+    bound: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of one time and group, of other ids; one of these comes again in another group."""
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret(bytes(range(32))))
+    users = [f"u{n}" for n in range(40)]
+    tied = [at("01T01:00", "a", user, row=f"{n}") for n in range(3) for user in users]
+    again = [at("02T01:00", "b", user, row="0") for user in users]
+    options = {**DAYS, **bound, "id": "id", "append": True}
+    found = []
+    for number, gone in enumerate([None, *users[:3]]):
+        runs = [[row for row in rows if row[2] != gone] for rows in (tied, again)]
+        (tmp_path / str(number)).mkdir()
+        found.append(
+            totals(tmp_path / str(number), options, ("03-02", runs[0]), ("03-03", runs[1]))[0]
+        )
+    for less in found[1:]:
+        moved = np.array(found[0]) - np.array(less)
+        assert moved[0].tolist() == [1, 0]
+        assert moved[1].tolist() in ([1, 0], [1, 1])
+
+
+# ----------------------------------------------------------------------------- what is forgotten
+
+
+@pytest.mark.parametrize("per", ["1d", "1w", "1mo"])
+def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
+    options = {**DAYS, "most": 2, "per": per, "append": True, "id": "id"}
+    rows = [at(f"01T0{n}:00", "a", "ann", row=str(n)) for n in range(4)]
+    runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
+    assert totals(tmp_path, options, *runs) == ([[2, 0]] * 3, (0, 0, 1))
+    with Stream.open(tmp_path / "s.db", "events") as stream:
+        assert [*open_private(stream.marks("id"))] == []
+        assert len([*open_private(stream.marks("user"))]) == (
+            per == "1mo"
+        )  # March ended 25 days before
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+@pytest.mark.parametrize(
+    ("per", "zone"), [("1d", "UTC"), ("1w", "UTC"), ("1mo", "Europe/Berlin"), (None, "UTC")]
+)
+def test_rows_count_once_on_both_sides_of_the_line_after_which_they_are_forgotten(
+    per: str | None, zone: str, append: bool, tmp_path: Path
+) -> None:
+    """Every night rows of every day come; what counts is computed here from the rows alone.
+
+    Without periods rows have ids, which are forgotten day by day.
+    """
+    known: dict[str, Any] = {"most": 2, "per": per} if per else {"user": None, "id": "id"}
+    options = {**DAYS, "steps": 90, "timezone": zone, "append": append, **known}
+    groups, counted, room, too_late = [0, 0], set[Row](), Counter[Any](), 0
+    month = "05" if per == "1mo" else "04"
+    nights = ["03-02", *(f"{month}-{day:02}" for day in (3, 4, 6, 9, 12))]  # the line moves on
+    rows: list[Row] = []
+    line = None
+    for night, until in enumerate(nights):
+        end = datetime.fromisoformat(f"2013-{until}").replace(tzinfo=ZoneInfo(zone))
+        new = [
+            at(f"{day:02}T{22 - night:02}:00", "ab"[day % 2], user, row=f"{user} {day} {nth}")
+            for day in range(1, 1 if night == 0 else 25)
+            for nth, user in enumerate(("ann", "ann", f"user {night}"))
+        ]
+        new += [at("01T01:00", "a", "ann", row="first")] if night == 0 else []
+        rows = new if append else [*rows, *new]
+        too_late = 0
+        for row in sorted(rows):
+            unit = (row[2], _period(row[0], per, zone)) if per else row[4]
+            if line is not None and _period(row[0], per, zone) < _period(line, per, zone):
+                too_late += 1
+            elif row not in counted and room[unit] < (2 if per else 1):
+                counted.add(row)
+                room[unit] += 1
+                groups["ab".index(row[1])] += 1
+        released, (_, _, closed) = totals(tmp_path, options, (until, rows))
+        assert (released, closed) == ([groups], too_late if append else 0), until
+        line = (end - timedelta(days=35)).astimezone(UTC)
+    assert too_late
+
+
+def _period(moment: datetime, per: str | None, zone: str) -> Any:
+    """What comes in the same order as periods do: the first day of each."""
+    local = moment.astimezone(ZoneInfo(zone)).date()
+    if per == "1w":
+        return local - timedelta(days=local.weekday())
+    return local.replace(day=1) if per == "1mo" else local
+
+
+def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:
+    rows = [at(f"01T0{n}:00", "a", "ann") for n in range(4)]
+    runs = ("03-02", rows[:2]), ("04-25", rows[2:3]), ("04-26", rows[3:])
+    assert totals(tmp_path, {**DAYS, "most": 3, "append": True}, *runs)[0] == [
+        [2, 0],
+        [3, 0],
+        [3, 0],
+    ]
+
+
+def test_merged_parts_know_what_the_parts_knew(tmp_path: Path) -> None:
+    rows = [at(f"01T{n:02}:00", "a", f"user {n}", row=str(n)) for n in range(24)]
+    options = {**DAYS, "most": 1, "append": True, "id": "id"}
+    runs = [("03-02", [row]) for row in rows]
+    totals(tmp_path, options, *runs)
+    with Stream.open(tmp_path / "s.db", "events") as stream:
+        for kind in ("user", "id"):
+            parts = list(open_private(stream.marks(kind)))
+            assert len(parts) <= 8
+            assert sum(len(part.digests) for part in parts) == 24
+    released, notes = totals(tmp_path, options, ("03-03", rows))
+    assert (released, notes) == ([[24, 0]], (0, 24, 0))
+
+
+# ----------------------------------------------------------------------------- words
+
+
+def test_the_state_holds_no_names(tmp_path: Path) -> None:
+    rows = [at("01T01:00", "a", "annabel-of-the-lake", row="a-row-of-hers")]
+    totals(tmp_path, {**DAYS, "most": 3, "id": "id"}, ("03-02", rows))
+    for path in tmp_path.glob("s.db*"):
+        for name in (b"annabel", b"a-row-of"):
+            assert name not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"most": None}, "user=visitor needs most"),
+        ({"user": None, "most": 3}, "most=3 needs user"),
+        ({"most": 0}, "would count nothing"),
+        ({"most": 3, "per": "1 day"}, "window length '1 day'"),
+        ({"first": True, "per": "1d"}, "does not go with first"),
+        ({"first": True, "distinct": True}, "does not go with first"),
+        ({"first": True, "most": None}, "by=page with first=True needs most"),
+        ({"first": True, "most": 2, "by": None, "domain": None}, "there is no by"),
+        ({"most": 2.5}, "give a whole number"),
+    ],
+)
+def test_contradictions_are_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        totals(tmp_path, {**DAYS, "most": 3, **options}, ("03-02", FLOOD))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_rows_without_a_user_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"row 7 of .* has no user in column 'visitor'"):
+        totals(tmp_path, {**DAYS, "most": 3}, ("03-02", [*FLOOD, at("01T01:00", "a", "")]))
+    frame = pl.DataFrame({"time": ["2013-03-01T00:00"], "page": ["a"], "visitor": [1.5]})
+    frame.write_parquet(tmp_path / "e.parquet")
+    with pytest.raises(InvalidInput, match="holds Float64, which has several texts"):
+        run(request(Log([], [], False, {}), tmp_path / "s.db", events=tmp_path / "e.parquet",
+                    most=3))  # fmt: skip
+
+
+def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
+    totals(tmp_path, {**DAYS, "most": 3, "per": "1d"}, ("03-02", FLOOD))
+    changes = {"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}, {"most_a_window": 1}
+    for change in changes:
+        with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
+            totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
+    with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
+        assert outcome.definition.people == (3, "1d", False, None, None)
+
+
+def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
+    options = {**DAYS, "most": 3, "per": "1d", "unit": "visitor"}
+    totals(tmp_path, options, ("03-02", FLOOD))
+    events = {**DAYS, "user": None, "name": "other"}
+    with pytest.raises(InvalidInput, match="is one user in the release 'events'"):
+        totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
+    totals(tmp_path, events, ("03-02", FLOOD))
+    with Store(tmp_path / "s.db") as store:
+        assert [spend.unit for spend in store.spends] == ["visitor's day", "event"]
+
+
+def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
+    totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
+    with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
+        store.secret("events", Key.generate())
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/s.db")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'"
+        )
+    engine.dispose()
+    with pytest.raises(StateError, match="does not belong to this key"):
+        totals(tmp_path, {**DAYS, "most": 3}, ("03-03", FLOOD))
+
+
+def test_a_row_of_an_open_window_is_known_until_long_after_its_end(tmp_path: Path) -> None:
+    options = {**DAYS, "every": "1mo", "steps": 9, "user": None, "id": "id", "append": True}
+    used = at("01T01:00", "a", "", row="7")
+    other = [at("02T01:00", "b", "", row=str(n)) for n in range(3)]
+    again = [(datetime(2013, 5, 2, tzinfo=UTC), *used[1:])]
+    runs = ("03-10", [used]), ("04-05", other[:1]), ("05-03", other[1:2]), ("06-02", again)
+    assert totals(tmp_path, options, *runs)[0][-1] == [1, 2]
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_rows_of_a_group_that_is_named_stay_where_they_were_counted(
+    append: bool, tmp_path: Path
+) -> None:
+    """Rows of z wait in an open window as those of other groups, when z is named."""
+    options = {**DAYS, "every": "2d", "steps": 9, "most": 9, "append": append, "unit": "user"}
+    options |= {"other": "rest", "spare": 1}
+    rows = [at("03T01:00", "z", "ann"), at("03T02:00", "y", "ann"), at("03T03:00", "z", "bob")]
+    more = [at("03T02:30", "z", "ann"), at("05T02:00", "z", "ann")]
+    named = {"also": "z"}
+    later = ([] if append else rows) + more
+    last = [] if append else later
+    assert totals(tmp_path, options, ("03-04", rows))[0] == [[0, 0, 0, 0]]
+    log = Log([], [], append, {})
+    for number, until, given in ((1, "03-05", later), (2, "03-07", last)):
+        events = write(tmp_path / f"{number}.csv", given)
+        asked = request(log, tmp_path / "s.db", **{**options, **named, "events": events,
+                        "until": f"2013-{until}"})  # fmt: skip
+        with run(asked) as outcome:
+            released = outcome.stream.releases().values.tolist()
+    assert released == [[0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 4, 1]]
+
+
+def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
+    """However long they are, and however polars holds them: states keep them."""
+    secret = Secret.fresh()
+    names = [letter * size for size in range(90) for letter in ("a", "ä", "\0", "€")]
+    texts = pl.concat(
+        [pl.Series(names), pl.Series(names[::-1])[7:], pl.Series(["u7"] * 20_000 + names)],
+        rechunk=False,
+    )
+    want: dict[str, int] = {}
+    for name in [*names, "u7"]:
+        length = np.array([len(name.encode())])
+        want[name] = int(secret.digests(name.encode(), length, USER)[0])
+    found = _digests(secret, USER, texts)
+    assert found.to_list() == [want[name] for name in texts.to_list()]
+    assert len(set(want.values())) == len(set(names)) + 1
+    assert not set(_digests(secret, USER + 1, texts)) & set(found)
+    assert _digests(secret, USER, texts[:0]).to_list() == []

@@ -1,0 +1,224 @@
+"""A plan of jobs says before any row what is released after all of them, and touches nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import ApproxDP, PureDP
+from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.run import Job, run
+from counton.run.job_plan import planned_job, planned_jobs
+from counton.state import Store
+from counton.statistics.catalogue import keywords
+
+from .test_any_statistic import ONCE, OWN, TABLES, made
+
+
+def halfwidths(table: pl.DataFrame) -> dict[str, float]:
+    """The largest half-width of the last step, by what a row is of."""
+    if "step" in table.columns:
+        table = table.filter(pl.col("step") == table["step"].max())
+    found: dict[str, float] = {}
+    for row in table.iter_rows(named=True):
+        name = str(row.get("name") or row.get("level") or "")
+        if "statistic" in row:  # of a report
+            name = f"{row['statistic']} {'' if name == 'all' else name}".strip()
+        if "page" in row and "user" in row and "level" not in row:  # a margin
+            name = ", ".join(one for one in ("page", "user") if row[one] is not None) or "total"
+        if "upper" in row:
+            found[name] = max(found.get(name, 0.0), (row["upper"] - row["lower"]) / 2)
+        if "window_lower" in row:
+            half = (row["window_upper"] - row["window_lower"]) / 2
+            found["in each window"] = max(found.get("in each window", 0.0), half)
+    return found
+
+
+def refuse_other(planned: dict[str, float], released: dict[str, float]) -> None:
+    for name, half in planned.items():
+        assert half == pytest.approx(released[name], rel=0.01)
+
+
+NAMES = [*(name for name in keywords() if name in {**OWN, **TABLES}), *(f"{n} once" for n in ONCE)]
+
+
+def whole(name: str, folder: Path, **more: Any) -> Job:
+    """A job that releases all of its six windows, or its table, with wide noise.
+
+    Of moments with narrow noise: how many rows there are is cut off at 0.
+    """
+    job = made(name, folder).having(epsilon="5000" if name == "moments" else "0.05", **more)
+    return job if name.endswith("once") else job.having(until="2024-03-01T06:00", confirmed=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Path) -> None:
+    job = whole(name, tmp_path)
+    planned = planned_job(job)
+    assert not Path(str(job.state)).exists()
+    assert planned.steps == ((1,) if name.endswith("once") else (1, 3, 6))
+    last = {one.what: one.halfwidths[-1] for one in planned.numbers}
+    with run(job) as outcome:
+        assert outcome.definition.guarantee == planned.spend.guarantee
+        assert outcome.definition.strategy == planned.definition.strategy
+        assert outcome.definition.unit == planned.spend.unit
+        released = halfwidths(outcome.read().table())
+        spends = outcome.stream.terms.contribution.relation
+    assert spends == planned.spend.relation
+    if name.startswith("quantiles"):  # whose half-widths depend on the rows
+        assert planned.needs_size
+        return
+    if len(last) == 1 and "" in last:
+        released = {"": max(released.values())}
+    refuse_other(last, released)
+
+
+@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, release: str) -> None:
+    job = whole("count", tmp_path, release=release, by="page", domain="home,shop", strategy=None)
+    planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
+    with run(job) as outcome:
+        released = halfwidths(outcome.read().table())
+    assert set(planned) == set(released)
+    refuse_other(planned, released)
+
+
+def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
+    with run(whole("sum", tmp_path)) as outcome:
+        released = halfwidths(outcome.read().table())
+    refuse_other(released, released)
+    with pytest.raises(AssertionError):
+        refuse_other({"": released[""] * 1.03}, released)
+
+
+def test_what_is_looked_back_over_is_planned(tmp_path: Path) -> None:
+    job = whole("average", tmp_path, over=2)
+    planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
+    with run(job) as outcome:
+        refuse_other(planned, halfwidths(outcome.read().table()))
+
+
+def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> None:
+    job = whole("average", tmp_path)
+    few, many = (planned_job(job, size=size).numbers for size in (10_000, 20_000))
+    assert [one.what for one in few] == ["mean", "sum", "count"]
+    assert few[0].halfwidths[-1] == pytest.approx(2 * many[0].halfwidths[-1], rel=0.01)
+    percent = few[2].percent
+    assert percent is not None
+    assert percent == pytest.approx(few[2].halfwidths[-1] / 100)
+    assert planned_job(job.having(epsilon=None, within=20, size=10_000)).numbers[0].what == "mean"
+    groups = planned_job(whole("count", tmp_path, by="page", domain="home,shop"), size=10_000)
+    assert groups.numbers[0].percent == pytest.approx(groups.numbers[0].halfwidths[-1] / 50)
+
+
+def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
+    jobs = {
+        "visits": made("count", tmp_path).having(name="visits"),
+        "sales": made("sum", tmp_path).having(name="sales", epsilon=2),
+        "users": made("count", tmp_path).having(name="users", user="user", most=3),
+        "apart": made("sum", tmp_path).having(state=tmp_path / "other.db"),
+    }
+    found = planned_jobs(jobs, PureDP(4))
+    assert not found.failed
+    state, other = str(tmp_path / "s.db"), str(tmp_path / "other.db")
+    assert [account.unit for account in found.accounts[state]] == ["event", "user"]
+    events = found.accounts[state][0]
+    assert events.spent == PureDP(3)
+    assert events.limit == PureDP(4)
+    assert events.shares == {"visits": 0.25, "sales": 0.5}
+    assert found.accounts[other][0].spent == PureDP(1)
+    unlimited = planned_jobs(jobs).accounts[state][0]
+    assert unlimited.limit is None
+    assert unlimited.shares == pytest.approx({"visits": 1 / 3, "sales": 2 / 3})
+    assert events.left == PureDP(1)
+    over = planned_jobs(jobs, PureDP(2))
+    assert list(over.failed) == ["sales"]
+    assert "PureDP" not in (said := str(over.failed["sales"]))
+    assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
+    assert over.accounts[state][0].left == PureDP(1)
+
+
+def test_a_ledger_that_states_share_is_told_apart(tmp_path: Path) -> None:
+    shared = tmp_path / "people.db"
+    jobs = {
+        name: made("count", tmp_path).having(state=tmp_path / f"{name}.db", ledger=shared)
+        for name in ("one", "other")
+    }
+    found = planned_jobs(jobs)
+    assert all("does not exist" in str(error) for error in found.failed.values())
+    assert not shared.exists()
+    with Store(shared, create=True) as store:
+        store.set_limit(PureDP(3))
+    found = planned_jobs(jobs)
+    assert len(found.accounts) == 2
+    (account,) = found.shared[str(shared)]
+    assert (account.spent, account.limit, account.left) == (PureDP(2), PureDP(3), PureDP(1))
+    more = {**jobs, "more": jobs["one"].having(name="more", epsilon=2)}
+    said = str(planned_jobs(more).failed["more"])
+    assert f"in the shared ledger {shared}, release 'more' asks for" in said
+    unread = tmp_path / "unread.csv"  # it has no row that can be read
+    unread.write_text(Path(str(jobs["one"].events)).read_text().splitlines()[0] + "\nno time,\n")
+    with run(jobs["one"]), pytest.raises(BudgetExceeded) as refused:
+        run(more["more"].having(epsilon=3, events=unread))
+    assert "in the shared ledger" in str(refused.value)
+    assert planned_jobs(jobs).shared[str(shared)][0].left == PureDP(1)  # one of them is entered
+
+
+def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
+    job = made("count", tmp_path)
+    events = tmp_path / "pages.csv"
+    events.write_text("time,page\n2024-03-01T00:10,home\n")
+    wrong = {
+        "later": Job("count", job.events, job.state),
+        "next": job.having(continues="it", name="next", steps=None, every=None, start=None),
+        "lines": made("ranges once", tmp_path).having(label=None, domain=None, value="paid"),
+        "groups": job.having(by="page", events=events, domain=str(events)),
+    }
+    found = planned_jobs(wrong)
+    assert not found.jobs
+    said = {name: str(error) for name, error in found.failed.items()}
+    assert "a new stream needs" in said["later"]
+    assert "names a stream of the same state" in said["next"]
+    assert "how many rows there are" in said["lines"]
+    assert "is the file of the events" in said["groups"]
+    with pytest.raises(InvalidInput):
+        planned_job(job.having(steps=None))
+
+
+def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_path: Path) -> None:
+    found = planned_job(
+        made("count", tmp_path).having(by="page", unknown="discover", delta="1e-9", strategy=None)
+    )
+    assert found.spend.guarantee == ApproxDP(1, "1e-9")
+    assert found.numbers[0].halfwidths[-1] > 0
+    endless = made("count", tmp_path).having(steps=None, strategy=None)
+    assert planned_job(endless.having(around=500)).steps == (1, 250, 500)
+    assert planned_job(endless.having(expire=True)).steps == (1, 500, 1000)
+
+
+def test_a_plan_is_simulated_with_the_noise_of_the_stream(tmp_path: Path) -> None:
+    planned = planned_job(whole("count", tmp_path, by="page", domain="home,shop"))
+    numbers = [[300, 40], [500, 0], [10, 7]]
+    made = [one.table()["estimate"].to_numpy() for one in planned.simulate(numbers, 300)]
+    away = np.array(made) - np.cumsum(numbers, axis=0).ravel()
+    std = planned.simulate(numbers)[0].table()["std"].to_numpy()
+    assert np.abs(away.mean(axis=0) / std).max() < 4.5 / math.sqrt(300)
+    assert np.abs(away.std(axis=0) / std - 1).max() < 0.25
+    half = next(one.halfwidths[0] for one in planned.numbers)
+    first = planned.simulate(numbers)[0].table().row(0, named=True)
+    assert first["upper"] - first["lower"] == 2 * half
+    paid = whole("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
+    (mean,) = planned_job(paid).simulate([[5000, 4000]] * 2)
+    assert "SIMULATED" in mean.describe()
+    asked = mean.number_of("mean")
+    assert abs(asked.value - 5) < 8 * asked.std
+    with pytest.raises(InvalidInput, match="shape"):
+        planned.simulate([[1, 2, 3]])
+    found = whole("count", tmp_path, by="page", unknown="discover", delta="1e-6")
+    with pytest.raises(InvalidInput, match="finds its groups"):
+        planned_job(found).simulate([[1]])

@@ -1,0 +1,254 @@
+"""One verb for every statistic, from frames: groups of several columns, dates, lengths."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, release
+from counton.base.errors import InvalidInput, WrongKey
+from counton.numbers import interval_halfwidth
+from counton.released.counts import ReleasedCells
+from counton.run import Job
+from counton.spec.jobfile import save
+
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1 + n % 3, n) for n in range(24)],
+        "region": [("north", "south")[n % 2] for n in range(24)],
+        "adult": [n % 3 == 0 for n in range(24)],
+        "paid": [n % 7 for n in range(24)],
+        "user": [f"u{n % 5}" for n in range(24)],
+    }
+)
+NEW: dict[str, Any] = {
+    "time": "time",
+    "every": timedelta(days=1),
+    "start": date(2024, 3, 1),
+    "steps": 30,
+    "until": date(2024, 3, 4),
+    "guarantee": PureDP(200),  # noise that is 0 nearly always
+}
+PAIRS = ["north / true", "north / false", "south / true", "south / false"]
+
+
+def totals(table: pl.DataFrame) -> dict[str, int]:
+    last = table.filter(pl.col("step") == table["step"].max())
+    return dict(zip(last["group"], last["estimate"].round().cast(pl.Int64), strict=True))
+
+
+def exact() -> dict[str, int]:
+    by = ROWS.group_by("region", "adult").len()
+    return {f"{r} / {str(a).lower()}": count for r, a, count in by.iter_rows()}
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        {"region": ["north", "south"], "adult": [True, False]},
+        [("north", True), ("north", False), ("south", True), ("south", False)],
+        PAIRS,
+        ",".join(PAIRS),
+        "table",
+    ],
+    ids=["mapping", "tuples", "labels", "list", "table"],
+)
+@pytest.mark.parametrize("source", ["frame", "csv", "jsonl", "parquet"])
+def test_groups_of_two_columns_count_what_both_say(
+    domain: Any, source: str, tmp_path: Path
+) -> None:
+    if domain == "table":
+        pairs = [pair.split(" / ") for pair in PAIRS]
+        pl.DataFrame(pairs, schema=["region", "adult"], orient="row").write_csv(tmp_path / "d.csv")
+        domain = tmp_path / "d.csv"
+    events: Any = ROWS
+    if source == "csv":
+        ROWS.write_csv(events := tmp_path / "e.csv")
+    elif source == "jsonl":
+        ROWS.write_ndjson(events := tmp_path / "e.jsonl")
+    elif source == "parquet":
+        ROWS.write_parquet(events := tmp_path / "e.parquet")
+    run = release(
+        "count", events, by=["region", "adult"], domain=domain, state=tmp_path / "s.db", **NEW
+    )
+    table = run.table()
+    assert totals(table) == exact()
+    assert set(zip(table["region"], table["adult"], strict=True)) == {
+        tuple(pair.split(" / ")) for pair in PAIRS
+    }
+    again = release("count", events, state=tmp_path / "s.db", until=date(2024, 3, 5))
+    assert (run.steps, again.steps) == (range(1, 4), range(1, 5))
+
+
+def test_a_row_that_lacks_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
+    rows = ROWS.with_columns(pl.when(pl.col("paid") > 0).then("region").alias("region"))
+    asked = {"by": "region,adult", "domain": PAIRS, "state": tmp_path / "s.db", **NEW}
+    with pytest.raises(InvalidInput, match="no group"):
+        release("count", rows, **asked)
+    release("count", rows, missing="skip", **asked)
+
+
+def test_a_column_whose_name_has_a_comma_is_that_column(tmp_path: Path) -> None:
+    rows = ROWS.with_columns(pl.lit("a").alias("region,adult"))
+    run = release("count", rows, by="region,adult", domain=["a"], state=tmp_path / "s.db", **NEW)
+    assert totals(run.table()) == {"a": 24}
+
+
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [
+        ({"region": ["north"]}, "declare the values of each"),
+        ([("north", True, 1)], "names 2 columns"),
+        ([("a / b", True)], "stands between the values"),
+        ([1.5], "of type float"),
+    ],
+)
+def test_domains_that_do_not_fit_end_in_a_sentence(domain: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        release(
+            "count", ROWS, by=["region", "adult"], domain=domain, state=tmp_path / "s.db", **NEW
+        )
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_true_and_false_are_groups(tmp_path: Path) -> None:
+    run = release("count", ROWS, by="adult", domain=[True, False], state=tmp_path / "s.db", **NEW)
+    assert totals(run.table()) == {"true": 8, "false": 16}
+
+
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        (Average(0, 6, resolution=1), {"value": "paid"}),
+        (Quantiles([0, 2, 4, 6, 8]), {"value": "paid"}),
+        (TopK(["north", "south"], k=1), {"by": "region", "domain": ["north", "south"]}),
+        ("distinct", {"user": "user"}),
+        ("sum", {"value": "paid", "lower": 0, "upper": 6, "resolution": 1}),
+        (Average(0, 6, resolution=1), {"value": "paid", "by": "adult", "domain": [True, False]}),
+        (Quantiles([0, 2, 4, 6, 8]), {"value": "paid", "by": "adult", "domain": [True, False]}),
+    ],
+    ids=["average", "quantiles", "top-k", "distinct", "sum", "averages", "medians"],
+)
+@pytest.mark.slow
+def test_every_statistic_is_one_call_and_shows_itself(
+    what: Any, more: dict[str, Any], tmp_path: Path
+) -> None:
+    run = release(what, ROWS, state=tmp_path / "s.db", **more, **NEW)
+    assert run.steps == range(1, 4)
+    assert run.table()["step"].max() == 3
+    page = run._repr_html_()
+    assert "<table" in page
+    assert "image/png" in page
+    assert "The protected unit is one" in run.methods(full=True)
+    assert "u1" not in repr(run)
+    again = release(what, ROWS, state=tmp_path / "s.db", until=NEW["until"], **more)
+    assert again.table().equals(run.table())
+
+
+def test_what_was_asked_of_cells_on_demand_is_released_as_all_is(tmp_path: Path) -> None:
+    letters = pl.DataFrame({"letter": list("ABABBA")})
+    run = release(
+        Substrings("AB", longest=2), letters, columns="letter", steps=6, ask=["AB"],
+        guarantee=PureDP(200), state=tmp_path / "s.db",
+    )  # fmt: skip
+    found: Any = run
+    (tmp_path / "s.db").unlink()  # it is read, and needs neither state nor key
+    last = found.table().filter(pl.col("step") == 6)
+    assert round(last["estimate"].item()) == 2
+    assert "each word came in a stream of letters" in found.methods()
+    with pytest.raises(InvalidInput, match="answer what was asked"):
+        found.reading["BB"]
+
+
+def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+    run = release("count", ROWS, state=tmp_path / "s.db", out=tmp_path / "t.parquet", **NEW)
+    assert pl.read_parquet(tmp_path / "t.parquet").equals(run.table())
+
+
+@pytest.mark.parametrize("length", [timedelta(0), timedelta(seconds=1.5), timedelta(days=-1)])
+def test_lengths_are_whole_seconds(length: timedelta, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="whole number of seconds"):
+        release("count", ROWS, state=tmp_path / "s.db", **{**NEW, "every": length})
+
+
+def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_path: Path) -> None:
+    rows = pl.DataFrame(
+        {
+            "time": [datetime(2024, 3, 1)] * 50 + [datetime(2024, 3, 3)] * 3,
+            "page": ["often"] * 50 + ["lately"] * 3,
+        }
+    )
+    pages = ["lately", "often", "never"]
+    found = release(
+        "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
+    )
+    assert isinstance(found, ReleasedCells)
+    assert found.largest(1).groups == ("often",)
+    curves, _ = found.window_curves()
+    assert list(curves.largest(1).groups) == ["often"]
+    assert list(found.largest(2).groups) == ["often", "lately"]
+    largest = found.largest(2)
+    for chosen in (largest, largest.only(groups=["often"]), largest.largest(1), largest.at(0.5)):
+        for refused in (
+            chosen.whole,
+            chosen.band,
+            lambda chosen=chosen: chosen.simulate(n=1),
+            lambda chosen=chosen: chosen.changes("2:2", "1:1"),
+            lambda chosen=chosen: chosen.share("often", steps="1:1"),
+        ):
+            with pytest.raises(InvalidInput, match=r"not chosen by their size.*the largest were"):
+                refused()
+    for given in (found, found.largest(3), found.only(groups=["often", "lately"])):
+        assert given.band().height == len(given.groups) * 3
+
+
+def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
+    """Also where noise puts the whole interval of an empty group below 0."""
+    empty = [f"empty {n}" for n in range(20)]
+    given = {"by": "region", "domain": ["north", "south", *empty], "guarantee": PureDP(2)}
+    found = release("count", ROWS, state=tmp_path / "s.db", **{**NEW, **given})
+    shares = found.at(0.1).shares_of_groups()
+    outside = shares.filter((pl.col("estimate") < 0) | (pl.col("estimate") > 1))
+    assert outside.height > 3
+    within = pl.all_horizontal(pl.col("lower", "upper").is_between(0, 1))
+    assert shares.select((within & (pl.col("lower") <= pl.col("upper"))).all()).item()
+
+
+def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
+    wrong: Any
+    for wrong, said in ((3, "what is 3; give"), (Average, "give a statistic such as")):
+        with pytest.raises(InvalidInput, match=said):
+            release(wrong, ROWS, state=tmp_path / "s.db", **NEW)
+    with pytest.raises(InvalidInput, match="by is 3"):
+        release("count", ROWS, by=3, state=tmp_path / "s.db", **NEW)  # type: ignore[arg-type]
+    mine: Any = [3]
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), strategies=mine)
+    with pytest.raises(InvalidInput, match="a strategy is 3"):
+        plan(64, PureDP(1), also=mine)
+    law: Any = 5.0
+    with pytest.raises(InvalidInput, match="law is"):
+        interval_halfwidth(law, 1)
+
+
+def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
+    key, rows = (
+        Key.generate(),
+        pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]}),
+    )
+    asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "steps": 3}
+    asked |= {"epsilon": 1, "state": tmp_path / "s.db", "until": "2024-03-01T03:00"}
+    first = release("count", rows, key=key, **asked)
+    assert not (tmp_path / "s.db.key").exists()
+    key.save(tmp_path / "kept.key")
+    for again in (key, tmp_path / "kept.key", str(tmp_path / "kept.key")):
+        assert release("count", rows, key=again, **asked).table().equals(first.table())
+    with pytest.raises(WrongKey):
+        release("count", rows, key=Key.generate(), **asked)
+    with pytest.raises(InvalidInput, match="key is a Key at hand, and a job file says where"):
+        save(Job("count", "rows.csv", key=key, **asked), tmp_path / "jobs.toml")
+    assert not (tmp_path / "jobs.toml").exists()

@@ -1,0 +1,90 @@
+"""No object that touches private data shows any of it: logs and saved notebooks keep what is shown.
+
+What is for the operator is said where it is asked for, by attributes and on standard error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from counton import PureDP
+from counton.base.errors import InvalidInput
+from counton.run import Job, release, run
+from counton.run.contribution_choice import activity
+from counton.statistics import TopK
+
+#: 7,919 rows of which none is counted, and 31 that are.
+FRAME = pl.DataFrame(
+    {
+        "time": ["2024-03-01T09:00"] * 31 + ["2024-04-01T09:00"] * 7919,
+        "page": ["a"] * 31 + ["annabel"] * 7919,
+        "visitor": [f"visitor-{n}" for n in range(7950)],
+    }
+)
+SECRETS = ("7919", "7,919", "7950", "7,950", "annabel", "visitor-", "shape:", "2024-04")
+
+
+def windows(state: Path) -> dict[str, Any]:
+    return {"state": state, "time": "time", "every": "1d", "start": "2024-02-29", "steps": 3}
+
+
+def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        **windows(tmp_path / "a.db"), "by": "page", "domain": ["a", "b"], "unknown": "drop",
+        "until": "2024-03-03",
+    }  # fmt: skip
+    done = release("count", FRAME, guarantee=PureDP(1), **asked)
+    job = Job("count", FRAME, **asked)
+    with run(job) as outcome:
+        assert (outcome.for_operator().unknown, outcome.for_operator().rows) == (7919, 7950)
+        shown: list[object] = [
+            done,
+            [done],
+            job,
+            outcome,
+            outcome.for_operator(),
+            outcome.stream,
+            outcome.definition,
+        ]
+        for found in (*shown, activity(FRAME, "visitor")):
+            said = repr(found)
+            assert not any(secret in said for secret in SECRETS), said
+
+
+def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
+    asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
+    request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
+    with run(request) as outcome:
+        assert outcome.for_operator().unknown == 7919
+        for found in (request, outcome, outcome.stream):
+            said = repr(found)
+            assert not any(secret in said for secret in SECRETS), said
+
+
+def test_tables_once_show_no_row(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"state": ["CA", "NY"], "people": [700123, 55]})
+    given: dict[str, Any] = {"value": "people", "rho": 10**9}
+    tree = Job(
+        "hierarchy",
+        frame,
+        tmp_path / "a.db",
+        levels="state",
+        domain={"state": ["CA", "NY"]},
+        **given,
+    )
+    table = Job(
+        "contingency", frame, tmp_path / "b.db", columns="state", domain="state=CA,NY", **given
+    )
+    for job in (tree, table):
+        with run(job) as outcome:
+            assert round(float(outcome.read().table()["estimate"][0])) == 700178
+            for found in (job, outcome, outcome.stream):
+                assert "700123" not in repr(found)
+    other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
+    with pytest.raises(InvalidInput, match="county") as refused:
+        run(other)
+    assert "700123" not in str(refused.value)

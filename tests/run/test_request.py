@@ -1,0 +1,82 @@
+"""Fields of requests: each of a wrong type is refused in words, before anything happens."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.base.errors import InvalidInput
+from counton.run import Job, run
+
+COUNT = Job(
+    "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
+    until="newest",
+    epsilon=1,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        *[("steps", value, "give a whole number") for value in ("30", 30.0, True)],
+        *[("delay", value, "give a whole number") for value in ("1", False)],
+        *[
+            (name, 5, "of type int; give a text")
+            for name in ("every", "timezone", "time_format", "time", "by", "unit", "name")
+        ],
+        *[
+            (name, 5, "of type int; give a date, a datetime or a text")
+            for name in ("start", "until")
+        ],
+        ("state", 5, "of type int; give the path of a file"),
+        ("state", b"s.db", "of type bytes; give the path"),
+        *[("key", wrong, "; give a counton.Key, or where one is kept") for wrong in (5, b"s.key")],
+        ("state", None, "of type NoneType; give the path of a file or a database URL"),
+        (
+            "events",
+            {"time": []},
+            "of type dict, which is neither the path of a file nor a data frame",
+        ),
+        *[(name, "no", "give True or False") for name in ("append", "confirmed", "expire")],
+        *[(name, "a\0b", "is no text in UTF-8") for name in ("name", "by", "state", "events")],
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(
+    field: str,
+    value: Any,
+    words: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
+    with pytest.raises(InvalidInput, match=f"{field} is .*{words}"):
+        run(replace(COUNT, **{field: value}))
+    assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
+
+
+def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
+    events = tmp_path / "visits.csv"
+    events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
+    steps: Any = np.int64(3)
+    with run(replace(COUNT, events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
+        assert outcome.definition.windows.steps == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("replace", "no"), ("unit", 5), ("key", 5), ("state", b"s"), ("name", "\0")],
+)
+@pytest.mark.parametrize("what", ["ranges", "hierarchy", "contingency"])
+def test_jobs_of_tables_are_checked_alike(
+    what: str, field: str, value: Any, tmp_path: pathlib.Path
+) -> None:
+    rows = tmp_path / "line.csv"
+    rows.write_text("n\n1\n")
+    given: Any = {"state": tmp_path / "s.db", "value": "n", "rho": 1} | {field: value}
+    with pytest.raises(InvalidInput, match=f"{field} is "):
+        run(Job(what, rows, **given))

@@ -1,0 +1,91 @@
+"""Statistics where counts are: published, ended and continued, exported by group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from counton import ZCDP
+from counton.base.errors import InvalidInput
+from counton.run import Job, export, publish, run
+from counton.run.continuation import end_stream
+from counton.state import Store, verify
+
+ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n2024-03-03T10:15,shop,5\n"
+
+
+def job(folder: Path) -> Job:
+    (folder / "e.csv").write_text(ROWS)
+    return Job(
+        "average", folder / "e.csv", folder / "s.db", value="paid", lower=0, upper=9, resolution=1,
+        time="time", every="1d", start="2024-03-01", steps=9, until="2024-03-04", epsilon=1,
+        by="page", domain="home,shop",
+    )  # fmt: skip
+
+
+def test_readings_are_published_and_stand_in_the_view(tmp_path: Path) -> None:
+    with run(job(tmp_path)) as outcome:
+        table = outcome.read().table()
+    place = tmp_path / "shown.db"
+    assert publish(tmp_path / "s.db", place).after == 3
+    assert publish(tmp_path / "s.db", place).before == 3  # again: nothing new
+    engine = sa.create_engine(f"sqlite:///{place}")
+    with engine.connect() as connection:
+        query = sa.text(
+            'SELECT step, "group", estimate, std, lower, upper FROM counton_releases WHERE step = 3'
+        )
+        found = connection.execute(query).all()
+    engine.dispose()
+    assert {row[1] for row in found} >= {"home mean", "shop count"}
+    last = table.filter(pl.col("step") == 3)
+    assert sorted(row[2] for row in found) == sorted(last["estimate"].to_list())
+
+
+def test_a_statistic_ends_and_another_goes_on(tmp_path: Path) -> None:
+    run(job(tmp_path)).close()
+    assert end_stream(tmp_path / "s.db", "statistic").step == 3
+    (tmp_path / "f.csv").write_text("time,page,paid\n2024-03-05T09:00,home,3\n")
+    following = Job(
+        "average", tmp_path / "f.csv", tmp_path / "s.db", name="two", continues="statistic",
+        until="2024-03-06", steps=9, epsilon=1,
+    )  # fmt: skip
+    with run(following) as outcome:
+        assert outcome.after == 2
+        assert outcome.definition.stated["lower"] == "0"
+        assert set(outcome.read().table()["group"]) == {"home", "shop"}
+    assert all(found.right for found in verify(tmp_path / "s.db"))
+
+
+def test_groups_and_steps_of_a_statistic_are_exported(tmp_path: Path) -> None:
+    with run(job(tmp_path)) as outcome:
+        table = outcome.read().table()
+    found = export(tmp_path / "s.db", groups="shop", steps="2:3").table()
+    wanted = table.filter(pl.col("group") == "shop", pl.col("step") > 1)
+    assert found.equals(wanted)
+
+
+def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> None:
+    endless = replace(job(tmp_path), steps=None, around=365, rho=1, epsilon=None)
+    with run(endless) as outcome:
+        assert outcome.after == 3
+        assert outcome.definition.strategy.horizon is None
+        first = outcome.read().table()
+    with run(replace(endless, until="2024-03-06")) as outcome:
+        assert outcome.after == 5
+        assert outcome.read().table().head(first.height).equals(first)
+    with Store(tmp_path / "s.db") as store:
+        assert [spend.guarantee for spend in store.spends] == [ZCDP(1)]
+    assert all(found.right for found in verify(tmp_path / "s.db"))
+    wrongs: tuple[dict[str, Any], ...] = (
+        *({"steps": 9}, {"expire": True}, {"release": "windows"}, {"metric": "max"}),
+    )
+    for wrong in wrongs:
+        with pytest.raises(InvalidInput, match="does not go with around"):
+            run(replace(endless, name="other", **wrong))
+    with pytest.raises(InvalidInput, match="without an end, which goes on by itself"):
+        run(replace(endless, name="two", continues="statistic", start=None))

@@ -1,0 +1,346 @@
+"""A stream ends, and another one goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cells import cells_of
+from keys import chosen_key
+
+from counton import Counter, PureDP
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.noise import Key
+from counton.released.counts import ReleasedCells
+from counton.released.description import CarriedTotals
+from counton.run import Job, run
+from counton.run.continuation import end_stream
+from counton.run.new_stream import define
+from counton.run.request import ask
+from counton.state import Store, Stream, state_summary
+
+ROWS = ["00:10,a,2", "00:20,x,1", "01:10,b,3", "02:10,a,1", "04:30,b,1", "05:10,x,1"]
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Job:
+    events = tmp_path / "e.csv"
+    lines = "".join(f"2013-01-01T{row}\n" for row in ROWS)
+    events.write_text(f"time,group,value\n{lines}")
+    return Job(
+        what="count",
+        events=events,
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="group",
+        domain="a,b",
+        other="rest",
+        spare=1,
+        start="2013-01-01",
+        steps=12,
+        until="2013-01-01T03:00",
+        epsilon=Fraction(1000),  # noise that is 0 almost surely
+        unit="visit",
+        release="both",
+    )
+
+
+def successor(request: Job, hour: int = 6, **more: Any) -> Job:
+    until = f"2013-01-01T{hour:02}:00"
+    first = {"name": "next", "continues": "events", "until": until}
+    return Job("count", request.events, request.state, **{**first, **more})
+
+
+def released(request: Job) -> ReleasedCells:
+    with run(request) as outcome:
+        return cells_of(outcome)
+
+
+def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
+    before = released(request_)
+    assert before.totals is not None
+    assert before.totals.estimates[-1].tolist() == [2, 1, 1]
+    found = released(successor(request_))
+    assert found.definition.groups == ("a", "b", "rest")
+    assert found.definition.windows.steps == 9
+    assert f"{found.definition.windows.start:%Y-%m-%d %H:%M}" == "2013-01-01 03:00"
+    assert found.definition.guarantee == PureDP(1000)
+    assert found.definition.unit == "visit"
+    assert found.totals is not None
+    assert found.windows is not None
+    assert found.totals.estimates.tolist() == [[2, 1, 1], [2, 2, 1], [2, 2, 2]]
+    assert found.windows.estimates.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert found.table()["estimate"].to_list()[-3:] == [2, 2, 2]
+    streams = {stream["name"]: stream for stream in state_summary(request_.state)["streams"]}
+    assert streams["events"]["details"]["ended"] == 3
+    assert streams["next"]["key_fingerprint"] != streams["events"]["key_fingerprint"]
+    entries = state_summary(request_.state)["ledger"]
+    assert [(entry["name"], entry["epsilon"]) for entry in entries] == [
+        *(("events", "1000"), ("next", "1000"))
+    ]
+
+
+def test_what_has_ended_releases_nothing_more(request_: Job) -> None:
+    run(request_).close()
+    assert end_stream(request_.state, "events").step == 3
+    assert end_stream(request_.state, "events").step == 3
+    with pytest.raises(StateError, match="'events' has ended at step 3 and releases nothing more"):
+        run(replace(request_, until="2013-01-01T04:00"))
+    with pytest.raises(StateError, match="has no stream 'visits'"):
+        end_stream(request_.state, "visits")
+
+
+def append(request: Job, *rows: str) -> Job:
+    """New events only, of some of the rows."""
+    lines = "".join(f"2013-01-01T{row}\n" for row in rows)
+    Path(str(request.events)).write_text(f"time,group,value\n{lines}")
+    return replace(request, append=True)
+
+
+def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
+    """Files of new events: the successor's do not bring them again."""
+    run(append(request_, *ROWS)).close()  # two rows of windows that have not ended
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
+        end_stream(request_.state, "events")
+    new = append(request_, "05:20,a,1")
+    go_on = replace(
+        successor(request_), append=True, confirmed=True
+    )  # which answers another question
+    with pytest.raises(
+        InvalidInput, match=r"release their windows first .*or give drop_waiting=True"
+    ):
+        run(go_on)
+    assert state_summary(request_.state)["streams"][0]["details"].get("ended") is None
+    assert Store(request_.state).streams == ("events",)
+    last = released(replace(new, until="2013-01-01T06:00"))
+    assert last.own.estimates[-1].tolist() == [3, 2, 2]
+    append(request_, "06:20,b,1")
+    found = released(replace(go_on, until="2013-01-01T07:00"))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [3, 3, 2]
+
+
+def test_rows_that_came_late_wait_too(request_: Job) -> None:
+    run(append(request_, *ROWS[:4])).close()
+    run(append(request_, "00:30,a,1")).close()  # nothing is released
+    with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
+        end_stream(request_.state, "events")
+    assert end_stream(request_.state, "events", drop_waiting=True) == (3, 1)
+    assert end_stream(request_.state, "events") == (3, 0)
+
+
+def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
+    run(append(request_, *ROWS)).close()
+    append(request_, "05:20,a,1")
+    with run(replace(successor(request_), append=True, drop_waiting=True)) as outcome:
+        assert outcome.for_operator().dropped == 2
+        assert cells_of(outcome).own.estimates[-1].tolist() == [1, 0, 0]
+
+
+def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
+    """The successor reads them again, unless its events are new ones alone."""
+    run(request_).close()
+    assert end_stream(request_.state, "events") == (3, 0)
+    text = Path(str(request_.events)).read_text()
+    append(request_, "05:20,a,1")
+    with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):
+        run(replace(successor(request_), append=True))
+    Path(str(request_.events)).write_text(text)
+    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
+
+
+def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Job) -> None:
+    with run(request_) as outcome:
+        end_stream(request_.state, "events")
+        with pytest.raises(Exception, match="was opened by another process"):
+            outcome.stream.release([0, 0, 0, 0])
+
+
+def test_a_new_key_from_a_step_on(request_: Job, tmp_path: Path) -> None:
+    run(request_).close()
+    new = tmp_path / "new.key"
+    Key.generate().save(new)
+    found = released(successor(request_, key=new))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [2, 2, 2]
+    prints = {s["name"]: s["key_fingerprint"] for s in state_summary(request_.state)["streams"]}
+    assert prints["events"] != prints["next"]
+    assert released(successor(request_, 7, key=new, continues=None)).steps == range(1, 5)
+
+
+def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Job) -> None:
+    noisy = replace(request_, epsilon=1)
+    first = released(noisy)
+    second = released(successor(noisy, 5))
+    third = released(successor(noisy, 6, name="last", continues="next", also=None))
+    assert first.totals is not None
+    assert second.totals is not None
+    assert third.totals is not None
+    assert (
+        second.totals.estimates[0].tolist()
+        == (first.totals.estimates[-1] + second.own.estimates[0]).tolist()
+    )
+    assert (
+        third.totals.estimates[-1].tolist()
+        == (second.totals.estimates[-1] + third.own.estimates[-1]).tolist()
+    )
+    variance = first.own.std[-1] ** 2 + second.own.std[-1] ** 2 + third.own.std[-1] ** 2
+    assert third.totals.std[-1] == pytest.approx(np.sqrt(variance))
+    assert (third.totals.half > third.own.half).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "strategy"),
+    [({"epsilon": Fraction(1)}, "Epochs"), ({"rho": Fraction(1, 2)}, "GrowingSquareRoot")],
+)
+def test_a_stream_that_was_to_end_goes_on_without_an_end(
+    request_: Job, loss: dict[str, Fraction], strategy: str
+) -> None:
+    before = {"epsilon": None, "rho": None, **loss}
+    run(replace(request_, **before, strategy="kary")).close()  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="release=windows does not go with around=1000"):
+        run(successor(request_, around=1000, release="windows"))
+    with run(successor(request_, around=1000)) as outcome:
+        assert outcome.definition.release == "both"
+        found = cells_of(outcome)
+    carried, terms = found.carried, found.terms
+    assert type(terms.strategy).__name__ == strategy
+    assert found.definition.windows.steps > 10**6
+    assert found.totals is not None
+    assert carried is not None
+    own = terms.strategy.noise_variance(terms.law, range(1, 4))
+    assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
+    alone = terms.strategy.window_noise_variance(terms.law, range(3), range(1, 4))
+    assert found.windows is not None
+    assert found.windows.std == pytest.approx(np.sqrt(alone))
+    sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates
+    assert found.totals.estimates == pytest.approx(sums)
+    again = replace(successor(request_, hour=7), name="next", continues=None)
+    begun = released(again).totals
+    assert begun is not None
+    assert len(begun.estimates) == 4
+    with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):
+        run(replace(successor(request_), name="third", continues="next"))
+
+
+def test_other_groups_or_windows_alone_begin_anew(request_: Job) -> None:
+    run(request_).close()
+    found = released(successor(request_, domain="a,b,x"))
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [0, 1, 1]
+    assert found.carried is None
+    alone = released(successor(request_, 7, name="alone", continues="next", release="windows"))
+    assert alone.totals is None
+
+
+def test_users_so_far_begin_anew(request_: Job) -> None:
+    """Another stream sees for the first time whom this one has counted."""
+    lines = "".join(f"2013-01-01T{hour:02}:10,a,u\n" for hour in range(6))
+    Path(str(request_.events)).write_text(f"time,group,user\n{lines}")
+    run(replace(request_, user="user", first=True, most=1, unit=None)).close()
+    found = released(successor(request_))
+    assert found.totals is not None
+    assert found.totals.estimates[:, 0].tolist() == [1, 1, 1]
+
+
+def test_named_groups_go_on_by_themselves(request_: Job) -> None:
+    run(replace(request_, until="2013-01-01T02:00")).close()
+    run(Job("count", request_.events, request_.state, until=request_.until, also="x")).close()
+    found = released(successor(request_))
+    assert found.definition.groups == ("a", "b", "rest", "x")
+    assert found.totals is not None
+    assert found.totals.estimates[-1].tolist() == [2, 2, 1, 1]
+
+
+def test_a_run_killed_before_its_predecessor_ended_ends_it(
+    request_: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(request_).close()
+
+    def killed(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("counton.run.continuation.end_stream", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(successor(request_))
+    monkeypatch.undo()
+    assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
+    with pytest.raises(StateError, match="has ended at step 3"):
+        run(replace(request_, until="2013-01-01T04:00"))
+
+
+def test_the_limit_counts_both(request_: Job) -> None:
+    with Store(request_.state, create=True) as store:
+        store.set_limit(PureDP(1500))
+    run(request_).close()
+    with pytest.raises(BudgetExceeded):
+        run(successor(request_))
+    assert released(replace(request_, until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
+    assert released(successor(request_, epsilon=500)).totals is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"continues": "visits"}, "has no stream 'visits'; it has 'events'"),
+        ({"start": "2013-01-01"}, "start=2013-01-01 does not go with continues=events, where"),
+        ({"what": "sum"}, "is of 'count' and cannot be continued as 'sum'"),
+    ],
+)
+def test_what_cannot_be_continued(request_: Job, more: dict[str, Any], words: str) -> None:
+    run(request_).close()
+    with pytest.raises((InvalidInput, StateError), match=words):
+        run(replace(successor(request_), **more))
+    assert Stream.open(request_.state, "events").step == 3
+
+
+def test_a_stream_of_a_state_that_is_not_there(request_: Job) -> None:
+    with pytest.raises(StateError, match="names a stream of the same state, and state="):
+        run(successor(request_))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [{"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}])
+def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]) -> None:
+    steps, cells, inside = 50, 2500, []
+    request = Job(
+        what="count",
+        events="e.csv",
+        state="state.db",
+        time="time",
+        every="1d",
+        by="page",
+        domain=[f"g{cell}" for cell in range(cells)],
+        start="2023-01-01",
+        steps=steps,
+        simple=True,
+        **loss,  # type: ignore[arg-type]
+    )
+    definition = define(ask(request))
+    for number in range(40):
+        parts = []
+        for name in ("first", "second"):
+            counter = Counter(
+                definition.strategy,
+                definition.guarantee,
+                key=chosen_key(number.to_bytes(32, "big")),
+                name=name,
+                shape=(cells,),
+            )
+            parts.append((counter.terms, counter.release_many(np.zeros((steps, cells), np.int64))))
+        (terms, last), (_, own) = parts
+        carried = CarriedTotals(
+            last.values[-1],
+            float(last.std()[-1]) ** 2,
+            ((terms.strategy, terms.law, steps),),
+        )
+        values = own.values + carried.estimates
+        totals = ReleasedCells.of(definition, parts[1][0], values, 0.95, carried=carried).totals
+        assert totals is not None
+        inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
+    assert 0.947 < np.mean(inside) < 0.957

@@ -1,0 +1,106 @@
+"""A dry run of a table says what the release would say of itself, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from counton.base.errors import InvalidInput
+from counton.cli.app import app
+from counton.run import Job, run
+from counton.run.table_plans import planned_table
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,\n")
+    (tmp_path / "e.csv").write_text("at,region,city,n\n2024-01-03,N,a,2\n2024-01-09,S,,4\n")
+    return tmp_path / "e.csv"
+
+
+def jobs(rows: Path) -> dict[str, Job]:
+    places = rows.parent / "places.csv"
+    more: dict[str, Any] = {"events": rows, "state": rows.parent / "s.db", "value": "n"}
+    return {
+        "hierarchy": Job("hierarchy", **more, levels="region,city", domain=places, rho="0.5"),
+        "ranges": Job("ranges", **more, rho="0.5"),
+        "contingency": Job(
+            "contingency", **more, columns="region,city", domain="region=N,S;city=a,b", epsilon=1
+        ),
+    }
+
+
+def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
+    asked = jobs(rows)
+    (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
+    asked["contingency"] = asked["contingency"].having(events=rows.parent / "t.csv")
+    target = asked["hierarchy"].having(rho=None, target="city=7", name="target")
+    assert planned_table(target)[1][-1]["std"] == pytest.approx(7, rel=1e-4)
+    for job in (*asked.values(), target):
+        plan = [row["std"] for row in planned_table(job)[1]]
+        with run(job) as outcome:
+            table = outcome.read().table()
+            law = outcome.stream.terms.law
+        if job.what == "hierarchy":
+            assert plan == [max(part) for _, part in table.group_by("level", maintain_order=True)
+                            .agg("std").iter_rows()]  # fmt: skip
+        elif job.what == "ranges":
+            assert plan == pytest.approx([table["std"].max(), table["running_total_std"][-1]])
+        else:
+            assert plan == pytest.approx([table["std"][n] for n in (0, 1, 3, 8)])
+        assert law.family in planned_table(job)[0]["noise"]
+
+
+@pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
+def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> None:
+    job = jobs(rows)[what].having(
+        value=None,
+        time="at",
+        every="1mo",
+        start="2024-01-01",
+        steps=3,
+        until="2024-04-01",
+        confirmed=True,
+        unknown="drop",
+    )
+    if what == "ranges":
+        job = job.having(label="region", domain="N,S,T")
+    _, rows_of_plan = planned_table(job)
+    assert not (rows.parent / "s.db").exists()
+    with run(job) as outcome:
+        table = outcome.read().table()
+    mean, largest = (
+        max(row[name] for row in rows_of_plan if what != "ranges" or row["interval"] == "a cell")
+        for name in ("std", "largest_std")
+    )
+    squares = table["std"].to_numpy().reshape(3, -1).max(axis=1) ** 2
+    assert mean == pytest.approx(float(squares.mean()) ** 0.5, rel=1e-6)
+    assert largest == pytest.approx(float(squares.max()) ** 0.5, rel=1e-6)
+
+
+def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
+    words = ["hierarchy", str(rows), "--levels", "region,city", "--value", "n", "--plan"]
+    words += ["--domain", str(rows.parent / "places.csv"), "--state", str(rows.parent / "s.db")]
+    done = CliRunner().invoke(app, [*words, "--target", "city=7", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["released"], len(found["errors"])) == (False, 3)
+    done = CliRunner().invoke(app, [*words, "--rho", "0.5"])
+    assert "A plan: nothing is released." in done.stdout
+    assert sorted(path.name for path in rows.parent.iterdir()) == ["e.csv", "places.csv"]
+    refused = CliRunner().invoke(app, words)
+    assert (refused.exit_code, "neither a guarantee" in refused.stderr) == (2, True)
+
+
+def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
+    asked = jobs(rows)
+    for job, words in (
+        (asked["hierarchy"].having(time="at"), "every, start and steps"),
+        (asked["ranges"].having(value=None), "needs label"),
+        (asked["ranges"].having(what="count", value=None), "needs time"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            planned_table(job)

@@ -1,0 +1,324 @@
+"""Tables of events over time, through the one run: late rows, new files, ids, people, counts."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from keys import chosen_key
+
+from counton.base.errors import InvalidInput, ReplayMismatch, StateError, SumOverflow
+from counton.cli.command_options import PublishOptions
+from counton.cli.export_commands import print_published
+from counton.run import Job, Outcome, View, run
+from counton.state import verify
+from counton.statistics import Hierarchy
+
+ROWS = [
+    "2024-01-03,N,a,u1,1",
+    "2024-01-09,N,a,u1,2",
+    "2024-01-20,S,,u2,3",
+    "2024-02-02,N,b,u3,4",
+    "2024-02-03,S,,u1,5",
+]
+NODES = [(), ("N",), ("S",), ("N", "a"), ("N", "b")]
+
+
+def written(folder: Path, rows: list[str] = ROWS, name: str = "e.csv") -> Path:
+    (folder / name).write_text("\n".join(["at,region,city,who,number", *rows, ""]))
+    (folder / "places.csv").write_text("region,city\nN,a\nN,b\nS,\n")
+    return folder / name
+
+
+def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
+    """With noise that is 0 almost surely."""
+    chosen_key().save(folder / "key") if not (folder / "key").exists() else None
+    asked: dict[str, Any] = {
+        "levels": "region,city",
+        "domain": folder / "places.csv",
+        "time": "at",
+        "every": "1mo",
+        "start": "2024-01-01",
+        "steps": 6,
+        "until": "2024-03-01",
+        "epsilon": 2000,
+        "key": folder / "key",
+    }
+    return Job("hierarchy", written(folder, rows), folder / "s.db", **{**asked, **more})
+
+
+def nodes(outcome: Outcome) -> list[list[int]]:
+    """Of each step the total, N, S, N a and N b."""
+    table = outcome.read().table()
+    away = (table["estimate"] - table["estimate"].round()).abs()
+    assert away.is_between(0, 0.25).all()
+    return table["estimate"].round().cast(pl.Int64).reshape((-1, len(NODES))).to_list()
+
+
+def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
+    with run(months(tmp_path)) as outcome:
+        assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
+        table = outcome.read().table()
+        assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
+        last = outcome.read(shown=View(over=1)).table()
+        assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
+        whole = [Fraction(one) for one in table["estimate"].to_list()]
+        window = [Fraction(one) for one in last["estimate"].to_list()]
+        assert [a - b for a, b in zip(whole[5:], whole[:5], strict=True)] == window[-5:]
+        assert whole[5] == whole[6] + whole[7] == whole[7] + whole[8] + whole[9]
+        assert outcome.stream.name == "hierarchy"
+        assert outcome.read().figures()
+    late = ["2024-01-30,N,b,u9,9"]
+    again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
+    with run(Job(**{**vars(again), "key": tmp_path / "key", "until": "2024-04-01"})) as outcome:
+        assert (outcome.before, outcome.after, outcome.for_operator().late) == (2, 3, 1)
+        assert nodes(outcome)[2] == [6, 4, 2, 2, 2]
+    assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
+
+
+def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
+    with run(months(tmp_path, ROWS[:3], append=True, id="number")) as outcome:
+        assert nodes(outcome)[0] == [3, 2, 1, 2, 0]
+    more = months(tmp_path, ROWS[1:], append=True, id="number", until="2024-04-01")
+    with run(more) as outcome:
+        assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
+        assert outcome.for_operator().known + outcome.for_operator().closed == 2
+
+
+def test_a_user_counts_as_often_as_is_promised(tmp_path: Path) -> None:
+    with run(months(tmp_path, user="who", most=2, epsilon=4000)) as outcome:
+        assert nodes(outcome)[-1] == [4, 3, 1, 2, 1]
+        pattern: Any = outcome.definition.contribution.pattern
+        one: Any = (
+            Hierarchy.from_dict(outcome.definition.statistic.to_dict()).contribution().pattern
+        )
+        assert (pattern.l1, pattern.l2_squared) == (2 * one.l1, 4 * one.l2_squared)
+
+
+def test_rows_may_count_several_times(tmp_path: Path) -> None:
+    with run(months(tmp_path, value="number")) as outcome:
+        assert nodes(outcome) == [[6, 3, 3, 3, 0], [15, 7, 8, 3, 4]]
+        one = outcome.definition.contribution
+    with run(months(tmp_path, name="rows")) as outcome:
+        assert outcome.definition.contribution == one  # a row of 5 is five units
+    for more in ({"user": "who", "most": 3}, {"id": "number"}):
+        asked: dict[str, Any] = {"value": "number", "name": "x", **more}
+        with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts") as no:
+            run(months(tmp_path, **asked))
+        assert str(no.value).count("leave it out") == 1
+
+
+@pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many", "1e10"])
+def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> None:
+    rows = [*ROWS, f"2024-02-09,S,,u1,{bad}"]
+    with pytest.raises(InvalidInput, match=r"row 6 of .* in column 'number'"):
+        run(months(tmp_path, rows, value="number"))
+    assert not (tmp_path / "s.db").exists()
+    aside = tmp_path / "bad.csv"
+    with run(months(tmp_path, rows, value="number", bad_rows=f"quarantine:{aside}")) as outcome:
+        assert nodes(outcome)[1] == [15, 7, 8, 3, 4]
+        assert outcome.for_operator().quarantined == 1
+    assert aside.read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize("row", ["Q,a", "N,", "N,c", ",a", ",", "S,a"])
+def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
+    rows = [*ROWS, f"2024-02-09,{row},u1,3"]
+    with pytest.raises(InvalidInput, match=r"'region', 'city' that are not declared: .* row 6"):
+        run(months(tmp_path, rows))
+    dropped = months(tmp_path, rows, unknown="drop")
+    with run(dropped) as outcome:
+        assert nodes(outcome)[1] == [5, 3, 2, 2, 1]
+        assert outcome.for_operator().unknown == 1
+
+
+def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
+    rows = ["2024-01-01,Q,q,u1,1", *ROWS]
+    job = months(tmp_path, rows, user="who", most=2, unknown="drop", epsilon=4000)
+    with run(job) as outcome:
+        assert nodes(outcome)[-1] == [4, 3, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"levels": None}, "hierarchy needs levels"),
+        ({"domain": None}, "hierarchy needs domain"),
+        ({"domain": "e.csv"}, "is the file of the events"),
+        ({"by": "who"}, "does not go with a hierarchy"),
+        ({"other": "rest"}, "does not go with a hierarchy"),
+        ({"spare": 3}, "does not go with a hierarchy"),
+        ({"unknown": "discover"}, "the cells of a hierarchy are declared"),
+        ({"levels": "region,region"}, "repeat a name|named twice"),
+        ({"target": "street=3"}, "not a level"),
+        ({"value": "city"}, "has the column of the counts"),
+        ({"until": "2124-01-01"}, "lies in the future"),
+        ({"edges": "0,1"}, "belongs to quantiles"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything(
+    more: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    if more.get("domain") == "e.csv":
+        more = {"domain": tmp_path / "e.csv"}
+    with pytest.raises(InvalidInput, match=words):
+        run(months(tmp_path, **more))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_stream_keeps_its_table(tmp_path: Path) -> None:
+    run(months(tmp_path)).close()
+    (tmp_path / "other.csv").write_text("region,city\nN,a\nN,b\nS,\nT,\n")
+    with pytest.raises(StateError, match="the statistic is Hierarchy"):
+        run(months(tmp_path, domain=tmp_path / "other.csv"))
+    with pytest.raises(StateError, match="the statistic is Hierarchy"):
+        run(months(tmp_path, target="city=3"))
+    with pytest.raises(ReplayMismatch, match="rows must not disappear"):
+        run(months(tmp_path, ROWS[1:], until="2024-04-01"))
+    with run(months(tmp_path, until="2024-04-01")) as outcome:
+        assert outcome.after == 3
+
+
+def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
+    written(tmp_path)
+    named = months(tmp_path)
+    with run(named) as outcome:
+        statistic, values = outcome.definition.statistic, outcome.read().table()["estimate"]
+    other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
+    with run(other.having(state=tmp_path / "t.db")) as outcome:
+        assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
+        assert outcome.definition.strategy.horizon == 6
+        assert len(values) == 10
+
+
+def other(folder: Path, what: str, **more: Any) -> Job:
+    asked: dict[str, Any] = {"levels": None, "domain": None, **more}
+    return months(folder, **asked).having(what=what, name=what)
+
+
+def whole(outcome: Outcome, shown: View | None = None) -> list[tuple[Any, ...]]:
+    """The last step: names, and estimates as whole numbers."""
+    table = outcome.read(shown=shown).table()
+    last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
+    names = [name for name in last.columns if name not in ("std", "lower", "upper")]
+    return last.select(pl.col(names[:-1]), pl.col(names[-1]).round().cast(pl.Int64)).rows()
+
+
+def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
+    line = {"label": "number", "domain": "1,2,3,4,5"}
+    job = other(tmp_path, "ranges", **line, value=None)
+    with run(job) as outcome:
+        asked = whole(outcome, View(("0:3", "3:5")))
+        assert asked == [(0, 3, 3), (3, 5, 2)]
+        table = outcome.read().table()
+        assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
+        assert outcome.read().figures()
+        assert outcome.read(shown=View(("0:3",))).figures()
+        with pytest.raises(InvalidInput, match="is no interval"):
+            outcome.read(shown=View(("x",)))
+    with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
+        assert (outcome.before, outcome.after) == (2, 3)
+    with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):
+        run(replace_of(job, domain="1,2,3,4", state=tmp_path / "t.db"))
+
+
+def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
+    job = other(tmp_path, "contingency", columns="region,who", domain="region=N,S;who=u1,u2,u3")
+    with run(job) as outcome:
+        found = whole(outcome)
+        assert found[:6] == [
+            (None, None, 5),
+            ("N", None, 3),
+            ("S", None, 2),
+            (None, "u1", 3),
+            (None, "u2", 1),
+            (None, "u3", 1),
+        ]
+        assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
+                             ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
+        assert outcome.read().figures()
+    with run(replace_of(job, value="number", name="counts")) as outcome:
+        assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
+    assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
+
+
+def replace_of(job: Job, **more: Any) -> Job:
+    return Job(**{**vars(job), **more})
+
+
+def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
+    rows = ["2024-01-03,1,6,u1,1", "2024-01-04,5,18,u2,2", "2024-02-05,9,30,u3,3"]
+    asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
+    job = replace_of(other(tmp_path, "moments", **asked), events=written(tmp_path, rows))
+    with run(job) as outcome:
+        table = outcome.read().table().filter(step=2)
+        found = dict(zip(table["name"], table["estimate"], strict=True))
+    assert found["count"] == pytest.approx(3, abs=0.01)
+    assert found["mean city"] == pytest.approx(18, abs=0.1)
+    assert found["slope city region"] == pytest.approx(3, abs=0.1)
+    late = [*rows, "2024-01-09,1,6,u4,4"]
+    later = replace_of(job, events=written(tmp_path, late), until="2024-04-01")
+    with run(later) as outcome:
+        assert outcome.for_operator().late == 1
+    with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
+        run(replace_of(later, events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
+    with pytest.raises(InvalidInput, match="two numbers for each"):
+        run(replace_of(job, bounds="0:16", state=tmp_path / "t.db"))
+
+
+def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Path) -> None:
+    """Measured are counts times weights, and strategies over time add up finer units still."""
+    rows = [*ROWS, *["2024-02-09,N,a,u1,4294967296"] * 2100]
+    with pytest.raises(SumOverflow, match="count in larger units"):
+        run(months(tmp_path, rows, value="number", rho="1/2", epsilon=None, strategy="sqrt"))
+    assert not (tmp_path / "s.db").exists()
+
+
+@pytest.mark.parametrize("what", ["hierarchy", "contingency"])
+def test_counts_that_could_not_be_read_are_refused_before_anything(
+    what: str, tmp_path: Path
+) -> None:
+    many = ["2024-01-09,N,a,u1,4294967296"] * 12
+    table = {"levels": None, "columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+
+    def job(rows: list[str], until: str) -> Job:
+        made = months(tmp_path, rows, append=True, value="number", epsilon=1e6, until=until)
+        kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
+        return replace_of(made, **kind)
+
+    with pytest.raises(SumOverflow, match=r"can be read up to .*: count in larger units"):
+        run(job([*ROWS, *many * 3], "2024-03-01"))
+    assert not (tmp_path / "s.db").exists()
+    with run(job([*ROWS[:3], *many], "2024-02-01")) as outcome:
+        before = outcome.read().table()
+    later = [row.replace("01-09", "02-09") for row in many]
+    with pytest.raises(SumOverflow, match="with this noise"):
+        run(job(later * 2, "2024-03-01"))
+    with run(job(later[:2], "2024-03-01")) as outcome:
+        assert outcome.read().table().head(len(before)).equals(before)
+
+
+def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
+    line = {"label": "number", "domain": "1,2,3,4,5"}
+    table = {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+    found = {}
+    for what, more in (("hierarchy", {}), ("ranges", line), ("contingency", table)):
+        job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
+        run(job).close()
+        print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.key)))
+        with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+            rows = database.execute(
+                'select "group", round(estimate) from counton_releases '
+                "where stream = ? and step = 2",
+                (what,),
+            )
+            found[what] = dict(rows.fetchall())
+    assert found["hierarchy"] == {"total": 5, "region N": 3, "region S": 2, "city N a": 2,
+                                  "city N b": 1}  # fmt: skip
+    assert found["ranges"] == dict.fromkeys("12345", 1)
+    assert (found["contingency"]["total"], found["contingency"]["region N, who u1"]) == (5, 2)

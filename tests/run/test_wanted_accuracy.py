@@ -1,0 +1,338 @@
+"""A job may say how accurate its last release has to be; what that costs follows from the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import ZCDP, ApproxDP, PureDP, plan
+from counton.base.errors import InvalidInput, StateError
+from counton.run import Job, run
+from counton.run.job_plan import PlannedJob, planned_job
+from counton.spec.jobfile import load, save
+
+from .test_any_statistic import ROWS, made, written
+from .test_planned import NAMES, halfwidths
+
+
+def asked(name: str, folder: Path, **more: Any) -> Job:
+    job = made(name, folder).having(**{"epsilon": None, "within": 200, **more})
+    if name.endswith("once"):
+        return job
+    return job.having(until=more.get("until", "2024-03-01T06:00"), confirmed=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> None:
+    """And no more than four digits of epsilon allow."""
+    job = asked(name, tmp_path)
+    with run(job) as outcome:
+        guarantee = outcome.definition.guarantee
+        released = halfwidths(outcome.read().table())
+    assert isinstance(guarantee, PureDP)
+    if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
+        wanted = {"count": released["count"]} if "count" in released else released
+        assert 0.9 * 200 < max(wanted.values()) <= 200
+    new = job.having(within=None, name="new")
+    stated = planned_job(new.having(epsilon=guarantee.epsilon))
+    less = planned_job(new.having(epsilon=guarantee.epsilon * 999 / 1000))
+    names = [one.what for one in stated.numbers]
+    names = ["count"] if "count" in names else names
+    for planned, kept in ((stated, True), (less, False)):
+        last = max(one.halfwidths[-1] for one in planned.numbers if one.what in names)
+        assert (last <= 200) == kept
+
+
+def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
+    """Other rows, the same guarantee; and what plan says of the same stream."""
+    found = []
+    for name, rows in (("one", ROWS), ("other", ROWS[:1] * 40)):
+        (tmp_path / name).mkdir()
+        job = asked("count", tmp_path / name, strategy=None).having(
+            events=written(tmp_path / name, rows), id=None
+        )
+        with run(job) as outcome:
+            found.append(outcome.definition.guarantee)
+            assert "within" not in str(outcome.stream.details)
+    assert found[0] == found[1] == plan(6, within=200).guarantee
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"least": "rho"}, ZCDP),
+        ({"delta": "1e-6", "release": "windows", "strategy": None}, ApproxDP),
+        ({"within": "2%", "size": 10_000}, PureDP),
+        ({"user": "user", "most": 3}, PureDP),
+        ({"by": "page", "domain": "home,shop", "release": "both"}, PureDP),
+        ({"steps": None, "around": 40, "strategy": None}, PureDP),
+        ({"level": 0.5}, PureDP),
+    ],
+    ids=str,
+)
+def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path: Path) -> None:
+    job = asked("count", tmp_path, **more)
+    planned = planned_job(job)
+    assert type(planned.spend.guarantee) is kind
+    assert 0.9 * 200 < planned.numbers[0].halfwidths[-1] <= 200
+    with run(job) as outcome:
+        assert outcome.definition.guarantee == planned.spend.guarantee
+
+
+def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
+    job = asked("average", tmp_path, until="2024-03-01T03:00")
+    run(job).close()
+    later = job.having(until="2024-03-01T04:00")
+    with run(later) as outcome:
+        assert outcome.after == 4
+    run(later.having(within=300)).close()
+    with pytest.raises(StateError, match="within=100 is wanted, but stream 'it' was created with"):
+        run(later.having(within=100))
+    with pytest.raises(StateError, match="the guarantee is"):
+        run(later.having(within=None, epsilon=1))
+
+
+def test_a_stream_that_goes_on_from_another_one_states_its_guarantee(tmp_path: Path) -> None:
+    run(made("count", tmp_path)).close()
+    job = asked("count", tmp_path).having(continues="it", name="next", start=None)
+    with pytest.raises(InvalidInput, match="totals that have noise of their own"):
+        run(job)
+
+
+def test_a_job_file_keeps_it(tmp_path: Path) -> None:
+    job = asked("average", tmp_path, within="mean=3,count=500", size=5000, least="rho")
+    save(job, tmp_path / "nightly.toml")
+    kept = load(tmp_path / "nightly.toml")["it"]
+    assert (kept.within, kept.size, kept.least) == ("mean=3,count=500", 5000, "rho")
+    numbers = {one.what: one.halfwidths[-1] for one in planned_job(kept, size=5000).numbers}
+    assert numbers["mean"] <= 3
+    assert numbers["count"] <= 500
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds it"),
+        ({"rho": 1}, "rho=1 does not go with within=200"),
+        ({"expire": True, "steps": None}, "does not go with expire"),
+        ({"least": "delta"}, "least is 'delta'"),
+        ({"least": "rho", "delta": "1e-6"}, "goes with the least epsilon"),
+        ({"within": "2%"}, "state the size, which must be public"),
+        ({"within": "few"}, "within is 'few'"),
+        ({"within": -1}, "must be above 0"),
+        ({"within": "mean=3"}, "one number, without a name"),
+        ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),
+        ({"within": None, "epsilon": 1, "least": "rho"}, "least=rho needs within"),
+        ({"delta": "0.5"}, "delta is 0.5"),
+        ({"size": 0}, "size is 0"),
+        ({"steps": None}, "a new stream needs steps"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_it_is_refused(
+    more: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    job = asked("count", tmp_path)
+    with pytest.raises((InvalidInput, StateError), match=words):
+        run(job.having(**more))
+    assert not Path(str(job.state)).exists()
+
+
+REPORT = """
+[report.shop]
+events = "shop.csv"
+state = "shop.db"
+time = "time"
+every = "1d"
+start = "2024-03-01"
+steps = 12
+within = "{within}"
+
+[report.shop.visits]
+statistic = "count"
+within = 100
+
+[report.shop.sales]
+statistic = "sum"
+value = "paid"
+lower = 0
+upper = 100
+resolution = 1
+"""
+
+
+def test_a_report_says_how_accurate_one_of_its_numbers_has_to_be(tmp_path: Path) -> None:
+    """One part is held at its own bound, so that more of a larger budget goes to the other."""
+    file = tmp_path / "report.toml"
+    file.write_text(REPORT.format(within="sales=2000"))
+    planned = planned_job(load(file)["shop"])
+    halves = {one.what: one.halfwidths[-1] for one in planned.numbers}
+    assert 0.98 * 2000 < halves["sales"] <= 2000
+    assert 0.98 * 100 < halves["visits"] <= 100
+    file.write_text(REPORT.format(within="visits=50"))
+    with pytest.raises(InvalidInput, match=r"a number is off by [12]\.\d+ times as much"):
+        planned_job(load(file)["shop"])
+
+
+@pytest.mark.parametrize("line", ["simple = true", 'metric = "max"', 'strategy = "binary"'])
+def test_bounds_of_a_report_are_kept_with_the_planned_strategy_alone(
+    line: str, tmp_path: Path
+) -> None:
+    """Its budget is shared for that one: with another its numbers would be off by more."""
+    file = tmp_path / "report.toml"
+    text = REPORT.replace('within = "{within}"', "epsilon = 2")
+    file.write_text(text)
+    first = planned_job(load(file)["shop"]).numbers[0]
+    assert first.what == "visits"
+    assert first.halfwidths[-1] <= 100
+    file.write_text(text.replace("epsilon = 2", f"epsilon = 2\n{line}"))
+    with pytest.raises(InvalidInput, match="kept with the strategy that is chosen by itself"):
+        planned_job(load(file)["shop"])
+
+
+PARTS = """
+[report.shop]
+events = "shop.csv"
+state = "shop.db"
+time = "time"
+every = "1d"
+start = "2024-03-01"
+steps = 12
+epsilon = 1
+size = 10000
+
+[report.shop.visits]
+statistic = "count"
+
+[report.shop.paid]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 100
+resolution = 1
+{paid}
+
+[report.shop.age]
+statistic = "quantiles"
+value = "age"
+lower = 0
+upper = 100
+cells = 100
+{age}
+"""
+
+
+def planned_parts(folder: Path, **parts: str) -> PlannedJob:
+    file = folder / "report.toml"
+    file.write_text(PARTS.format(**{"paid": "", "age": "", **parts}))
+    return planned_job(load(file)["shop"])
+
+
+@pytest.mark.parametrize(
+    ("within", "bounds"),
+    [
+        ('"mean=0.2"', {"paid mean": 0.2}),
+        ('"mean=0.2,count=20"', {"paid mean": 0.2, "paid count": 20}),
+        ('"mean=9,count=20"', {"paid count": 20}),
+        ("{ mean = 0.2 }", {"paid mean": 0.2}),
+        ("0.2", {"paid mean": 0.2}),
+        ('"0.2%"', {"paid count": 20}),
+    ],
+)
+def test_a_part_is_as_accurate_as_wanted_in_the_numbers_that_it_names(
+    within: str, bounds: dict[str, float], tmp_path: Path
+) -> None:
+    found = planned_parts(tmp_path, paid=f"within = {within}")
+    halves = {one.what: one.halfwidths[-1] for one in found.numbers}
+    assert all(halves[name] <= bound for name, bound in bounds.items())
+    assert any(halves[name] > 0.98 * bound for name, bound in bounds.items())  # and no more so
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ('within = "median=2"', r"within=median=2 names 'median', .* there is mean, sum, count"),
+        ("within = { mean = -1 }", "must be above 0"),
+        ('within = "few"', "within of 'paid' is 'few'"),
+    ],
+)
+def test_a_part_wants_numbers_that_it_has(part: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        planned_parts(tmp_path, paid=part)
+
+
+def test_a_number_that_hangs_on_no_row_is_wanted_without_a_size(tmp_path: Path) -> None:
+    file = tmp_path / "report.toml"
+    text = PARTS.replace("size = 10000\n", "")
+    file.write_text(text.format(paid='within = "count=20"', age=""))
+    halves = {one.what: one.halfwidths[-1] for one in planned_job(load(file)["shop"]).numbers}
+    assert 0.98 * 20 < halves["paid count"] <= 20
+    file.write_text(text.format(paid='within = "count=20,mean=1"', age=""))
+    with pytest.raises(InvalidInput, match="within=mean=1 of 'paid' hangs on how many rows"):
+        planned_job(load(file)["shop"])
+
+
+def test_a_part_shows_the_quantiles_that_are_wanted_and_pays_for_no_others(tmp_path: Path) -> None:
+    shares = {}
+    for asked in ("", "shares = 0.5", "shares = [0.5]", 'shares = "0.1,0.5"'):
+        found = planned_parts(tmp_path, age=f"within = 3\n{asked}")
+        ages = [one for one in found.numbers if one.part == "age"]
+        names = {"": (0.1, 0.25, 0.5, 0.75, 0.9), 'shares = "0.1,0.5"': (0.1, 0.5)}.get(
+            asked, (0.5,)
+        )
+        assert [one.what for one in ages] == [f"age quantile {share:g}" for share in names]
+        assert all(one.halfwidths[-1] <= 3 for one in ages)
+        shares[asked] = ages[0].share or 0.0
+    assert shares["shares = 0.5"] == shares["shares = [0.5]"]
+    assert shares["shares = [0.5]"] < shares[""]
+    for wrong in ("shares = [1.5]", "shares = []", 'shares = "few"'):
+        with pytest.raises(InvalidInput, match="shares"):
+            planned_parts(tmp_path, age=wrong)
+    with pytest.raises(InvalidInput, match="'paid' of the report says 'shares'"):
+        planned_parts(tmp_path, paid="shares = [0.5]")
+
+
+def test_quantiles_cost_what_their_ranks_cost_and_not_their_edges(tmp_path: Path) -> None:
+    """They end at edges of cells: with many rows little noise is as good as none."""
+    text = PARTS.replace("size = 10000", "size = 1000000")
+    file = tmp_path / "report.toml"
+    file.write_text(text.format(paid="", age="within = 1.5"))
+    ages = [one for one in planned_job(load(file)["shop"]).numbers if one.part == "age"]
+    assert all(one.halfwidths[-1] <= 1.5 for one in ages)
+    assert (ages[0].share or 0) < 0.05  # of a quantile as far off as an edge it was 2/3
+    file.write_text(text.format(paid="", age="within = 0.4"))
+    with pytest.raises(InvalidInput, match=r"'age' of the report: within cannot be reached"):
+        planned_job(load(file)["shop"])
+
+
+def test_shares_of_a_part_are_kept_with_the_stream(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(
+        "time,paid,age\n" + "".join(f"2024-03-01T09:00,{n},{n}\n" for n in range(99))
+    )
+    file = tmp_path / "report.toml"
+    file.write_text(PARTS.format(paid="", age="shares = [0.5, 0.9]"))
+    job = load(file)["shop"].having(until="2024-03-02")
+    for _ in range(2):
+        with run(job) as outcome:
+            table = outcome.read().table()
+            assert table.filter(statistic="age")["name"].to_list() == ["0.5", "0.9"]
+    file.write_text(PARTS.format(paid="", age="shares = [0.1]"))
+    with pytest.raises(StateError):
+        run(load(file)["shop"].having(until="2024-03-02"))
+
+
+def test_quantiles_are_off_in_rank(tmp_path: Path) -> None:
+    """A part of all rows, which noise decides; in values it hangs on where the rows lie."""
+    found = planned_parts(tmp_path)
+    ages = [one for one in found.numbers if one.part == "age"]
+    assert all(one.in_rank and one.percent == ages[0].percent for one in ages)
+    assert not any(one.in_rank for one in found.numbers if one.part != "age")
+    edge = planned_job(load(tmp_path / "report.toml")["shop"].having(size=None)).numbers[-1]
+    assert ages[0].percent == pytest.approx(100 * edge.halfwidths[-1] / 10_000)
+    assert [len(one.halfwidths) for one in found.numbers] == [3] * len(found.numbers)
+    alone = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=10_000)
+    doubled = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=20_000)
+    percents = [[one.percent for one in job.numbers] for job in (alone, doubled)]
+    assert percents[0] == pytest.approx([2 * (one or 0) for one in percents[1]])

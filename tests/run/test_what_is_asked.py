@@ -1,0 +1,211 @@
+"""Totals, windows or both; and sums over days, weeks and months that agree with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+import pytest
+from cells import cells_of
+
+from counton.base.errors import InvalidInput, StateError
+from counton.base.windows import Windows, microseconds
+from counton.released.counts import ReleasedCells
+from counton.released.periods import check_periods, periods_of
+from counton.run import Job, run
+from counton.strategies import Independent
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture
+def year(tmp_path: Path) -> Job:
+    """Hours of a year of local time, with noise that shows."""
+    events = tmp_path / "e.csv"
+    rows = [f"2024-{month:02}-{day:02}T07:30,a" for month in range(1, 13) for day in (1, 10, 28)]
+    events.write_text("time,page\n" + "".join(f"{row}\n" for row in rows))
+    return Job(
+        what="count",
+        events=events,
+        state=tmp_path / "state.db",
+        time="time",
+        every="1h",
+        by="page",
+        domain="a,b",
+        start="2024-01-01",
+        timezone="Europe/Berlin",
+        steps=8784,
+        until="2025-01-01",
+        epsilon=1,
+    )
+
+
+def released(request: Job) -> ReleasedCells:
+    with run(request) as outcome:
+        return cells_of(outcome)
+
+
+def test_both_are_one_release_seen_twice(year: Job) -> None:
+    table = released(replace(year, release="both")).table()
+    assert table.columns[4:] == [
+        *("estimate", "std", "lower", "upper"),
+        *("window_estimate", "window_std", "window_lower", "window_upper"),
+    ]
+    by_group = table.with_columns(sums=pl.col("window_estimate").cum_sum().over("group"))
+    assert by_group["sums"].to_list() == by_group["estimate"].to_list()
+
+
+def test_a_table_has_the_columns_asked(year: Job) -> None:
+    totals = released(year).table().columns
+    windows = released(replace(year, name="windows", release="windows")).table().columns
+    assert totals[4:] == ["estimate", "std", "lower", "upper"]
+    assert windows[4:] == ["window_estimate", "window_std", "window_lower", "window_upper"]
+
+
+@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
+    found = released(replace(year, release=release))
+    assert found.totals is not None or found.windows is not None
+    ends = found.own.estimates
+    last = ends[-1] if found.terms.strategy.workload == "totals" else ends.sum(axis=0)
+    for every, count in (("1d", 366), ("1w", 53), ("1mo", 12), ("3mo", 4)):
+        sums = found.sums(every)
+        assert sums.height == 2 * count
+        assert sums.filter(group="a")["sum"].sum() == last[0]
+        assert sums.filter(group="b")["sum"].sum() == last[1]
+        assert sums["whole"].to_list() == ([True] * 2 * (count - (every == "1w"))) + (
+            [False] * 2 if every == "1w" else []
+        )
+        starts = sums.filter(group="a")["window_start"]
+        assert (starts.dt.hour() == 0).all()
+        if every == "1w":
+            assert (starts.dt.weekday() == 1).all()
+        if "mo" in every:
+            assert (starts.dt.day() == 1).all()
+    days = found.sums("1d").filter(group="a")
+    change = days.filter(pl.col("last_step") - pl.col("first_step") != 23)
+    assert change["window_start"].dt.strftime("%m-%d").to_list() == ["03-31", "10-27"]
+
+
+def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
+    found = released(replace(year, release="both"))
+    months = found.sums("1mo").filter(group="a")
+    for row in months.iter_rows(named=True):
+        start, stop = row["first_step"] - 1, row["last_step"]
+        assert row["std"] == pytest.approx(found.terms.window_std(start, stop), rel=1e-12)
+        rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
+        assert row["sum"] == rows["window_estimate"].sum()
+        assert row["lower"] <= row["sum"] <= row["upper"]
+
+
+def test_periods_at_the_ends_say_that_they_are_not_whole() -> None:
+    windows = Windows(datetime(2024, 1, 31, 22, tzinfo=BERLIN), "1h", 100, "Europe/Berlin")
+    months = periods_of(windows, "1mo", 26)
+    assert months.edges.tolist() == [0, 2, 26]
+    assert months.whole.tolist() == [False, False]
+    days = periods_of(windows, "1d", 26)
+    assert days.edges.tolist() == [0, 2, 26]
+    assert days.whole.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "sums", "words"),
+    [
+        ("1h", "2024-01-01T00:30", "1d", "inside the window of 1h from 2024-01-01T23:30"),
+        ("1w", "2024-01-01", "1mo", "inside the window of 1w"),
+        ("1mo", "2024-01-01", "1d", "inside the window of 1mo"),
+        ("1d", "2024-01-01", "1y", "no length of a period; write 1d, 1w, 1mo or 3mo"),
+        ("1d", "2024-01-01", "0d", "no length of a period"),
+    ],
+)
+def test_periods_that_are_not_made_of_windows_are_refused(
+    every: str, start: str, sums: str, words: str
+) -> None:
+    windows = Windows(datetime.fromisoformat(start).replace(tzinfo=UTC), every, 50)
+    with pytest.raises(InvalidInput, match=words):
+        check_periods(windows, sums)
+
+
+def test_periods_follow_clocks_that_jump_at_midnight() -> None:
+    start = datetime(2024, 3, 30, tzinfo=ZoneInfo("Asia/Beirut"))
+    windows = Windows(start, "1h", 72, "Asia/Beirut")  # 31 March begins at 01:00
+    days = periods_of(windows, "1d", 71)
+    assert np.diff(days.edges).tolist() == [24, 23, 24]
+    assert windows.start is start
+    assert microseconds(start) == int(windows.starts(range(1, 2))[0])
+
+
+def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
+    run(replace(year, release="windows")).close()
+    assert (
+        "window_estimate"
+        in released(Job("count", year.events, year.state, until="newest")).table().columns
+    )
+    with pytest.raises(StateError, match="release is both, but stream 'events' was created with"):
+        run(replace(year, release="both"))
+    with pytest.raises(InvalidInput, match="release is 'all'; use one of totals, windows, both"):
+        run(replace(year, release="all"))
+
+
+def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
+    alone = released(replace(year, release="windows"))
+    assert alone.terms.strategy == Independent(8784)
+    assert set(alone.table()["window_std"]) == {alone.terms.law.std}
+    both = released(replace(year, name="both", release="both")).table()
+    assert (both["window_std"] > 1.3 * alone.terms.law.std).all()
+    with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
+        run(replace(year, name="kary", release="windows", strategy="kary"))
+
+
+def test_a_simple_strategy_releases_integers(year: Job) -> None:
+    simple = replace(year, epsilon=None, rho=1, simple=True)
+    assert released(simple).table()["estimate"].dtype == pl.Int64
+    assert released(Job("count", year.events, year.state, until="newest")).totals is not None
+    assert released(simple).totals is not None
+    run(replace(simple, name="best", simple=False)).close()
+    with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
+        run(replace(simple, name="best"))
+
+
+def test_a_delay_goes_with_totals_alone(year: Job) -> None:
+    forever = replace(year, steps=None, expire=True, delay=2)
+    with pytest.raises(InvalidInput, match="release=windows does not go with delay=2"):
+        run(replace(forever, release="windows"))
+    with pytest.raises(InvalidInput, match="sums=1d does not go with delay=2"):
+        released(forever).sums("1d")
+
+
+def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
+    found = released(replace(year, release="windows"))
+    curves, every = found.window_curves()
+    assert every == "1d"
+    assert curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["sum"].to_list()
+    assert found.window_curves(most=60)[1] == "1w"
+    few, every = replace(found, steps=range(1, 51)).window_curves(most=50)
+    assert (every, len(few.times)) == ("1h", 50)
+
+
+@pytest.mark.parametrize(
+    ("what", "stated", "missing"),
+    [
+        ("count", {}, "time, every, start, steps and epsilon or rho"),
+        ("count", {"time": "time", "epsilon": 1}, "every, start and steps"),
+        ("count", {"time": "time", "around": 90}, "every, start and epsilon or rho"),
+        ("sum", {"lower": 0}, "value, upper, resolution, time, every, start, steps and eps"),
+        ("average", {"time": "time", "value": "v"}, "lower, upper, resolution, every, start, st"),
+        ("substrings", {"alphabet": "ab"}, "longest, steps and epsilon or rho"),
+        ("moments", {"time": "time", "rho": 1}, "columns, bounds, every, start and steps"),
+    ],
+)
+def test_all_that_is_missing_is_named_at_once(
+    what: str, stated: dict[str, Any], missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / "e.csv").write_text("time,v\n2024-03-01T09:00,3\n")
+    with pytest.raises(InvalidInput, match=f"^a new stream needs {missing}"):
+        run(Job(what, tmp_path / "e.csv", tmp_path / "s.db", **stated))
+    assert not (tmp_path / "s.db").exists()

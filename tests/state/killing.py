@@ -1,0 +1,567 @@
+"""A warm process which forks writers of a durable stream, kills them, and reports what it saw.
+
+Run as ``python killing.py MODE STATE KEYFILE COUNT SEED``; prints one JSON object. It is a process
+of its own because forking is safe only where no threads run.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from patience import HANGS
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from counton import Counter, Key, PureDP, Stream
+from counton.base.errors import BudgetExceeded, ReplayMismatch, StreamConflict
+from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
+from counton.run import Job, run
+from counton.state import Store, state_summary
+from counton.state import sql as statements
+from counton.state import stream_writer as writer
+from counton.strategies import KAry
+
+STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
+SHAPE = (3,)
+NAME = "visits"
+
+#: What each of several streams takes of a limit of 1.
+SHARE = "0.125"
+
+#: How often each of several writers has released when they end.
+TURNS = 8
+
+#: Where in its work a writer can be when it dies, in order.
+PHASES = (
+    "opening",
+    "computing",
+    "begun",
+    "row moved",
+    "journaled",
+    "observed",
+    "committing",
+    "committed",
+    "shown",
+)
+
+
+def inputs(first: int, count: int, salt: int = 0) -> NDArray[np.int64]:
+    """Inputs of consecutive steps, a function of the step alone."""
+    steps = np.arange(first, first + count)[:, np.newaxis]
+    made: NDArray[np.int64] = (steps * 2654435761 + salt + np.arange(SHAPE[0]) * 40503) % 97
+    return made
+
+
+class Progress:
+    """Phase and step of a child, in memory which its killer can read."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 16)
+        self.at: Callable[[str], None] = unharmed
+        self.reset()
+
+    def reset(self) -> None:
+        self._memory[:16] = bytes(16)
+
+    def enter(self, phase: str) -> None:
+        self._memory[0] = PHASES.index(phase)
+        if phase == "shown":
+            self._memory[1] = 1
+        self.at(phase)
+
+    def set_step(self, step: int) -> None:
+        self._memory[8:16] = step.to_bytes(8, "little")
+
+    @property
+    def phase(self) -> str:
+        return PHASES[self._memory[0]]
+
+    @property
+    def has_shown(self) -> bool:
+        return self._memory[1] == 1
+
+    @property
+    def step(self) -> int:
+        return int.from_bytes(self._memory[8:16], "little")
+
+
+def watch(progress: Progress) -> None:
+    """Note the phases of every release, around its statements and the commit."""
+
+    def after(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if progress.phase == "opening":
+            return
+        if statement.startswith("INSERT INTO counton_sources"):
+            progress.enter("observed")
+
+    run = statements.PreparedStatement.run
+
+    def ran(prepared: statements.PreparedStatement, *arguments: Any) -> int:
+        if prepared is statements.ADVANCE and progress.phase == "computing":
+            progress.enter("begun")
+        changed = run(prepared, *arguments)
+        for known, phase in (
+            (statements.ADVANCE, "row moved"),
+            (statements.JOURNAL, "journaled"),
+        ):
+            if prepared is known and progress.phase != "opening":
+                progress.enter(phase)
+        return changed
+
+    def committing(_c: object) -> None:
+        if progress.phase != "opening":
+            progress.enter("committing")
+
+    setattr(statements.PreparedStatement, "run", ran)  # noqa: B010 - a type checker cannot follow
+    event.listen(Engine, "after_cursor_execute", after)
+    event.listen(Engine, "commit", committing)
+    commit = writer.Writer._commit
+
+    def committed(*arguments: Any) -> None:
+        commit(*arguments)
+        progress.enter("committed")
+
+    setattr(writer.Writer, "_commit", committed)  # noqa: B010 - a type checker cannot follow
+
+
+def show(pipe: int, first: int, values: NDArray[np.int64]) -> None:
+    """What a user would see, a line a step, each written at once."""
+    for step, value in enumerate(values, first):
+        os.write(pipe, f"{step} {value.astype('<i8').tobytes().hex()}\n".encode())
+
+
+def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
+    """Process id of the child and the reading end of its pipe."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(int(HANGS))  # should nobody kill it
+            os.close(reading)
+            child(writing)
+        except BaseException as error:
+            os.write(writing, f"error {error!r}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    return pid, reading
+
+
+def ended(pid: int) -> bool:
+    """Whether a child is dead, before anybody has waited for it."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def died(pid: int) -> bool:
+    """Wait for a child; whether it was killed, and did not end by itself."""
+    status = os.waitpid(pid, 0)[1]
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def collect(reading: int) -> list[str]:
+    with os.fdopen(reading) as file:
+        return file.read().splitlines()
+
+
+def kill(arguments: list[str]) -> dict[str, Any]:
+    """Kill writers: half where chance finds them, half in every phase on purpose."""
+    state, key_file, count, seed = arguments
+    key, chance, progress = Key.load(key_file), np.random.default_rng(int(seed)), Progress()
+    Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
+    warm_up()
+    watch(progress)
+    shown: list[str] = []
+    landed: list[tuple[str, int]] = []
+    for number in range(int(count)):
+        progress.reset()
+        on_purpose = number % 2 == 0
+        target = PHASES[number // 2 % len(PHASES)]
+        progress.at = dying(target, int(chance.integers(1, 4))) if on_purpose else unharmed
+        batches = chance.spawn(1)[0]
+        pid, reading = fork(partial(write, state, key, progress, batches))
+        if not on_purpose:
+            while number % 8 != 1 and not progress.has_shown and not ended(pid):
+                time.sleep(0.0005)
+            time.sleep(chance.uniform(0, 0.012 if progress.has_shown else 0.004))
+            os.kill(pid, signal.SIGKILL)
+        progress.at = unharmed  # the hooks are in this process too
+        lines = collect(reading)
+        shown += lines
+        if not died(pid):
+            raise RuntimeError(f"a writer ended by itself in {progress.phase}: {shown[-1:]}")
+        landed.append((progress.phase, progress.step))
+        # what the dead has shown must be in the journal now, before anybody can release it again
+        journaled = state_summary(state)["streams"][0]["step"]
+        last_shown = max((int(line.split()[0]) for line in lines), default=0)
+        if last_shown > journaled:
+            raise RuntimeError(f"step {last_shown} was shown, the journal ends at {journaled}")
+    return {"shown": shown, "landed": landed}
+
+
+def warm_up() -> None:
+    """Build the tables of the samplers once, not in each child."""
+    counter = Counter(STRATEGY, PureDP(1), key=Key.generate(), name=NAME, shape=SHAPE)
+    counter.release_many(inputs(1, 4))
+
+
+def unharmed(_phase: str) -> None:
+    """Go on."""
+
+
+def dying(target: str, times: int) -> Callable[[str], None]:
+    """Kill the process when it enters a phase for the given time."""
+    entered = 0
+
+    def at(phase: str) -> None:
+        nonlocal entered
+        entered += phase == target
+        if entered == times:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at
+
+
+def write(
+    state: str, key: Key, progress: Progress, batches: np.random.Generator, pipe: int
+) -> NoReturn:
+    """Release for ever. First repeat the last step, as a user does who did not see its answer."""
+    progress.enter("opening")
+    stream = Stream.open(state, NAME, key=key)
+    progress.set_step(stream.step)
+    progress.enter("opening")
+    if stream.step:
+        again = stream.release_many(inputs(stream.step, 1), first_step=stream.step)
+        show(pipe, stream.step, again.values)
+    progress.enter("opening")
+    while True:
+        progress.enter("computing")
+        first, count = stream.step + 1, int(batches.choice((1, 1, 2, 5)))
+        progress.set_step(first)
+        xs = inputs(first, count)
+        releases = stream.release_many(
+            xs,
+            observed={first + i: x for i, x in enumerate(xs)},
+            sources=[f"file {first + i}" for i in range(count)],
+        )
+        show(pipe, first, releases.values)
+        progress.enter("shown")
+
+
+def race(arguments: list[str]) -> dict[str, Any]:
+    """Several writers at once, each with inputs of its own, taking the stream from each other."""
+    state, key_file, count, _ = arguments
+    key = Key.load(key_file)
+    Stream.create(state, NAME, STRATEGY, PureDP(1), key=key, shape=SHAPE).close()
+    shown = mmap.mmap(-1, int(count))
+    children = [fork(partial(contend, state, key, salt, shown)) for salt in range(int(count))]
+    lines = [collect(reading) for _, reading in children]
+    for pid, _ in children:
+        os.waitpid(pid, 0)
+    return {"shown": lines}
+
+
+def contend(state: str, key: Key, salt: int, shown: mmap.mmap, pipe: int) -> NoReturn:
+    """Release until every writer has done so some times, each with others who want to.
+
+    So each has taken the stream from another one, however fast they are.
+    """
+    rest = np.random.default_rng(salt)
+    while min(shown[:]) < TURNS:
+        try:
+            with Stream.open(state, NAME, key=key) as stream:
+                while min(shown[:]) < TURNS:
+                    first = stream.step + 1
+                    show(pipe, first, stream.release_many(inputs(first, 2, salt)).values)
+                    shown[salt] = min(shown[salt] + 1, TURNS)
+        except StreamConflict:
+            time.sleep(rest.uniform(0, 0.02))
+    os._exit(0)
+
+
+def create(arguments: list[str]) -> dict[str, Any]:
+    """Kill a writer at the first, second, third ... event of creating its state and releasing once.
+
+    Events are SQL statements, commits, and what touches files. After each, do what a user does:
+    run again.
+    """
+    folder = arguments[0]
+    warm_up()
+    found: list[str] = []
+    for number in range(1, 1000):
+        state = f"{folder}/{number}.db"
+        pid, reading = fork(partial(begin, state, number))
+        shown = collect(reading)
+        if not os.WIFSIGNALED(os.waitpid(pid, 0)[1]):
+            return {"found": found, "shown": len(shown)}
+        streams = state_summary(state)["streams"] if os.path.exists(state) else None
+        if streams:
+            stream = Stream.open(state, NAME)
+        else:
+            stream = Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE)
+        found.append("no state" if streams is None else f"stream at {stream.step}")
+        value = stream.release_many(inputs(1, 1), first_step=1).values[0]
+        stream.close()
+        if shown and shown != [f"1 {value.astype('<i8').tobytes().hex()}"]:
+            raise RuntimeError(f"killed at event {number}: shown {shown}, now {value}")
+    raise RuntimeError("creation does not end")
+
+
+def tables(arguments: list[str]) -> dict[str, Any]:
+    """Kill processes that release a table, at events one after the other, up to the last.
+
+    After each, somebody releases other data under the same name, and then the same data: of two
+    data sets, at most one is ever shown. First each table begins a state of its own, with its key;
+    then all are in one.
+    """
+    folder, _, count, _ = arguments
+    for salt in range(2):
+        cells = "".join(f"{number}\n" for number in (3, 1, 4, 1, 5 + salt))
+        Path(folder, f"cells{salt}.csv").write_text("n\n" + cells)
+    for name in ("one", "two"):
+        released_line(f"{folder}/warm.db", name, 0)
+    found: dict[str, list[str]] = {}
+    for beginning, state in (("new", None), ("old", f"{folder}/warm.db")):
+        events = measured(state or f"{folder}/measured.db", "measured")
+        found[beginning] = [
+            killed_at(state or f"{folder}/{place}.db", f"table {place}", place)
+            for place in places(events, int(count) // 2)
+        ]
+    return {"found": found}
+
+
+def places(events: int, count: int) -> list[int]:
+    """Some of these events, with the two last: before and after what was released is shown."""
+    return sorted({*np.linspace(1, events - 1, min(count, events) - 1, dtype=int).tolist(), events})
+
+
+def killed_at(state: str, name: str, deadly: int) -> str:
+    """What a process that was killed at an event left: nothing, a kept table, or a shown one."""
+    before = len(kept_in(state)[0]) if os.path.exists(state) else 0
+    pid, reading = fork(partial(release_until_killed, state, name, deadly))
+    shown = collect(reading)
+    if not died(pid):
+        raise RuntimeError(f"{name} ended by itself before event {deadly}: {shown}")
+    value = released_line(state, name, 1)
+    kept = 0 if value is None else 1
+    if value is None:
+        value = released_line(state, name, 0)
+    if (kept == 1 and shown) or shown not in ([], [value]):
+        raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
+    names, spender = kept_in(state)
+    if spender != name or len(names) != before + 1:
+        raise RuntimeError(f"{name}: the ledger does not agree with the tables")
+    return "shown" if shown else ("kept" if kept == 0 else "nothing")
+
+
+def kept_in(state: str) -> tuple[list[str], str]:
+    """Streams of a state and who spent last; closed, since SQLite does not survive a fork."""
+    with Store(state) as store:
+        return [*store.streams], store.spends[-1].name
+
+
+def release_line(state: str, name: str, salt: int) -> str:
+    """One release of a short line, as text; only in a child, since it starts threads."""
+    cells = Path(state).with_name(f"cells{salt}.csv")
+    with run(Job("ranges", cells, state, name=name, value="n", epsilon=1)) as outcome:
+        return str(outcome.read().table()["estimate"].to_list())
+
+
+def released_line(state: str, name: str, salt: int) -> str | None:
+    """The same in a child that nobody kills; None where other data were released before."""
+    pid, reading = fork(partial(release_and_tell, state, name, salt))
+    lines = collect(reading)
+    os.waitpid(pid, 0)
+    if lines == ["other data"]:
+        return None
+    if len(lines) != 1 or lines[0].startswith("error"):
+        raise RuntimeError(f"{name} of data {salt}: {lines}")
+    return lines[0]
+
+
+def release_and_tell(state: str, name: str, salt: int, pipe: int) -> NoReturn:
+    try:
+        value = release_line(state, name, salt)
+    except ReplayMismatch:
+        value = "other data"
+    os.write(pipe, f"{value}\n".encode())
+    os._exit(0)
+
+
+def measured(state: str, name: str) -> int:
+    """Events of a release that nobody kills."""
+    pid, reading = fork(partial(release_until_killed, state, name, 0))
+    lines = collect(reading)
+    os.waitpid(pid, 0)
+    return int(lines[-1].split()[1])
+
+
+def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoReturn:
+    count = counted(deadly, str(Path(state).parent))
+    value = release_line(state, name, 0)
+    count()
+    os.write(pipe, f"{value}\n".encode())
+    events = count()
+    os.write(pipe, f"events {events}\n".encode())
+    os._exit(0)
+
+
+def counted(deadly: int, folder: str = "") -> Callable[[], int]:
+    """Kill this process at an event: SQL statements, commits, and what touches files (of a folder).
+
+    Where a process loads modules, the files it opens differ from one run to the next.
+    """
+    events = 0
+
+    def count(*_: object) -> int:
+        nonlocal events
+        events += 1
+        if events == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return events
+
+    def audit(name: str, given: tuple[Any, ...]) -> None:
+        elsewhere = given and isinstance(given[0], str | bytes)
+        if elsewhere and not os.fsdecode(given[0]).startswith(folder):
+            return
+        if name in ("open", "sqlite3.connect") or name.startswith(("os.", "tempfile.")):
+            count()
+
+    sys.addaudithook(audit)
+    for event_name in ("before_cursor_execute", "commit"):
+        event.listen(Engine, event_name, lambda *_: count())
+    return count
+
+
+def begin(state: str, deadly: int, pipe: int) -> NoReturn:
+    count = counted(deadly)
+    with Stream.create(state, NAME, STRATEGY, PureDP(1), shape=SHAPE) as stream:
+        releases = stream.release_many(inputs(1, 1))
+        count()
+        show(pipe, 1, releases.values)
+        count()
+    os._exit(0)
+
+
+def shares(arguments: list[str]) -> dict[str, Any]:
+    """Kill processes of two states that share one limit, both at once, until both are refused.
+
+    Each process begins a stream and releases its first step, or goes on where the last one was
+    killed: at the first event of its work, the second, the third ...; then from the first again.
+
+    Returns:
+        By state what was shown of which stream, and what kills left: how many streams of the state
+        there are beyond those that were released before, and how many entries of the ledger.
+    """
+    place, key_file, count, _ = arguments
+    warm_up()
+    folder = Path(key_file).parent
+    states = [str(folder / f"{name}.db") for name in ("web", "shop")]
+    for state in states:
+        Store(state, create=True).close()  # which has deaths of its own: see `create`
+    shown: dict[str, list[list[str]]] = {state: [] for state in states}
+    landed: list[tuple[int, int, int]] = []
+    deadly, going = dict.fromkeys(states, 1), [*states]
+    while going:
+        before = {state: len(released_streams(state)) for state in states}
+        own = {state: deadly[state] if len(landed) < int(count) else 0 for state in going}
+        children = {state: fork(partial(spend, state, place, own[state])) for state in going}
+        lines = {state: collect(reading) for state, (_, reading) in children.items()}
+        for state, (pid, _) in children.items():
+            deadly[state] = deadly[state] + 1 if died(pid) else 1
+            killed = deadly[state] > 1
+            told = [line.split() for line in lines[state] if line != "refused"]
+            if any(len(line) != 2 for line in told) or not (told or killed or lines[state]):
+                raise RuntimeError(f"{state} ended by itself: {lines[state]}")
+            shown[state] += told
+            if killed:
+                landed.append(left_by(state, place, before[state]))
+            elif lines[state] == ["refused"]:
+                going.remove(state)
+    return {"shown": shown, "landed": landed}
+
+
+def released_streams(state: str) -> list[str]:
+    """Streams of a state whose first step is released."""
+    return [one["name"] for one in state_summary(state)["streams"] if one["step"]]
+
+
+def left_by(state: str, place: str, before: int) -> tuple[int, int, int]:
+    """What a kill left in a state beyond what there was: entries, streams, released streams."""
+    with Store(place) as store:
+        entries = [one for one in store.shared_entries if one.place == state]
+    streams = state_summary(state)["streams"]
+    return len(entries) - before, len(streams) - before, len(released_streams(state)) - before
+
+
+def spend(state: str, place: str, deadly: int, pipe: int) -> NoReturn:
+    """Begin the next stream of a state, or go on with one that was begun; release, and show it."""
+    name = f"stream{len(released_streams(state))}"
+    known = name in [one["name"] for one in state_summary(state)["streams"]]
+    count = counted_writes(deadly)
+    while True:
+        try:
+            terms: Any = () if known else (KAry(9, 3), PureDP(SHARE))
+            with (Stream.open if known else Stream.create)(
+                state, name, *terms, ledger=place
+            ) as stream:
+                value = stream.release(7, step=1).value
+        except BudgetExceeded:
+            os.write(pipe, b"refused\n")
+            os._exit(0)
+        except StreamConflict:  # of the other state's process, about the ledger
+            continue
+        count()
+        os.write(pipe, f"{name} {value}\n".encode())
+        count()
+        os._exit(0)
+
+
+def counted_writes(deadly: int) -> Callable[[], None]:
+    """Kill this process before an entry, a stream or a release is written, or a commit of it."""
+    events = 0
+
+    def count(*_: object) -> None:
+        nonlocal events
+        events += 1
+        if events == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def writes(connection: Any, _cursor: object, statement: str, *_: object) -> None:
+        if statement.split(maxsplit=1)[0] in ("INSERT", "UPDATE"):
+            connection.info["writes"] = True
+            if "_shared_" in statement or "_streams" in statement:
+                count()
+
+    def commits(connection: Any) -> None:
+        if connection.info.pop("writes", False):
+            count()
+
+    event.listen(Engine, "before_cursor_execute", writes)
+    event.listen(Engine, "commit", commits)
+    for owner, name in ((statements.PreparedStatement, "run"), (writer.Writer, "_commit")):
+        does = getattr(owner, name)
+
+        def counting(*arguments: Any, does: Callable[..., Any] = does) -> Any:
+            count()
+            found = does(*arguments)
+            count()
+            return found
+
+        setattr(owner, name, counting)
+    return count
+
+
+if __name__ == "__main__":
+    modes = {"kill": kill, "race": race, "create": create, "tables": tables, "shares": shares}
+    print(json.dumps(modes[sys.argv[1]](sys.argv[2:])))

@@ -1,0 +1,385 @@
+"""States that cannot be used: each gives one clear error, and nothing is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from counton import Key, PureDP, Stream
+from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.released.release_files import is_database
+from counton.rows.given_events import open_source
+from counton.state import Store, database, sqlite_file, state_summary
+from counton.strategies import Binary
+
+
+@pytest.fixture
+def key() -> Key:
+    return Key.generate()
+
+
+@pytest.fixture
+def used(file: Path, key: Key) -> Path:
+    """A state with a stream of many steps, closed."""
+    with Stream.create(file, "visits", Binary(1000), PureDP(1), key=key, shape=(20,)) as stream:
+        for first, last in ((1, 6), (7, 7), (8, 200)):
+            stream.release_many(np.ones((last - first + 1, 20), dtype=int))
+    return file
+
+
+def change(file: Path, sql: str) -> None:
+    connection = sqlite3.connect(file)
+    connection.execute(sql)
+    connection.commit()
+    connection.close()
+
+
+def refused(file: Path, key: Key, match: str) -> None:
+    """Opening, reading and creating are all refused, and the file is left as it was."""
+    content = file.read_bytes() if file.exists() else None
+    for action in (
+        lambda: Stream.open(file, "visits", key=key),
+        lambda: state_summary(file),
+        lambda: Stream.create(file, "other", Binary(10), PureDP(1), key=key),
+    ):
+        with pytest.raises(StateError, match=match):
+            action()
+    assert (file.read_bytes() if file.exists() else None) == content
+
+
+def test_missing(file: Path, key: Key) -> None:
+    with pytest.raises(StateError, match=r"state\.db does not exist: correct the path"):
+        Stream.open(file, "visits", key=key)
+    with pytest.raises(StateError, match="does not exist"):
+        state_summary(file)
+    assert not file.exists()
+
+
+def test_a_second_name_is_refused_and_nothing_is_shown_twice(used: Path, key: Key) -> None:
+    second = used.with_name("second.db")
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release(np.ones(20, dtype=int))
+        second.hardlink_to(used)  # beside it SQLite finds no log, hence not the last step
+        for name in second, used:
+            refused(name, key, r"has 2 names \(hard links\).*: remove the other names")
+        with pytest.raises(StateError, match=r"has 2 names \(hard links\)"):
+            stream.release(np.ones(20, dtype=int))
+    assert not list(used.parent.glob("second.db-*"))
+    second.unlink()
+    with Stream.open(used, "visits", key=key) as stream:
+        assert stream.step == 201
+
+
+def test_the_name_of_a_state_that_was_being_made_is_dropped(used: Path, key: Key) -> None:
+    unfinished = used.with_name(f".{used.name}.a1_bcdef")
+    unfinished.hardlink_to(used)
+    kept = used.with_name(f".{used.name}.12345678")
+    kept.write_text("another file")
+    Stream.open(used, "visits", key=key).close()
+    assert not unfinished.exists()
+    assert kept.exists()
+
+
+def test_symbolic_links_are_followed_to_log_and_key(file: Path) -> None:
+    link = file.with_name("link.db")
+    link.symlink_to(file)
+    with Stream.create(link, "visits", Binary(10), PureDP(1)) as stream:
+        first = stream.release(3)
+        with Stream.open(file, "visits") as other:
+            assert other.replay(1, 3).value == first.value
+    with Stream.open(link, "visits") as stream:
+        assert stream.step == 1
+    assert link.is_symlink()
+    assert not list(file.parent.glob("link.db?*"))
+
+
+def test_missing_folder(tmp_path: Path, key: Key) -> None:
+    with pytest.raises(StateError, match="its folder does not exist"):
+        Stream.create(tmp_path / "no" / "s.db", "visits", Binary(10), PureDP(1), key=key)
+
+
+def test_a_key_whose_state_was_replaced_by_an_empty_one_is_not_taken_up(file: Path) -> None:
+    Stream.create(file, "visits", Binary(10), PureDP(1)).close()
+    file.unlink()
+    Store(file, create=True).close()
+    with pytest.raises(WrongKey, match=r"nothing in state .* was released with it"):
+        Stream.create(file, "visits", Binary(10), PureDP(1))
+
+
+def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
+            Stream.create(file, "visits", Binary(10), PureDP(1))
+    monkeypatch.setattr(sqlite_file, "_statements", lambda: ["PRAGMA max_page_count = 1"])
+    with pytest.raises(
+        StateError, match=r"state .* cannot be created \(.*\): check the space left"
+    ):
+        Stream.create(file, "visits", Binary(10), PureDP(1))
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_folder_is_no_state(tmp_path: Path, key: Key) -> None:
+    with pytest.raises(StateError, match="cannot be read"):
+        Stream.open(tmp_path, "visits", key=key)
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 99, 100, 4096, 5000, -4096, -1])
+def test_truncated(used: Path, key: Key, size: int) -> None:
+    content = used.read_bytes()
+    used.write_bytes(content[:size])
+    refused(used, key, "truncated")
+
+
+def test_a_process_that_was_killed_while_it_merged_its_log_has_truncated_nothing(
+    used: Path, key: Key
+) -> None:
+    log = used.with_name(used.name + "-wal")
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release_many(np.ones((300, 20), dtype=int))
+        short, waiting = used.read_bytes(), log.read_bytes()
+        last = stream.releases().values
+    first_page = used.read_bytes()[:4096]  # which says how many pages there are
+    assert len(short) < used.stat().st_size
+    used.write_bytes(first_page + short[4096:])
+    with pytest.raises(StateError, match="truncated"):
+        state_summary(used)
+    log.write_bytes(waiting)
+    with Stream.open(used, "visits", key=key) as stream:
+        assert (stream.releases().values == last).all()
+
+
+def test_looking_at_a_state_that_is_open_keeps_its_log(used: Path, key: Key) -> None:
+    """A process that closes a file loses its locks, and then anybody takes it for unused."""
+    reader = (
+        "import sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1])\n"
+        "connection.execute('SELECT * FROM counton_streams').fetchall()\n"
+        "connection.close()"
+    )
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release(np.ones(20, dtype=int))
+        state_summary(used)
+        assert sqlite_file.is_state(used)
+        assert is_database(str(used))
+        with pytest.raises(InvalidInput, match="SQLite database"):
+            open_source(str(used), "csv")
+        subprocess.run([sys.executable, "-c", reader, used], check=True)
+        assert used.with_name(used.name + "-wal").exists()
+        stream.release(np.ones(20, dtype=int))
+    assert state_summary(used)["streams"][0]["step"] == 202
+
+
+def test_not_a_database(file: Path, key: Key) -> None:
+    file.write_text("time,carrier\n2013-01-01,UA\n" * 100)
+    refused(file, key, "not a counton database")
+
+
+def test_a_database_of_another_program(file: Path, key: Key) -> None:
+    change(file, "CREATE TABLE t (a)")
+    refused(file, key, "another program")
+
+
+def test_another_format_version(used: Path, key: Key) -> None:
+    change(used, "PRAGMA user_version=2")
+    refused(used, key, "has format version 2, this version of counton reads 9")
+
+
+@pytest.mark.slow
+def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
+    import sqlalchemy as sa
+
+    Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
+    engine = sa.create_engine(database.database_url(postgres))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE counton_database SET format = 99")
+    engine.dispose()
+    with pytest.raises(StateError, match="format version 99"):
+        Stream.open(postgres, "visits", key=key)
+
+
+def test_an_empty_server_holds_no_streams(postgres: str, key: Key) -> None:
+    with pytest.raises(StateError, match="holds nothing yet"):
+        Stream.open(postgres, "visits", key=key)
+
+
+def test_an_unreachable_server_is_named_without_its_password(key: Key) -> None:
+    pytest.importorskip("psycopg")
+    url = "postgresql://me:secret-word@localhost:1/nowhere"
+    with pytest.raises(StateError) as caught:
+        Stream.open(url, "visits", key=key)
+    assert "secret-word" not in str(caught.value)
+    assert "localhost:1/nowhere" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE counton_streams SET step = 199",
+        "DELETE FROM counton_journal WHERE step = 200",
+        'UPDATE counton_streams SET terms = replace(terms, \'"epsilon": "1"\', \'"epsilon": "2"\')',
+        "UPDATE counton_streams SET checkpoint = substr(checkpoint, 1, 300)",
+        "UPDATE counton_streams SET checkpoint = replace(checkpoint, 'AQ', 'Ag')",
+        "UPDATE counton_streams SET checkpoint = x'00'",
+        "DROP TABLE counton_journal",
+    ],
+)
+def test_altered(used: Path, key: Key, sql: str) -> None:
+    change(used, sql)
+    with pytest.raises(StateError):
+        Stream.open(used, "visits", key=key)
+
+
+def test_pages_overwritten(used: Path, key: Key) -> None:
+    content = bytearray(used.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    used.write_bytes(content)
+    with pytest.raises(StateError, match="damaged"):
+        Stream.open(used, "visits", key=key)
+
+
+def test_a_hole_in_the_journal(used: Path, key: Key) -> None:
+    change(used, "DELETE FROM counton_journal WHERE step = 7")
+    with Stream.open(used, "visits", key=key) as stream:
+        with pytest.raises(StateError, match="6 readable releases of the 200"):
+            stream.releases()
+        with pytest.raises(StateError):
+            stream.replay(7, np.ones(20, dtype=int))
+        assert len(stream.releases(8, 201)) == 193
+
+
+@pytest.mark.parametrize(
+    "change_to",
+    [
+        "estimates = x''",
+        "estimates = x'09'",
+        "estimates = substr(estimates, 1, length(estimates) - 1)",
+        "estimates = x'0100'",
+        "estimates = CAST(x'81' || zeroblob(3859) AS BLOB)",
+        "estimates = CAST(x'82' || zeroblob(3860) AS BLOB)",
+        "steps = 192",
+        "steps = 194",
+        "unit = 'none'",
+        "unit = '1/0'",
+    ],
+)
+def test_a_row_of_the_journal_that_was_altered(used: Path, key: Key, change_to: str) -> None:
+    change(used, f"UPDATE counton_journal SET {change_to} WHERE step = 200")  # noqa: S608
+    with Stream.open(used, "visits", key=key) as stream:
+        with pytest.raises(StateError, match="the state was altered"):
+            stream.releases()
+        with pytest.raises(StateError, match="the state was altered"):
+            stream.replay(199, np.ones(20, dtype=int))
+        assert len(stream.releases(1, 7)) == 6
+
+
+def test_digests_that_were_altered(used: Path, key: Key) -> None:
+    change(used, "UPDATE counton_journal SET input_digests = x'00' WHERE step = 7")
+    with (
+        Stream.open(used, "visits", key=key) as stream,
+        pytest.raises(StateError, match="the state was altered"),
+    ):
+        stream.replay(7, np.ones(20, dtype=int))
+
+
+def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+    stream = Stream.open(used, "visits", key=key)
+    holder = sqlite3.connect(used, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    x = np.ones(20, dtype=int)
+    with pytest.raises(StreamConflict, match=r"locked by another process.*nothing was released"):
+        stream.release(x)
+    with pytest.raises(StreamConflict, match="locked"):
+        Stream.open(used, "visits", key=key)
+    assert state_summary(used)["streams"][0]["step"] == 200  # readers are not held up
+    assert stream.step == 200
+    holder.execute("ROLLBACK")
+    assert stream.release(x).step == 201  # the lock is gone: the same handle goes on
+    holder.close()
+    stream.close()
+
+
+def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlalchemy as sa
+
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+    stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
+    engine = sa.create_engine(database.database_url(postgres))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SELECT * FROM counton_streams FOR UPDATE")
+        with pytest.raises(StreamConflict, match="locked by another process"):
+            stream.release(1)
+    engine.dispose()
+    assert stream.release(1).step == 1
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "match"),
+    [
+        ("", "empty"),
+        ("sqlite://", "memory only"),
+        ("sqlite:///:memory:", "memory only"),
+        (":memory:", "memory only"),
+        ("sqlite+pysqlite:///:memory:", "memory only"),
+        ("sqlite:///file::memory:?cache=shared&uri=true", "memory only"),
+        ("sqlite:///file:visits?mode=memory&uri=true", "memory only"),
+        ("sqlite:///visits.db?mode=memory", "memory only"),
+        ("file::memory:", "memory only"),
+        ("file:visits?mode=memory", "memory only"),
+        ("mysql://localhost/x", "'mysql'"),
+        ("://", "no path and no database URL"),
+    ],
+)
+def test_addresses(state: str, match: str, key: Key) -> None:
+    with pytest.raises(InvalidInput, match=match):
+        Stream.create(state, "visits", Binary(10), PureDP(1), key=key)
+
+
+def test_sqlite_urls_are_paths(file: Path, key: Key) -> None:
+    Stream.create(f"sqlite:///{file}", "visits", Binary(10), PureDP(1), key=key).close()
+    with Store(file) as store:
+        assert store.streams == ("visits",)
+
+
+def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
+    """Whatever bytes are flipped, a state opens and reads right, or raises a counton error."""
+    rng = np.random.default_rng(0)
+    content = used.read_bytes()
+    with Stream.open(used, "visits", key=key) as stream:
+        values = stream.releases().values
+    raised = 0
+    for _ in range(60):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 40):
+            damaged[place] ^= 0xFF
+        used.write_bytes(damaged)
+        try:
+            with Stream.open(used, "visits", key=key) as stream:
+                assert stream.releases().values.shape == values.shape
+        except CountonError:
+            raised += 1
+    assert raised > 20
+
+
+def test_a_server_without_an_encoding_is_refused(postgres: str, key: Key) -> None:
+    url = sa.make_url(postgres)
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
+    with engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+            "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
+        )
+    engine.dispose()
+    bytes_only = url.set(database="bytes").render_as_string(hide_password=False)
+    with pytest.raises(StateError, match="SQL_ASCII, which keeps no texts: make one with"):
+        Stream.create(bytes_only, "visits", Binary(9), PureDP(1), key=key)

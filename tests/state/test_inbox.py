@@ -1,0 +1,283 @@
+"""Rows that wait: each batch once, each fold until it is taken; and whose turn it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from patience import HANGS
+from sqlalchemy import event
+
+from counton import PureDP, Stream
+from counton.base.errors import StateError, StreamConflict
+from counton.base.private import Private, open_private
+from counton.state.inbox import Batch, Fold, Inbox, Load
+from counton.state.turn import Turn
+from counton.strategies import Binary
+
+
+@pytest.fixture(params=["file", "server"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A state with two streams: a SQLite file, or a PostgreSQL schema."""
+    where = str(tmp_path / "visits.db")
+    if request.param == "server":
+        where = request.getfixturevalue("postgres")
+    for name in ("visits", "others"):
+        Stream.create(where, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    return where
+
+
+def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int = 0) -> Batch:
+    return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, Private(body))
+
+
+def fold_of(inbox: Inbox, by: int = 1000) -> Fold | None:
+    """The next fold, of ten microseconds each."""
+    return inbox.fold("visits", lambda arrived: arrived // 10 * 10 + 10, by)
+
+
+def take(inbox: Inbox, fold: Fold) -> None:
+    """In a transaction that counts nothing."""
+    with inbox._database.transaction(write=True) as connection:
+        inbox.take(connection, fold)
+
+
+def test_a_batch_is_accepted_once(state: str) -> None:
+    with Inbox(state) as inbox, Inbox(state) as other:
+        assert [v.what for v in inbox.put([batch("a"), batch("b"), batch("a")])] == [
+            *("accepted", "accepted", "known")
+        ]
+        assert [v.what for v in other.put([batch("a"), batch("b", b"more")])] == ["known", "other"]
+        assert [v.what for v in other.put([batch("a", stream="others")])] == ["accepted"]
+        found = inbox.find("visits", "a", batch("a").digest)
+        assert found is not None
+        assert (found.what, found.answer) == ("known", {"rows": 3})
+        assert inbox.find("visits", "c", b"") is None
+        assert inbox.load() == Load(3, 9, 12)
+        assert inbox.load("visits") == Load(2, 6, 8)
+
+
+def test_of_one_id_two_servers_accept_one(state: str) -> None:
+    """At the same moment, from several threads, each with a connection of its own."""
+    verdicts: list[str] = []
+    with Inbox(state) as one, Inbox(state) as other:
+
+        def put(inbox: Inbox, body: bytes) -> None:
+            for number in range(20):
+                (verdict,) = inbox.put([batch(f"{number}", body)])
+                verdicts.append(f"{number} {verdict.what}")
+
+        threads = [
+            threading.Thread(target=put, args=given) for given in ((one, b"x"), (other, b"y"))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(verdicts) == sorted(f"{n} {w}" for n in range(20) for w in _BOTH)
+        assert one.load().batches == 20
+
+
+_BOTH = ("accepted", "other")
+
+
+def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
+    with Inbox(state) as inbox:
+        assert fold_of(inbox) is None
+        inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
+        fold = fold_of(inbox)
+        assert fold is not None
+        assert [*map(open_private, fold.bodies)] == [b"1", b"2"]
+        inbox.put([batch("c", b"4")])
+        with Inbox(state) as other:
+            again = fold_of(other)
+        assert again is not None
+        assert again._replace(bodies=()) == fold._replace(bodies=())
+        take(inbox, fold)
+        rest = fold_of(inbox)
+        assert rest is not None
+        assert [*map(open_private, rest.bodies)] == [b"4"]
+        take(inbox, rest)
+        assert fold_of(inbox) is None
+        assert inbox.load() == Load(1, 3, 1)
+        assert inbox.put([batch("a", b"1")])[0].what == "known"
+
+
+def test_folds_are_cut_by_the_times_at_which_batches_came(state: str) -> None:
+    """Whenever one asks for them, and in whatever order they were committed."""
+    with Inbox(state) as inbox:
+        inbox.put([batch(f"{came}", f"{came}".encode(), arrived=came) for came in (25, 3, 9, 11)])
+        found = []
+        for by in (9, 10, 19, 1000, 1000, 1000):
+            while (fold := fold_of(inbox, by)) is not None:
+                found.append(
+                    (by, [int(open_private(body)) for body in fold.bodies], fold.first, fold.last)
+                )
+                take(inbox, fold)
+        assert found == [(10, [3, 9], 3, 9), (1000, [11], 11, 11), (1000, [25], 25, 25)]
+
+
+def test_a_closed_stream_takes_nothing(state: str) -> None:
+    """It is closed when nothing waits; the others go on."""
+    with Inbox(state) as inbox, Inbox(state) as other:
+        inbox.put([batch("a")])
+        assert not inbox.close_stream("visits")
+        fold = fold_of(inbox)
+        assert fold is not None
+        assert not inbox.close_stream("visits")
+        take(inbox, fold)
+        assert inbox.close_stream("visits")
+        assert inbox.close_stream("visits")
+        verdicts = other.put([batch("a"), batch("b"), batch("b", stream="others")])
+        assert [verdict.what for verdict in verdicts] == ["known", "closed", "accepted"]
+        assert inbox.load().batches == 1
+
+
+def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: Path) -> None:
+    """A server stops between its look and its update; meanwhile another one folds, and rows come.
+
+    Each row is in one fold, whose rows are the same for both.
+    """
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Inbox(postgres) as slow, Inbox(postgres) as other:
+        slow.put([batch("a", b"1")])
+        found: list[Fold | None] = []
+        racing = threading.Thread(target=lambda: found.append(fold_of(other)))
+
+        def meanwhile(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if statement.startswith("UPDATE counton_inbox_waiting") and not racing.ident:
+                racing.start()
+                racing.join(0.5)  # it may have to wait for us
+                other.put([batch("b", b"2")])
+
+        event.listen(slow._database._engine, "before_cursor_execute", meanwhile)
+        mine = fold_of(slow)
+        racing.join()
+        assert mine is not None
+        assert found[0] is not None
+        assert found[0]._replace(bodies=()) == mine._replace(bodies=())
+        take(other, found[0])
+        rest = fold_of(slow)
+        left = () if rest is None else rest.bodies
+        assert sorted(map(open_private, (*found[0].bodies, *left))) == [b"1", b"2"]
+
+
+def test_a_server_that_is_paused_holds_up_no_other(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops where it has the lock of all folds: the other waits for the database to end it."""
+    monkeypatch.setattr("counton.state.database.PAUSE_SECONDS", 0.2)
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Inbox(postgres) as paused, Inbox(postgres) as other:
+        paused.put([batch("a", b"1")])
+        found: list[Fold | None] = []
+
+        def pause(arrived: int) -> int:
+            found.append(fold_of(other))
+            return arrived // 10 * 10 + 10
+
+        with pytest.raises(StateError, match="idle-in-transaction"):
+            paused.fold("visits", pause, 1000)
+        again = fold_of(paused)  # it goes on, and has what the other has
+        assert again is not None
+        assert found[0] is not None
+        assert found[0]._replace(bodies=()) == again._replace(bodies=())
+
+
+def test_ids_are_forgotten_by_their_age(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a", arrived=10), batch("b", arrived=20)])
+        assert inbox.forget(15) == 1
+        assert [v.what for v in inbox.put([batch("a"), batch("b")])] == ["accepted", "known"]
+
+
+def test_rows_that_come_again_once_their_id_is_forgotten_are_another_fold(state: str) -> None:
+    """They were accepted, and are counted; whoever still has the fold of before counts nothing."""
+    with Inbox(state) as inbox:
+        stale = None
+        for arrived in (10, 20):
+            assert inbox.put([batch("a", arrived=arrived)])[0].what == "accepted"
+            fold = fold_of(inbox)
+            assert fold is not None
+            if stale is not None:
+                with pytest.raises(StreamConflict, match="another process has taken rows"):
+                    take(inbox, stale)
+                with pytest.raises(StreamConflict, match="another process has taken rows"):
+                    inbox.leave_out(stale, dict.fromkeys(stale.batches, "large"))
+            take(inbox, fold)
+            inbox.forget(arrived + 1)
+            stale = fold
+        assert inbox.left_out("visits") == []
+
+
+def test_a_stream_that_is_not_there_takes_nothing(state: str) -> None:
+    with Inbox(state) as inbox:
+        with pytest.raises(StateError, match="has no stream 'cellar'"):
+            inbox.put([batch("a"), batch("a", stream="cellar")])
+        assert inbox.load().batches == 0
+
+
+def test_nothing_secret_is_shown(state: str) -> None:
+    with Inbox(state) as inbox:
+        inbox.put([batch("a")])
+        assert "rows" not in repr(batch("a"))
+        assert "rows" not in repr(fold_of(inbox))
+
+
+def test_a_turn_is_one_processs(state: str) -> None:
+    names = frozenset({"visits", "others"})
+    one, other = Turn(state, names), Turn(state, names)
+    assert one.mine() == names
+    assert not other.mine()
+    assert one.mine() == names
+    one.close()
+    assert other.mine() == names
+    other.close()
+
+
+def test_each_stream_has_a_turn_of_its_own(postgres: str, tmp_path: Path) -> None:
+    """Two servers with different streams of one state: each releases its own."""
+    for name in ("visits", "others", "more"):
+        Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Turn(postgres, ["visits", "more"]) as one, Turn(postgres, ["others", "more"]) as other:
+        assert one.mine() == {"visits", "more"}
+        assert other.mine() == {"others"}
+        one.close()
+        assert other.mine() == {"others", "more"}
+
+
+def test_a_turn_is_given_up_for_streams_that_others_are_to_have(
+    postgres: str, tmp_path: Path
+) -> None:
+    for name in ("visits", "others"):
+        Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    names = ["visits", "others"]
+    with Turn(postgres, names) as one, Turn(postgres, names) as other:
+        assert one.mine() == {"visits", "others"}
+        assert other.mine() == frozenset()
+        assert one.mine(but={"visits"}) == {"others"}
+        assert other.mine() == {"visits"}
+        assert one.mine() == {"others"}
+
+
+def test_a_file_is_not_shared(tmp_path: Path) -> None:
+    Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
+    with Turn(tmp_path / "v.db", ["visits"]) as one, Turn(tmp_path / "v.db", ["visits"]) as other:
+        one.take()
+        with pytest.raises(StreamConflict, match="is served by another process"):
+            other.take()
+
+
+def test_a_turn_that_is_not_asked_for_again_ends(postgres: str, tmp_path: Path) -> None:
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Turn(postgres, ["visits"], HANGS) as one, Turn(postgres, ["visits"], HANGS) as other:
+        assert one.mine()
+        assert not other.mine()
+        one._lasts = 0.01
+        assert one.mine()
+        time.sleep(0.1)
+        assert other.mine()
+        assert not one.mine()

@@ -1,0 +1,156 @@
+"""How what was released is kept: small, and to the bit."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from counton import ZCDP, Contribution, Key, PureDP, Stream
+from counton.base.arrays import pack, unpack
+from counton.base.errors import ReplayMismatch
+from counton.base.private import open_private
+from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
+
+WHOLE = arrays(
+    np.int64, array_shapes(max_dims=3, max_side=40), elements=st.integers(-(2**63), 2**63 - 1)
+)
+SMALL = arrays(np.int64, array_shapes(max_dims=2, max_side=60), elements=st.integers(-40, 300))
+
+
+@given(WHOLE | SMALL)
+def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
+    packed = pack(numbers)
+    assert (unpack(packed, numbers.shape) == numbers).all()
+    assert len(packed) <= 8 * numbers.size + 1
+
+
+@given(WHOLE | SMALL, st.integers(1, 200))
+def test_integers_that_are_packed_some_bytes_at_a_time_are_packed_alike(
+    numbers: NDArray[np.int64], most: int
+) -> None:
+    packed = pack(numbers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("counton.base.arrays._TOGETHER", most)
+        assert pack(numbers) == packed
+
+
+def test_a_longer_blob_is_not_decompressed() -> None:
+    bomb = pack(np.zeros(10**7, np.int64))
+    assert len(bomb) < 10**5
+    with pytest.raises(ValueError, match="truncated or longer"):
+        unpack(bomb, (10,))
+
+
+CLIPPED = Contribution.values(0, 10, "0.01")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "contribution", "cut"),
+    [
+        (KAry.best(3000), Contribution.add_remove(), [1, 2, 3000]),
+        (KAry.best(3000), CLIPPED, [2999]),
+        (SqrtToeplitz(3000), Contribution.add_remove(), []),
+        (SqrtToeplitz(3000), CLIPPED, [1, 2, 3000]),
+    ],
+)
+def test_values_come_back_to_the_bit_from_few_bytes(
+    strategy: StreamStrategy, contribution: Contribution, cut: list[int], tmp_path: Path
+) -> None:
+    key, file = Key.generate(), tmp_path / "state.db"
+    xs = np.arange(3000 * 40).reshape(3000, 40) % 7
+    with Stream.create(
+        file, "s", strategy, ZCDP(1), key=key, contribution=contribution, shape=(40,)
+    ) as stream:
+        parts = np.split(xs, cut)
+        shown = np.concatenate([stream.release_many(part).values for part in parts])
+        kept = stream.releases()
+        assert kept.values.dtype == shown.dtype
+        assert kept.values.tobytes() == shown.tobytes()
+        ends = [(1, 2), (2, 3000), (1500, 1600), (3000, 3001)]
+        assert all(
+            stream.releases(a, b).values.tobytes() == shown[a - 1 : b - 1].tobytes()
+            for a, b in ends
+        )
+    connection = sqlite3.connect(file)
+    (size,) = connection.execute("SELECT sum(length(estimates)) FROM counton_journal").fetchone()
+    connection.close()
+    assert size < 4 * xs.size
+
+
+def test_a_scalar_stream_takes_less_than_ten_bytes_a_step(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    with Stream.create(file, "s", KAry.best(100_000), PureDP(1), key=Key.generate()) as stream:
+        before = file.stat().st_size
+        stream.release_many(np.arange(100_000) % 3)
+    assert file.stat().st_size - before < 10 * 100_000
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 77, 200])
+def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: Path) -> None:
+    xs = np.ones((200, 3), np.int64)
+    with Stream.create(
+        tmp_path / "state.db", "s", KAry.best(200), PureDP(1), key=Key.generate(), shape=(3,)
+    ) as stream:
+        shown = stream.release_many(xs)
+        xs[wrong - 1, 2] += 1
+        with pytest.raises(ReplayMismatch, match=f"step {wrong} was released with another input"):
+            stream.release_many(xs, first_step=1)
+        with pytest.raises(ReplayMismatch, match=f"step {wrong} was"):
+            stream.replay(wrong, xs[wrong - 1])
+        xs[wrong - 1, 2] -= 1
+        again = stream.release_many(xs[wrong - 1 :], first_step=wrong)
+        assert (again.values == shown.values[wrong - 1 :]).all()
+
+
+def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    file, expected = tmp_path / "state.db", dict[int, NDArray[np.int64]]()
+    with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
+        for _ in range(12):
+            shape = [(2, 3), (2, 3), (400, 200), ()][rng.integers(4)]
+            steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
+            seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
+            stream.observe(seen)
+            expected |= seen
+            for start, stop in ((1, None), (1, 17), (7, 9), (12, None), (60, 70)):
+                found = open_private(stream.read_observed(start, stop))
+                wanted = [k for k in sorted(expected) if start <= k and (not stop or k < stop)]
+                assert list(found) == wanted
+                assert all((found[k] == expected[k]).all() for k in wanted)
+                assert all(found[k].shape == expected[k].shape for k in wanted)
+
+
+def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
+    with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
+        stream.observe(seen)
+        stream.observe({20_001: np.ones((2, 1, 20), np.int64), 3: np.ones((2, 1, 20), np.int64)})
+        assert len(open_private(stream.read_observed())) == 20_001
+    connection = sqlite3.connect(file)
+    query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
+    rows, size = connection.execute(query).fetchone()
+    connection.close()
+    assert rows < 10
+    assert size < 20_000 * 40
+
+
+def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> None:
+    seen = {step: np.full((2, 1, 2000), step % 5) for step in (1, 2, 3, 200, 201, 999)}
+    with Stream.create(
+        tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
+    ) as stream:
+        assert [*open_private(stream.observed_blocks())] == []
+        stream.observe(seen)
+        blocks = [*open_private(stream.observed_blocks())]
+        assert len(blocks) > 2
+        found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}
+        assert found.keys() == seen.keys()
+        assert all((found[step] == seen[step]).all() for step in seen)

@@ -1,0 +1,277 @@
+"""Where keys are kept, and the witness that notices a state restored from an old copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from once import kept_line
+
+from counton import PureDP, Stream
+from counton.base.errors import InvalidInput, StateError, WrongKey
+from counton.noise import Key
+from counton.state import key_path, state_summary, verify
+from counton.state.keyfile import Witness, witness_beside
+from counton.strategies import Binary, KAry
+
+STRATEGY = KAry(1000, 5, subtraction=True)
+
+
+def create(state: object, name: str = "a", **more: object) -> Stream:
+    return Stream.create(state, name, STRATEGY, PureDP(1), **more)  # type: ignore[arg-type]
+
+
+class TestWitness:
+    """It stands beside the key, and knows how far each stream was."""
+
+    def test_a_state_restored_from_an_old_copy_is_refused(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        shutil.copy(file, f"{file}.old")
+        with Stream.open(file, "a") as stream:
+            stream.release_many([4, 5])
+        newest = file.read_bytes()
+        shutil.copy(f"{file}.old", file)
+        with pytest.raises(StateError, match=r"is at step 3 .* says that step 5 is released"):
+            Stream.open(file, "a")
+        assert file.read_bytes() == Path(f"{file}.old").read_bytes()
+        file.write_bytes(newest)
+        with Stream.open(file, "a") as stream:
+            assert stream.release(6).step == 6
+
+    @pytest.mark.usefixtures("one_witness")
+    def test_a_copy_that_was_continued_elsewhere_is_refused(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        elsewhere = file.with_name("elsewhere.db")
+        for old, new in ((file, elsewhere), (key_path(file), key_path(elsewhere))):
+            shutil.copy2(old, new)
+        with Stream.open(elsewhere, "a") as stream:
+            stream.release_many([40, 50, 60])
+        with Stream.open(file, "a") as stream:
+            stream.release_many([4, 5])
+        shutil.copy(elsewhere, file)
+        with pytest.raises(StateError, match=r"another release at step 5 than .* knows"):
+            Stream.open(file, "a")
+
+    def test_a_witness_that_is_behind_or_missing_refuses_nothing(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        witness = Path(f"{key_path(file)}.witness")
+        behind = witness.read_bytes()
+        with Stream.open(file, "a") as stream:
+            stream.release(4)
+        for content in (behind, behind + b"]"):  # killed before it was cut to its length
+            witness.write_bytes(content)
+            Stream.open(file, "a").close()
+        witness.unlink()
+        Path(f"{witness}.new").write_text("left by a process that was killed, and longer" * 20)
+        with Stream.open(file, "a") as stream:
+            stream.release(5)
+        assert '"step": 5' in witness.read_text()
+        assert not Path(f"{witness}.new").exists()
+
+    @pytest.mark.parametrize("content", [b"", b'[{"key', b"{}", b"[]", b"[1]", b"\xff", None])
+    def test_a_witness_that_cannot_be_read_refuses_the_state(
+        self, file: Path, content: bytes | None
+    ) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        before = file.read_bytes()
+        witness = Path(f"{key_path(file)}.witness")
+        witness.unlink()
+        if content is None:
+            witness.mkdir()
+        else:
+            witness.write_bytes(content)
+        refused = r"witness .* cannot be read .*: bring the witness back .* move the witness away"
+        with pytest.raises(StateError, match=refused):
+            Stream.open(file, "a")
+        with pytest.raises(StateError, match=refused):
+            create(file, "b")
+        with pytest.raises(StateError, match=refused):
+            kept_line([1, 2], file)
+        (found,) = verify(file)
+        assert "cannot be read" in found.problems[0]
+        assert file.read_bytes() == before
+        assert content is None or witness.read_bytes() == content
+
+    def test_verify_says_of_an_old_copy_what_it_has_forgotten(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release_many([1, 2, 3])
+        shutil.copy(file, f"{file}.old")
+        with Stream.open(file, "a") as stream:
+            stream.release_many([4, 5])
+        with create(file, "b") as stream:
+            stream.release(1)
+        kept_line([1, 2], file)
+        assert all(one.right for one in verify(file))
+        shutil.copy(f"{file}.old", file)
+        old, *forgotten = verify(file)
+        assert "says that step 5 is released" in " ".join(old.problems)
+        assert [one.name.split()[0] for one in forgotten] == ["b", "line"]
+        assert not any(one.right for one in forgotten)
+        assert len(verify(file, "a")) == 1
+
+    def test_it_forgets_no_other_stream_and_never_goes_back(self, tmp_path: Path) -> None:
+        witness = Witness([tmp_path / "witness"], "visits.db")
+        for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
+            witness.note("key", stream, step, f"digest {step}")
+        witness.check("key", "a", 3, lambda step: f"digest {step}", 0)
+        witness.check("key", "b", 12, lambda step: f"digest {step}", 0)
+        with pytest.raises(StateError, match="step 9 is released"):
+            witness.check("key", "b", 8, lambda step: f"digest {step}", 0)
+        witness.check("another key", "b", 8, lambda step: "", 0)
+
+    def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
+        with create(file) as stream:
+            stream.release(123_456)
+        path = Path(f"{key_path(file)}.witness")
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert Key.load(key_path(file))._secret.hex() not in path.read_text()
+        assert "123456" not in path.read_text()
+
+    def test_a_lost_state_is_not_begun_again_under_a_named_key(self, file: Path) -> None:
+        key = file.with_name("my.key")
+        with create(file, key=key) as stream:
+            stream.release(1)
+        file.unlink()
+        for name in ("a", "another name"):  # the limit would forget what the lost one spent
+            with pytest.raises(StateError, match=r"it had released 1 step of it, .* bring the"):
+                create(file, name, key=key)
+        assert not file.exists()
+        create(file.with_name("another.db"), key=key).close()
+
+    def test_a_server_without_a_key_file_has_none(self) -> None:
+        assert witness_beside("postgresql://ann@db/visits", Key.generate()).places == ()
+        (named,) = witness_beside("postgresql://ann@db/visits", "my.key").places
+        assert str(named) == str(Path("my.key.witness").resolve())
+
+
+class TestPrepared:
+    """A key that was there before the state gives it one of its own."""
+
+    def test_each_state_has_noise_of_its_own(self, tmp_path: Path) -> None:
+        key = tmp_path / "prepared.key"
+        Key.generate().save(key)
+        shown = []
+        for name in ("one.db", "two.db"):
+            with create(tmp_path / name, key=key) as stream:
+                stream.release_many(np.zeros(50, np.int64))
+            with Stream.open(tmp_path / name, "a", key=key) as stream:
+                shown.append(stream.releases().values.tolist())
+        assert shown[0] != shown[1]
+        prints = {
+            state_summary(tmp_path / name)["streams"][0]["key_fingerprint"]
+            for name in ("one.db", "two.db")
+        }
+        assert len(prints | {Key.load(key).fingerprint}) == 3
+
+    def test_another_prepared_key_is_refused(self, tmp_path: Path) -> None:
+        one, two = tmp_path / "one.key", tmp_path / "two.key"
+        for path in (one, two):
+            Key.generate().save(path)
+        create(tmp_path / "s.db", key=one).close()
+        with pytest.raises(WrongKey, match="was created with the key"):
+            Stream.open(tmp_path / "s.db", "a", key=two)
+
+    def test_tables_too(self, tmp_path: Path) -> None:
+        key = tmp_path / "prepared.key"
+        Key.generate().save(key)
+        os.environ["COUNTON_TEST_KEY"] = key.read_text()
+        try:
+            first = [
+                kept_line([5] * 64, tmp_path / name, key=kept)
+                for name, kept in (("1.db", key), ("2.db", "env:COUNTON_TEST_KEY"))
+                for _ in range(2)
+            ]
+        finally:
+            del os.environ["COUNTON_TEST_KEY"]
+        assert first[0] == first[1] != first[2] == first[3]
+
+
+class TestElsewhere:
+    """An environment variable or a vault's client has the key."""
+
+    @pytest.fixture
+    def text(self, tmp_path: Path) -> str:
+        Key.generate().save(tmp_path / "vault")
+        return (tmp_path / "vault").read_text()
+
+    def test_an_environment_variable(
+        self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VISITS_KEY", text)
+        create(file, key="env:VISITS_KEY").close()
+        with Stream.open(file, "a", key="env:VISITS_KEY") as stream:
+            assert stream.release(1).step == 1
+        assert not key_path(file).exists()
+        monkeypatch.setenv("VISITS_KEY", "secret words")
+        with pytest.raises(
+            WrongKey, match="variable 'VISITS_KEY' does not hold a counton key"
+        ) as e:
+            Stream.open(file, "a", key="env:VISITS_KEY")
+        assert "secret words" not in str(e.value)
+        monkeypatch.delenv("VISITS_KEY")
+        with pytest.raises(WrongKey, match="'VISITS_KEY', which is not set: set it to what"):
+            Stream.open(file, "a", key="env:VISITS_KEY")
+
+    def test_a_command(self, file: Path, text: str, tmp_path: Path) -> None:
+        def printing(what: str) -> str:
+            return f"command:{shlex.quote(sys.executable)} -c {shlex.quote(what)}"
+
+        kept = printing(f"print(open({str(tmp_path / 'vault')!r}).read())")
+        create(file, key=kept).close()
+        with Stream.open(file, "a", key=kept) as stream:
+            assert stream.release(1).step == 1
+        for wrong, words in (
+            (printing("raise SystemExit(3)"), "ended with exit code 3"),
+            (printing("print('secret words')"), "printed does not hold a counton key"),
+            ("command:no-such-program-anywhere", "No such file or directory"),
+            ("command:'", "its words cannot be told apart"),
+            ("command:", "its words cannot be told apart"),
+        ):
+            with pytest.raises(WrongKey, match=words) as error:
+                Stream.open(file, "a", key=wrong)
+            assert "secret words" not in str(error.value)
+
+    def test_a_state_that_is_lost_is_noticed(
+        self, file: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VISITS_KEY", text)
+        with create(file, key="env:VISITS_KEY") as stream:
+            stream.release(1)
+        file.unlink()
+        with pytest.raises(StateError, match="bring the newest copy of the state back"):
+            create(file, key="env:VISITS_KEY")
+
+    def test_other_things_are_no_keys(self, file: Path) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"key is of type int; it must be a counton\.Key, or"
+        ):
+            Stream.create(file, "a", Binary(5), PureDP(1), key=5)  # type: ignore[arg-type]
+        assert not file.exists()
+
+
+def test_an_empty_text_names_no_key(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="key is an empty text: name a file"):
+        create(tmp_path / "s.db", key="")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
+    """Neither how many cells there are that are not shown nor their values: it is keyed."""
+    found = []
+    for name in ("one", "two"):
+        state = file.with_name(f"{name}.db")
+        with Stream.create(state, "a", STRATEGY, PureDP(10**6)) as stream:  # noise is 0
+            assert stream.release(7).value == 7
+        (entry,) = json.loads(Path(f"{key_path(state)}.witness").read_bytes())
+        found.append(entry["digest"])
+    assert found[0] != found[1]

@@ -1,0 +1,187 @@
+"""Writers that are killed, or that fight over a stream, never show two values for one step."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from forked_commands import forked_python
+from patience import HANGS
+
+from counton import Key, PureDP, Stream
+from counton.state import Store, database, journal, schema, state_summary
+
+pytestmark = pytest.mark.slow
+
+WORKER = Path(__file__).with_name("killing.py")
+
+
+def run(mode: str, state: str | Path, key_file: Path, count: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [forked_python(), WORKER, mode, state, key_file, str(count), "2024"],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def rows(state: str | Path, table: sa.Table) -> list[tuple[Any, ...]]:
+    engine = sa.create_engine(database.database_url(state))
+    columns = [column for column in table.c if column.name != "created"]
+    if table is schema.streams:
+        columns = [c for c in columns if c.name not in ("id", "writer_epoch")]
+    with engine.connect() as connection:
+        found = connection.execute(sa.select(*columns).order_by(*columns[:2])).all()
+    engine.dispose()
+    return [tuple(row) for row in found]
+
+
+def journaled(state: str | Path, last: int, shape: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """Values and digests of inputs of all steps, however they were cut into rows."""
+    engine = sa.create_engine(database.database_url(state))
+    with engine.connect() as connection:
+        entries = journal.read(connection, 1, 1, last + 1, shape)
+    engine.dispose()
+    return entries.values.tobytes(), entries.input_digests
+
+
+@pytest.fixture
+def killing() -> Any:
+    """The worker as a module, for its inputs and constants."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("killing", WORKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "the.key"
+    Key.generate().save(path)
+    return path
+
+
+def shown_values(lines: list[str]) -> dict[int, set[str]]:
+    """Every value that was shown of each step. A last line cut by the kill does not occur."""
+    values: dict[int, set[str]] = {}
+    for line in lines:
+        step, value = line.split()
+        values.setdefault(int(step), set()).add(value)
+    return values
+
+
+def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
+    state: str, tmp_path: Path, key_file: Path, killing: Any
+) -> None:
+    kills = 36 if "://" not in state else 24
+    seen = run("kill", state, key_file, kills)
+    assert len(seen["landed"]) == kills
+
+    key = Key.load(key_file)
+    with Stream.open(state, killing.NAME, key=key) as stream:
+        last = stream.step + 5
+        rest = killing.inputs(stream.step + 1, 5)
+        stream.release_many(
+            rest,
+            observed={last - 4 + i: x for i, x in enumerate(rest)},
+            sources=[f"file {last - 4 + i}" for i in range(5)],
+        )
+
+    # With a copy of the key that has another witness: this one has seen the other state's steps.
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    copy = Key.load(shutil.copy2(key_file, alone))
+    undisturbed = alone / "undisturbed.db"
+    xs = killing.inputs(1, last)
+    with Stream.create(
+        undisturbed, killing.NAME, killing.STRATEGY, PureDP(1), key=copy, shape=killing.SHAPE
+    ) as stream:
+        values = stream.release_many(
+            xs,
+            observed={1 + i: x for i, x in enumerate(xs)},
+            sources=[f"file {1 + i}" for i in range(last)],
+        ).values
+    assert journaled(state, last, killing.SHAPE) == journaled(undisturbed, last, killing.SHAPE)
+    for table in (schema.streams, schema.observed):
+        assert rows(state, table) == rows(undisturbed, table), table.name
+    files = [{row[1] for row in rows(path, schema.sources)} for path in (state, undisturbed)]
+    assert files[0] == files[1]
+
+    shown = shown_values(seen["shown"])
+    assert len(shown) > kills / 4
+    for step, texts in shown.items():
+        assert texts == {values[step - 1].astype("<i8").tobytes().hex()}, step
+
+    # the kills really struck everywhere
+    phases = Counter(phase for phase, _ in seen["landed"])
+    assert set(phases) == set(killing.PHASES), phases
+    assert len({step for _, step in seen["landed"]}) > kills / 3
+
+
+def test_writers_which_fight_over_a_stream_show_one_value_per_step(
+    state: str, key_file: Path, killing: Any
+) -> None:
+    seen = run("race", state, key_file, 3)
+    assert not [line for lines in seen["shown"] for line in lines if line.startswith("error")]
+    # inputs differ between the writers, so two values of one step would show
+    steps = [int(line.split()[0]) for lines in seen["shown"] for line in lines]
+    assert len(steps) == len(set(steps))
+    assert all(len(lines) >= 2 * killing.TURNS for lines in seen["shown"])
+    with Stream.open(state, killing.NAME, key=Key.load(key_file)) as stream:
+        assert stream.step == max(steps)
+        values = stream.releases().values.astype("<i8")
+    for step, texts in shown_values([line for lines in seen["shown"] for line in lines]).items():
+        assert texts == {np.ascontiguousarray(values[step - 1]).tobytes().hex()}
+
+
+def test_killed_while_it_is_created_a_state_can_be_used_without_repair(
+    tmp_path: Path, key_file: Path
+) -> None:
+    seen = run("create", tmp_path, key_file, 0)
+    found = Counter(seen["found"])
+    assert seen["shown"] == 1
+    assert set(found) == {"no state", "stream at 0", "stream at 1"}, found
+    assert sum(found.values()) > 40, found
+
+
+def test_killed_anywhere_two_states_fill_a_shared_limit_and_no_more(
+    state: str, key_file: Path
+) -> None:
+    """Two processes at once, each killed at every write of a first release; then run again."""
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+    seen = run("shares", state, key_file, 24)
+    # An entry is made before its stream, and a stream before its release.
+    left = {tuple(one) for one in seen["landed"]}
+    assert left == {(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1)}
+    with Store(state) as store:
+        entries = [(one.place, one.spend.name, one.begun) for one in store.shared_entries]
+        assert store.ledger is not None
+        assert store.ledger.remaining() is None
+    assert len(entries) == 8  # of 0.125 each: no entry is lost, and none is there twice
+    released = []
+    for place, lines in seen["shown"].items():
+        values: dict[str, str] = {}
+        for one in state_summary(place)["streams"]:
+            assert one["step"] == 1
+            released.append((place, one["name"], True))
+            values[one["name"]] = str(one["last"]["values"])
+        assert {name: values[name] for name, _ in lines} == dict(lines)
+    assert sorted(entries) == sorted(released)

@@ -1,0 +1,436 @@
+"""Whatever is put back from earlier nights, in any order: one place that knows is enough.
+
+A world has a state and all that remembers what it released. Each of them may be put back from an
+earlier night by itself, or lost; then other rows are released. No step is ever shown with two data
+sets, but where every place that is there was put back too: what `docs/weaknesses.md` lists.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from states_put_back import Server
+
+from counton import PureDP, Stream
+from counton.base.errors import CountonError, InvalidInput, StateError
+from counton.noise import Key
+from counton.run import Job, run
+from counton.run.erasure import forget, forget_older
+from counton.spec.jobfile import load
+from counton.state import Store, verify
+from counton.state.inbox import Inbox
+from counton.state.keyfile import Witness, without_witness
+from counton.strategies import Binary
+
+#: What docs/weaknesses.md says of what nobody notices: each is tried here, or where it says.
+NOT_NOTICED = (
+    "every place that remembers is put back, or lost, together with the state",
+    "a state from before its first release, under a `Key` that a program passes itself",
+)
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class Part(NamedTuple):
+    """A part of a world as it was: its files, and the last step that it ought to know."""
+
+    files: dict[Path, bytes]
+    known: int
+
+
+class World:
+    """A stream, all that remembers it, copies of everything, and what was shown."""
+
+    def __init__(self, folder: Path, home: Path, *, ledger: bool) -> None:
+        self.state, self.team = folder / "web.db", folder / "team.db" if ledger else None
+        self.parts: dict[str, Callable[[], list[Path]]] = {
+            "state": lambda: [*folder.glob("web.db"), *folder.glob("web.db-*")],
+            "key": lambda: [*folder.glob("web.db.key")],
+            "witness": lambda: [*folder.glob("web.db.key.witness")],
+            "home": lambda: [*home.glob("counton/*.witness")],
+        }
+        if ledger:
+            self.parts["ledger"] = lambda: [*folder.glob("team.db"), *folder.glob("team.db-*")]
+            self.parts["ledger's witness"] = lambda: [*folder.glob("team.db.witness")]
+            with Store(folder / "team.db", create=True) as store:
+                store.set_limit(PureDP(9))
+        self.known = dict.fromkeys(self.parts, 0)
+        self.copies: list[dict[str, Part]] = []
+        self.shown: dict[tuple[str, int], int] = {}
+        self.unnoticed = 0
+
+    def save(self) -> None:
+        """A backup of everything."""
+        self.copies.append(
+            {
+                name: Part({path: path.read_bytes() for path in files()}, self.known[name])
+                for name, files in self.parts.items()
+            }
+        )
+
+    def put_back(self, name: str, copy: dict[str, Part] | None) -> None:
+        """A part from a backup; None: it is lost."""
+        for path in self.parts[name]():
+            path.unlink()
+        part = Part({}, 0) if copy is None else copy[name]
+        for path, data in part.files.items():
+            path.write_bytes(data)
+            path.chmod(0o600)
+        self.known[name] = part.known
+
+    def release(self, rows: int, *, killed: bool = False) -> bool:
+        """Count rows in the next step; whether somebody was shown it."""
+        with pytest.MonkeyPatch.context() as patched:
+            if killed:
+                patched.setattr(Witness, "note", _dies)
+            try:
+                with self._open() as stream:
+                    stream.release(rows)
+            except (CountonError, Killed):
+                return False
+        return self.read()
+
+    def _open(self) -> Stream:
+        if self.state.exists():
+            return Stream.open(self.state, "visits")
+        return Stream.create(self.state, "visits", Binary(15), PureDP(1), ledger=self.team)
+
+    def read(self) -> bool:
+        """Show all steps that there are; whether they were."""
+        try:
+            with Store(self.state) as store:
+                reader = store.reader("visits")
+                values = reader.releases().values.tolist()
+        except CountonError:
+            return False
+        present = [name for name, files in self.parts.items() if files()]
+        for step, value in enumerate(values, 1):
+            address = reader.key_fingerprint, step
+            if self.shown.setdefault(address, value) != value:
+                if any(self.known[name] >= step for name in present if name != "key"):
+                    raise AssertionError(f"step {step} was shown twice: {self.known}, {present}")
+                self.unnoticed += 1
+                self.shown[address] = value
+        for name in present:
+            self.known[name] = max(self.known[name], len(values))
+        return True
+
+
+def _dies(*_: Any, **__: Any) -> None:
+    raise Killed
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def nights(folder: Path, home: Path, *, ledger: bool) -> World:
+    """Three nights, with a backup after each, and one before all."""
+    folder.mkdir()
+    world = World(folder, home, ledger=ledger)
+    world.save()
+    for rows in (3, 5, 7):
+        assert world.release(rows)
+        world.save()
+    return world
+
+
+@pytest.mark.parametrize(
+    "ledger", [False, pytest.param(True, marks=[pytest.mark.slow])], ids=["alone", "ledger"]
+)
+def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -> None:
+    world = nights(tmp_path / "w", home, ledger=ledger)
+    sources = [None, *world.copies[1:]]  # of night 0 nothing is there
+    if ledger:
+        sources = [None, world.copies[1], world.copies[3]]
+    first, known = dict(world.shown), dict(world.known)
+    tried, alike = 0, set[Any]()
+    for chosen in itertools.product(sources, repeat=len(world.parts)):
+        tried += 1
+        files = frozenset(
+            (path, data)
+            for name, copy in zip(world.parts, chosen, strict=True)
+            for path, data in (copy[name].files.items() if copy else ())
+        )
+        if files in alike:  # a key is the same in each night
+            continue
+        alike.add(files)
+        world.shown, world.known = dict(first), dict(known)
+        for name, copy in zip(world.parts, chosen, strict=True):
+            world.put_back(name, copy)
+        world.read()
+        world.release(100)
+    assert len(alike) > tried / 3
+    assert tried == len(sources) ** len(world.parts)
+    assert world.unnoticed > 0  # where every place was put back
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PUT_BACKS", "3"))))
+def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> None:
+    """With processes killed between commit and note."""
+    draw = random.Random(seed)
+    world = nights(tmp_path / "w", home, ledger=seed % 2 == 0)
+    for number in range(40):
+        for name in draw.sample(sorted(world.parts), draw.choice([0, 1, 1, 2, 3])):
+            world.put_back(name, draw.choice([None, *world.copies[1:]]))
+        act = draw.choice(["release", "release", "killed", "read", "save"])
+        if act == "save" and len(world.copies) < 8:
+            world.save()
+        elif act == "read":
+            world.read()
+        else:
+            world.release(20 + number, killed=act == "killed")
+
+
+def test_a_note_that_nobody_makes_is_found(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is no echo of the code: without the second home's notes it finds a step twice."""
+    from counton.noise.witness import WitnessFile
+
+    right = WitnessFile.note
+
+    def forgets(self: WitnessFile, *given: Any) -> Any:
+        return None if self.by_default else right(self, *given)
+
+    monkeypatch.setattr(WitnessFile, "note", forgets)
+    world = nights(tmp_path / "w", home, ledger=False)
+    for name in ("state", "witness"):
+        world.put_back(name, world.copies[1])
+    with pytest.raises(AssertionError, match="was shown twice"):
+        world.release(100)
+
+
+def night(state: Any, number: int, rows: int, folder: Path, **more: Any) -> None:
+    """A day's rows, counted in the night after it."""
+    events = folder / "visits.csv"
+    times = [f"2024-03-0{day}T09:00" for day in range(1, number + 1)]
+    events.write_text("\n".join(["time", *times, *[times[-1]] * rows]) + "\n")
+    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}
+    asked |= {"name": "visits", "time": "time", "until": f"2024-03-0{number + 1}", **more}
+    run(Job("count", events, state, **asked)).close()
+
+
+def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
+    """State, key and witness of one night, whoever goes on: the second home knows more."""
+    folder = tmp_path / "w"
+    folder.mkdir()
+    state = folder / "e.db"
+    for number in (1, 2, 3):
+        night(state, number, 0, folder)
+    saved = tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    night(state, 4, 5, folder)
+    shutil.rmtree(folder)
+    shutil.copytree(saved, folder)
+    refused = f"{home}/counton/.* says that step 4 is released.*bring the newest copy back"
+    (folder / "job.toml").write_text(
+        '[jobs.visits]\nevents = "visits.csv"\ntime = "time"\nstate = "e.db"\n'
+        'until = "2024-03-05"\n'
+    )
+
+    def by_file() -> None:
+        run(load(folder / "job.toml")["visits"]).close()
+
+    def by_service() -> None:
+        with Store(state) as store:
+            store.position("visits")
+
+    def by_stream() -> None:
+        Stream.open(state, "visits").close()
+
+    def taken_in() -> None:
+        inbox = Inbox(state, {"visits": None})
+        try:
+            with inbox._taking_in(["visits"]):
+                pass
+        finally:
+            inbox.close()
+
+    def by_job() -> None:
+        night(state, 4, 12, folder)
+
+    for door in (by_job, by_file, by_service, by_stream, taken_in):
+        with pytest.raises(StateError, match=refused):
+            door()
+    assert "says that step 4 is released" in " ".join(verify(state)[0].problems)
+    shutil.rmtree(home)  # on another machine nobody can know, and says so
+    said = without_witness(state, None) or ""
+    assert "knows nothing yet of what state" in said
+    night(state, 4, 12, folder)
+    assert without_witness(state, None) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", [False, True])
+def test_a_dump_and_the_folder_of_the_key_put_back(
+    postgres: str, tmp_path: Path, home: Path, named: bool
+) -> None:
+    server, folder = Server(postgres), tmp_path / "w"
+    folder.mkdir()
+    more = {"key": folder / "my.key", **({"witness": tmp_path / "elsewhere"} if named else {})}
+    Key.generate().save(folder / "my.key")
+    for number in (1, 2):
+        night(postgres, number, 0, folder, **more)
+    dump, saved = server.saved(), tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    night(postgres, 3, 5, folder, **more)
+    server.put_back(dump)
+    shutil.rmtree(folder)
+    shutil.copytree(saved, folder)
+    place = tmp_path / "elsewhere" if named else home / "counton"
+    with pytest.raises(StateError, match=f"{place}/.* says that step 3 is released"):
+        night(postgres, 3, 12, folder, **more)
+
+
+def test_a_place_that_is_named(tmp_path: Path, home: Path) -> None:
+    """It is remembered; a state that is moved to another one is checked by both."""
+    state, one, two = tmp_path / "e.db", tmp_path / "one", tmp_path / "two"
+    night(state, 1, 0, tmp_path, witness=one)
+    old = {path: path.read_bytes() for path in tmp_path.glob("e.db*")}
+    night(state, 2, 0, tmp_path)
+    assert not home.exists()
+    assert len([*one.iterdir()]) == 1
+    newest = {path: path.read_bytes() for path in tmp_path.glob("e.db*")}
+    for path, data in old.items():
+        path.write_bytes(data)
+    for more in ({}, {"witness": two}):
+        with pytest.raises(StateError, match=rf"{one}/.* says that step 2 is released"):
+            night(state, 2, 9, tmp_path, **more)
+    assert not two.exists()
+    for path, data in newest.items():
+        path.write_bytes(data)
+    night(state, 3, 0, tmp_path, witness=two)
+    for path, data in newest.items():
+        path.write_bytes(data)
+    with pytest.raises(StateError, match=rf"{two}/.* says that step 3 is released"):
+        night(state, 3, 9, tmp_path, witness=two)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was named nothing is released; else each run says that there is none."""
+    state = tmp_path / "e.db"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateError, match=r"witness .*file/.* cannot be written"):
+        night(state, 1, 0, tmp_path, witness=tmp_path / "file")
+    state = tmp_path / "f.db"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert "no second witness" in (without_witness(state, None) or "")
+    night(state, 1, 0, tmp_path)
+    assert "no second witness" in (without_witness(state, None) or "")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", _no_home)
+    assert "the user has no home" in (without_witness(state, None) or "")
+    night(state, 2, 0, tmp_path)
+
+
+def _no_home() -> Path:
+    raise RuntimeError("no home")
+
+
+@pytest.mark.parametrize("other", ["file", pytest.param("postgres", marks=[pytest.mark.slow])])
+def test_a_database_as_second_home(
+    request: pytest.FixtureRequest, tmp_path: Path, home: Path, other: str
+) -> None:
+    place = f"sqlite:///{tmp_path}/witnesses.db"
+    if other == "postgres":
+        place = str(request.getfixturevalue("postgres"))
+    folder = tmp_path / "w"
+    folder.mkdir()
+    for name in ("e.db", "f.db"):  # it may be of several states
+        night(folder / name, 1, 0, folder, witness=place)
+    saved = tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    night(folder / "e.db", 2, 5, folder)
+    shutil.rmtree(folder)
+    shutil.copytree(saved, folder)
+    with pytest.raises(StateError, match=r"\(witness\) says that step 2 is released"):
+        night(folder / "e.db", 2, 9, folder)
+    night(folder / "f.db", 2, 9, folder)
+    assert not home.exists()
+    with pytest.raises((StateError, InvalidInput), match="kept in the state itself"):
+        night(folder / "g.db", 1, 0, folder, witness=f"sqlite:///{folder}/g.db")
+
+
+def test_the_page_lists_what_is_not_noticed() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "weaknesses.md").read_text().split())
+    assert [said for said in NOT_NOTICED if said not in page] == []
+
+
+def test_a_key_that_a_program_passes_itself(tmp_path: Path, home: Path) -> None:
+    """Nobody notices that its state is put back from before it was made: it is a new one."""
+    key = Key.generate()
+
+    def first(rows: int) -> Any:
+        folder = tmp_path / str(rows)
+        folder.mkdir()
+        with Stream.create(folder / "e.db", "a", Binary(8), PureDP(1), key=key) as stream:
+            return stream.release(rows).value
+
+    assert first(9) - first(2) == 7
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("until", ["2024-03-03", "2024-03-01T12:00"])
+@pytest.mark.parametrize("older", [False, True])
+def test_somebody_who_was_forgotten_does_not_come_back(
+    tmp_path: Path, home: Path, until: str, older: bool, killed: bool
+) -> None:
+    """Where no step was released since, and before the first one too."""
+    state, events = tmp_path / "w" / "e.db", tmp_path / "visits.csv"
+    state.parent.mkdir()
+    events.write_text("time,who\n2024-03-01T09:00,ann\n2024-03-02T09:00,bob\n")
+    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}
+    asked |= {"user": "who", "most": 2, "per": "1d", "confirmed": True, "time": "time"}
+
+    def go_on() -> None:
+        run(Job("count", events, state, until=until, **asked)).close()
+
+    def forgets(person: str) -> None:
+        if older:
+            forget_older(state, "1d", now=datetime(2024, 6, 1, tzinfo=UTC))
+        else:
+            forget(state, person)
+
+    go_on()
+    saved = tmp_path / "saved"
+    shutil.copytree(state.parent, saved)
+    if killed:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Witness, "note", _dies)
+            with pytest.raises(Killed):
+                forgets("ann")
+        go_on()  # which notes it
+        forgets("bob")
+    else:
+        for person in ("ann", "bob"):
+            forgets(person)
+    go_on()
+    shutil.rmtree(state.parent)
+    shutil.copytree(saved, state.parent)
+    before = state.read_bytes()
+    refused = f"{home}/.* says that people were forgotten in stream 'events' 2 times since"
+    with pytest.raises(StateError, match=refused):
+        go_on()
+    with Store(state) as store, pytest.raises(StateError, match=refused):
+        store.position("events")
+    assert state.read_bytes() == before
+    assert "people were forgotten" in " ".join(verify(state)[0].problems)
+    forgets("ann")
+    with pytest.raises(StateError, match="'events' once since"):
+        go_on()
+    forgets("bob")
+    go_on()
+    assert all(one.right for one in verify(state))

@@ -1,0 +1,233 @@
+"""A database knows what its streams have spent together, and keeps to its limit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from once import kept_line, kept_margins, kept_tree
+
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Key,
+    PureDP,
+    Stream,
+)
+from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.privacy import Contribution, Guarantee, Spend
+from counton.state import Store, state_summary
+from counton.strategies import Binary, Epochs
+
+
+@pytest.fixture(scope="module")
+def key() -> Key:
+    return Key.generate()
+
+
+def create(state: str, name: str, guarantee: Guarantee, key: Key) -> None:
+    Stream.create(state, name, Binary(10), guarantee, key=key).close()
+
+
+def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        assert store.ledger is None
+        assert store.streams == ()
+        store.set_limit(PureDP(1))
+        create(state, "a", PureDP(0.3), key)
+        create(state, "b", PureDP(0.7), key)
+        assert store.ledger is not None
+        assert store.ledger.remaining() is None
+        with pytest.raises(BudgetExceeded, match=r"'c' asks for .* the limit is pure"):
+            create(state, "c", PureDP(0.001), key)
+        assert store.streams == ("a", "b")
+        assert store.spends == (Spend("a", PureDP(0.3)), Spend("b", PureDP(0.7)))
+        store.set_limit(PureDP(1.001))
+        create(state, "c", PureDP(0.001), key)
+        described = state_summary(state)
+    assert described["limit"] == PureDP(1.001).to_dict()
+    assert [entry["name"] for entry in described["ledger"]] == ["a", "b", "c"]
+
+
+def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
+    create(state, "a", PureDP(0.5), key)
+    create(state, "b", ZCDP(0.25), key)
+    with Store(state) as store:
+        with pytest.raises(BudgetExceeded, match=r"was not set: more is spent.*'a'.*'b'"):
+            store.set_limit(ZCDP(0.3))
+        with pytest.raises(InvalidInput, match="which no amount of"):
+            store.set_limit(PureDP(100))
+        assert store.ledger is None
+        store.set_limit(ApproxDP(6, 1e-9))
+        store.set_limit(ZCDP(0.4))
+        assert store.ledger is not None
+        assert store.ledger.cost() == ZCDP(0.25 + 0.5**2 / 2)
+        store.set_limit(None)
+        assert store.ledger is None
+
+
+def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(ApproxDP(1, 1e-6))
+        create(state, "a", ZCDP(0.01), key)
+        assert store.ledger is not None
+        terms = store.ledger.terms()
+        assert len(terms["units"]["unit"]["orders"]) == 4
+        left = store.ledger.remaining(ZCDP)
+        assert isinstance(left, ZCDP)
+        create(state, "b", left, key)
+        assert store.ledger.terms() == terms
+        with pytest.raises(BudgetExceeded, match="nothing is left"):
+            create(state, "c", ZCDP("1e-9"), key)
+        store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0)
+        assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "0"
+        with pytest.raises(BudgetExceeded):
+            create(state, "c", ApproxDP(0.1, 1e-9), key)
+
+
+def test_neighbours_are_kept_and_counted(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+        replaced = Contribution.replace()
+        Stream.create(state, "a", Binary(10), PureDP(0.5), key=key, contribution=replaced).close()
+        with pytest.raises(BudgetExceeded, match="for one unit replaced counts as"):
+            create(state, "b", PureDP(0.5), key)
+        create(state, "b", PureDP(0.25), key)
+        assert [spend.relation for spend in store.spends] == ["replace", "add_remove"]
+        assert store.ledger is not None
+        assert store.ledger.remaining() is None
+        with pytest.raises(InvalidInput, match="nothing about whether it is there"):
+            store.set_limit(PureDP(5), relation="add_remove")
+        assert store.ledger.limit == PureDP(1)
+
+
+def test_units_of_streams_are_counted_apart(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+        for name, unit in (("a", "visit"), ("b", "visitor")):
+            counted = Contribution.add_remove(unit=unit)
+            Stream.create(
+                state, name, Binary(10), PureDP(0.75), key=key, contribution=counted
+            ).close()
+        assert store.ledger is not None
+        assert store.ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
+        assert store.ledger.remaining(unit="visitor") == PureDP(0.25)
+        assert [spend.unit for spend in store.spends] == ["visit", "visitor"]
+
+
+def test_a_limit_set_late_knows_what_was_spent(state: str, key: Key) -> None:
+    """Shares of delta fit what is there, as far as any do."""
+    create(state, "a", ApproxDP(0.5, 4e-7), key)
+    create(state, "b", ZCDP(0.002), key)
+    with Store(state) as store:
+        store.set_limit(ApproxDP(2, 1e-6))
+        assert store.ledger is not None
+        assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "4e-7"
+
+
+def test_a_refused_stream_leaves_no_key(file: str) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    with pytest.raises(BudgetExceeded):
+        Stream.create(file, "a", Binary(10), PureDP(2))
+    Stream.create(file, "a", Binary(10), PureDP(1)).close()
+    Stream.open(file, "a").close()
+
+
+def test_creations_at_the_same_time_stay_within_the_limit(state: str, key: Key) -> None:
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+
+        def attempt(number: int) -> bool:
+            try:
+                create(state, f"s{number}", PureDP(0.3), key)
+            except BudgetExceeded:
+                return False
+            return True
+
+        with ThreadPoolExecutor(6) as pool:
+            made = list(pool.map(attempt, range(6)))
+        assert sum(made) == 3
+        assert len(store.streams) == len(store.spends) == 3
+
+
+def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda n: create(state, f"s{n}", PureDP(1), key), range(6)))
+    with Store(state) as store:
+        assert len(store.streams) == 6
+
+
+def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:
+    stated: dict[str, Any] = {} if contribution is None else {"contribution": contribution}
+    with Stream.create(file, name, Binary(10), PureDP(0.25), **stated) as stream:
+        assert stream.release(1).contribution.unit == stream.terms.contribution.unit
+        unit = stream.terms.contribution.unit
+    with Stream.open(file, name) as stream:
+        assert stream.terms.contribution.unit == unit
+    return unit
+
+
+def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    assert _shown_as(file, Contribution.add_remove(unit="visitor"), "a") == "visitor"
+    assert _shown_as(file, None, "b") == "visitor"
+    tables = [
+        partial(kept_line, [1, 2, 3], file),
+        partial(kept_margins, file),
+        partial(kept_tree, file),
+    ]
+    for table in tables:
+        first = table(epsilon="0.125")
+        assert table(epsilon="0.125") == table(epsilon="0.125", unit="visitor") == first
+        with pytest.raises(StateError, match="unit is household"):
+            table(epsilon="0.125", unit="household")
+    with pytest.raises(BudgetExceeded, match="one visitor"):
+        kept_line([1, 2, 3], file, "more", epsilon="0.25")
+    with Store(file) as store:
+        assert {spend.unit for spend in store.spends} == {"visitor"}
+        assert len(store.spends) == 5
+
+
+def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
+    for unit in ("visitor", "visit"):
+        assert _shown_as(file, Contribution.add_remove(unit=unit), unit) == unit
+    with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart.*unit=visitor"):
+        _shown_as(file, None, "c")
+    with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart"):
+        kept_line([1, 2, 3], file)
+    with Store(file) as store:
+        assert store.streams == ("visit", "visitor")
+    first = kept_line([1, 2], file, unit="visit")
+    assert kept_line([1, 2], file) == first  # its terms say which
+
+
+def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
+    assert _shown_as(file, None, "a") == "unit"
+    named = Contribution.add_remove(unit="visitor")
+    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a' .* call it 'unit'"):
+        _shown_as(file, named, "b")
+    with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a'"):
+        kept_line([1, 2], file, unit="visitor")
+    with Store(file) as store:
+        assert [spend.name for spend in store.spends] == ["a"]
+
+
+def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    with Stream.create(file, "visits", Epochs(), PureDP(1), key=key) as stream:
+        first = stream.release_many([1] * 300)
+    with Stream.open(file, "visits", key=key) as stream:
+        later = stream.release_many([2] * 40)
+        assert stream.step == 340
+        assert stream.releases(300, 301).values.tolist() == first.values[-1:].tolist()
+        assert len(later.interval()[0]) == 40
+    with Store(file) as store:
+        assert store.spends == (Spend("visits", PureDP(1)),)
+    with pytest.raises(BudgetExceeded):
+        Stream.create(file, "other", Epochs(), PureDP("0.001"), key=key)

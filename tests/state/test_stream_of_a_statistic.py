@@ -1,0 +1,89 @@
+"""A statistic whose order does not matter takes the way of counts: changes in, readings out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Contribution, Key, PureDP, Stream
+from counton.base.errors import InvalidInput, ReplayMismatch
+from counton.base.private import open_private
+from counton.state import Store, verify
+from counton.statistics import Average, Quantiles, Statistic, TopK
+from counton.strategies import Binary
+
+VALUES: list[list[Any]] = [[1, 2.5], [9], [], [3, 3]]
+CASES: list[tuple[Statistic, list[list[Any]]]] = [
+    (Average(0, 5, "0.5"), VALUES),
+    (Quantiles(lower=0, upper=5, cells=20), VALUES),
+    (TopK(list("abc"), 2), [["a", "b"], ["b"], [], ["c", "a"]]),
+]
+
+
+def changes(stream: Stream, batches: list[list[Any]]) -> Any:
+    """By how much cells change, in data units."""
+    assert stream.statistic is not None
+    events = [event for batch in batches for event in batch]
+    stops = np.cumsum([len(batch) for batch in batches])
+    taken = stream.statistic.begin().take(events, stops)
+    return stream.terms.contribution.exact_from_grid(taken)
+
+
+@pytest.mark.parametrize(("statistic", "batches"), CASES, ids=repr)
+def test_it_releases_what_a_running_statistic_does(
+    statistic: Statistic, batches: list[list[Any]], state: str
+) -> None:
+    key, strategy = Key.generate(), Binary(7)
+    named: Any = {"guarantee": PureDP(1), "strategy": strategy}
+    running = statistic.counter(key=key, name="s", batched=True, **named)
+    expected = [running.release_batch(batch).release.value for batch in batches]
+    Stream.create(state, "s", statistic=statistic, key=key, **named).close()
+    for step in range(len(batches)):
+        with Stream.open(state, "s", key=key) as stream:
+            one = changes(stream, batches)[step : step + 1]
+            stream.release_many(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+            assert stream.statistic == running.statistic
+            assert open_private(stream.read_observed(step + 1))[step + 1].tolist() == [0, 1, 2]
+    with Stream.open(state, "s", key=key) as stream:
+        again = [reading.release.value for reading in stream.readings()]
+        np.testing.assert_array_equal(again, expected)
+        np.testing.assert_array_equal(stream.reading(2).release.value, expected[1])
+        assert stream.reading().table_columns() is not None
+        stream.release_many(changes(stream, batches), first_step=1)
+        with pytest.raises(ReplayMismatch):
+            stream.release_many(changes(stream, batches[::-1]), first_step=1)
+        with pytest.raises(ReplayMismatch, match="counted already"):
+            stream.observe({}, sources=["file 1"])
+    with Store(state) as store:
+        np.testing.assert_array_equal(store.reader("s").releases().values, expected)
+    (found,) = verify(state, key=key)
+    assert found.right, found
+
+
+def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
+    of_users = Contribution.events(3, unit="user")
+    with Stream.create(
+        file,
+        "s",
+        Binary(7),
+        PureDP(1),
+        statistic=TopK(["a", "b"]),
+        contribution=of_users,
+    ) as stream:
+        assert stream.terms.contribution == of_users
+        stream.release_many([[3, 0]])
+    (found,) = verify(file)
+    assert found.right, found
+
+
+def test_cells_are_the_statistics_own(file: Path) -> None:
+    with pytest.raises(InvalidInput, match="leave both out"):
+        Stream.create(file, "s", Binary(7), PureDP(1), statistic=TopK(["a"]), shape=(1,))
+    with (
+        Stream.create(file, "s", Binary(7), PureDP(1)) as stream,
+        pytest.raises(InvalidInput, match="holds counts and no statistic"),
+    ):
+        stream.readings()

@@ -1,0 +1,153 @@
+"""By which word a state counts what a release protects: one rule, whatever is released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from once import kept_line
+
+from counton import Contribution, PureDP, Stream
+from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.run import Job, run
+from counton.state import Store, state_summary
+from counton.statistics import Average, Distinct, Quantiles, TopK
+from counton.statistics.graphs.edges import Edges
+from counton.statistics.statistic import Statistic
+from counton.strategies import Binary
+
+OF_EVENTS = [
+    Average(0, 10, 1),
+    Quantiles([0, 1, 2]),
+    TopK(["a", "b"]),
+]
+OF_USERS = [
+    Distinct(),
+    Distinct(changes=2),
+    TopK(["a", "b"], most=2),
+]
+
+
+def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> str:
+    """Create a statistic, and say by which word it is counted."""
+    Stream.create(state, name, Binary(8), PureDP(epsilon), statistic=statistic).close()
+    units = {entry["name"]: entry["unit"] for entry in state_summary(state)["ledger"]}
+    with Store(state) as store:
+        assert store.reader(name).terms.contribution.unit == units[name]
+    return str(units[name])
+
+
+def count(state: Path, name: str, **more: Any) -> str:
+    events = state.with_name("visits.csv")
+    events.write_text("time,cookie\n2024-03-01T09:00,ann\n2024-03-02T10:00,bob\n")
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
+    asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name, **more}
+    with run(Job("count", events, state, **asked)) as outcome:
+        return outcome.definition.unit
+
+
+@pytest.mark.parametrize("statistic", OF_EVENTS, ids=repr)
+def test_statistics_of_events_take_the_word_of_the_state(file: Path, statistic: Statistic) -> None:
+    assert count(file, "orders", unit="order") == "order"
+    assert keep(file, "other", statistic) == "order"
+
+
+@pytest.mark.parametrize("statistic", OF_USERS, ids=repr)
+def test_statistics_of_users_take_that_of_users(file: Path, statistic: Statistic) -> None:
+    count(file, "orders", unit="order")
+    count(file, "people", unit="customer", user="cookie", most=2)
+    assert keep(file, "other", statistic) == "customer"
+
+
+def test_a_spent_limit_holds_for_statistics_too(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1))
+    count(file, "orders", unit="order")
+    for statistic in OF_EVENTS:
+        with pytest.raises(BudgetExceeded, match="for one order added"):
+            keep(file, "other", statistic, 1)
+
+
+def test_counts_take_the_word_of_statistics(file: Path) -> None:
+    assert keep(file, "people", Distinct(unit="guest")) == "guest"
+    assert count(file, "visits") == "event"
+    assert count(file, "by user", user="cookie", most=2) == "guest"
+    assert count(file, "by day", user="cookie", most=2, per="1d") == "guest's day"
+    assert keep(file, "by week", Distinct(window=7)) == "guest within one window"
+
+
+def test_another_word_is_stated(file: Path) -> None:
+    count(file, "orders", unit="order")
+    assert keep(file, "letters", Average(0, 10, 1, unit="parcel")) == "parcel"
+    assert keep(file, "plain", Average(0, 10, 1, unit="event")) == "event"
+    with pytest.raises(InvalidInput, match="'order' and 'parcel' and 'event' apart"):
+        keep(file, "which", Average(0, 10, 1))
+    assert keep(file, "edges", Edges(changes=1)).startswith("edge")
+
+
+#: What may not pass by a limit about readers, once 0.7 of it is spent for them: how the rows are
+#: protected, what for, and what that is called.
+LESS: list[tuple[dict[str, Any], str, str]] = [
+    ({"user": "cookie", "most": 2, "unit": "person"}, "0.3", "person"),
+    ({"user": "cookie", "most": 2, "per": "1mo"}, "0.7", "reader's month"),
+    ({}, "0.4", "event"),
+    ({"unit": "visit"}, "0.9", "visit"),
+]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("how", "epsilon", "unit"), LESS, ids=[unit for *_, unit in LESS])
+def test_what_a_limit_is_about_is_not_passed_by_another_word(
+    how: dict[str, Any], epsilon: str, unit: str, shared: bool, file: Path
+) -> None:
+    book = file.with_name("city.db") if shared else file
+    with Store(book, create=True) as store:
+        store.set_limit(PureDP(1), unit="reader")
+    more: dict[str, Any] = {"ledger": book} if shared else {}
+    of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7", **more}
+    assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
+    words = f"'less' protects one {unit}, and the limit of this ledger is about one reader"
+    with pytest.raises(InvalidInput, match=words):
+        count(file, "less", **how, **more, epsilon=epsilon)
+    with Store(book) as store:
+        found = store.ledger
+        assert found is not None
+        assert len(found.spends) == 1
+        assert found.cost() == PureDP("0.7")
+    with Store(file) as store:
+        assert store.streams == ("first",)
+    assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"
+
+
+def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1), unit="reader")
+    with pytest.raises(InvalidInput, match="'reader' is one user in the release 'limit of the led"):
+        count(file, "events", unit="Reader")
+
+
+def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
+    count(file, "orders", unit="customer")
+    with pytest.raises(InvalidInput, match="'customer' is one event in the release 'orders'"):
+        keep(file, "people", Distinct(unit="Customer"))
+    keep(file, "people", Distinct())
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+        keep(file, "average", Average(0, 10, 1, unit="user"))
+    with pytest.raises(InvalidInput, match="'user' is one user in the release 'people'"):
+        count(file, "more", unit="user")
+
+
+def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
+    keep(file, "people", Distinct(unit="guest"))
+    kept_line([1, 2], file, epsilon="0.1")
+    units = [entry["unit"] for entry in state_summary(file)["ledger"]]
+    assert units == ["guest", "event"]
+
+
+def test_what_nobody_named_is_counted_with_all(file: Path) -> None:
+    one = Contribution.add_remove()
+    Stream.create(file, "plain", Binary(8), PureDP(1), contribution=one).close()
+    assert keep(file, "people", Distinct()) == "unit"
+    with pytest.raises(InvalidInput, match="of 'plain' in this state nobody said"):
+        keep(file, "average", Average(0, 10, 1, unit="order"))

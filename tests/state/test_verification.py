@@ -1,0 +1,363 @@
+"""Everything computed again from key and sums: what is right passes, and each alteration shows."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from once import kept_line, kept_margins, kept_tree
+
+from counton import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    Key,
+    PureDP,
+    Stream,
+)
+from counton.base.errors import InvalidInput, StateError, WrongKey
+from counton.base.groups import GroupNames
+from counton.state import Store, journal, verify
+from counton.state import seen as marks
+from counton.strategies import (
+    Binary,
+    Epochs,
+    Expiring,
+    GrowingCascade,
+    GrowingSquareRoot,
+    HonakerOnline,
+    KAry,
+    Octave,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+)
+
+STRATEGIES: list[tuple[StreamStrategy, Any]] = [
+    (Binary(40), PureDP(1)),
+    (KAry(40, 5, subtraction=True), PureDP(1)),
+    (SmoothBinary.best(40, norm=2), ZCDP(0.1)),
+    (HonakerOnline(40), ZCDP(0.1)),
+    (SqrtToeplitz(40), ApproxDP(1, 1e-6)),
+    (GrowingCascade(6), ZCDP(0.1)),
+    (Octave(40), ZCDP(0.1)),
+    (GrowingSquareRoot(14), ZCDP(0.1)),
+    (Epochs(), PureDP(1)),
+    (Expiring(1), ExpiringDP(0.5)),
+    (Expiring(1, delay=4), ExpiringDP(0.5)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "guarantee"), STRATEGIES, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("steps", [0, 3, 37])
+def test_every_strategy_is_computed_again(
+    strategy: StreamStrategy, guarantee: Any, steps: int, tmp_path: Path
+) -> None:
+    xs = np.arange(steps * 3).reshape(steps, 3) % 17
+    with Stream.create(tmp_path / "s.db", "s", strategy, guarantee, shape=(3,)) as stream:
+        if steps:
+            stream.release_many(xs)
+    before = (tmp_path / "s.db").read_bytes()
+    (found,) = verify(tmp_path / "s.db")
+    assert found.right, found
+    assert found.values == 3 * steps
+    assert (tmp_path / "s.db").read_bytes() == before
+
+
+def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
+    unit = Contribution.values("0", "180", "0.1")
+    with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1), contribution=unit) as stream:
+        stream.release_many([0.3, 179.9, 12.0])
+        stream.release(0.1)
+    (found,) = verify(tmp_path / "s.db")
+    assert found.right, found
+    assert found.values == 4
+
+
+def test_other_sums_in_a_checkpoint_show(tmp_path: Path) -> None:
+    key, terms = Key.generate(), (KAry(20, 4), PureDP(1))
+    for name, last in (("s", [3, 4]), ("other", [3, 5])):
+        with Stream.create(tmp_path / f"{name}.db", "s", *terms, key=key, shape=(2,)) as stream:
+            stream.release_many([[1, 0], last])
+    connection = sqlite3.connect(tmp_path / "other.db")
+    (other,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
+    connection.close()
+    alter(tmp_path / "s.db", "UPDATE counton_streams SET checkpoint = ?", other)
+    (found,) = verify(tmp_path / "s.db", key=key)
+    assert "holds other sums" in " ".join(found.problems)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "guarantee"),
+    [(KAry(20, 4), PureDP(1)), (Expiring(1, delay=4), ExpiringDP(0.5))],
+    ids=["totals", "delayed"],
+)
+def test_states_of_many_cells_go_on_from_sums_in_text(
+    strategy: StreamStrategy, guarantee: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, xs = Key.generate(), np.arange(60).reshape(10, 6) % 7
+    options: dict[str, Any] = {"key": key, "shape": (6,)}
+    with Stream.create(tmp_path / "whole.db", "s", strategy, guarantee, **options) as stream:
+        whole = stream.release_many(xs).values
+    state = tmp_path / "s.db"
+    with Stream.create(state, "s", strategy, guarantee, **options) as stream:
+        stream.release_many(xs[:4])
+    monkeypatch.setattr("counton.numbers.counter_state._MOST_IN_TEXT", 5)
+    assert all(one.right for one in verify(state, key=key))  # its sums are still in a text
+    for part in (slice(4, 7), slice(7, 10)):
+        with Stream.open(state, "s", key=key) as stream:
+            assert (stream.release_many(xs[part]).values == whole[part]).all()
+    assert all(one.right for one in verify(state, key=key))
+    alter(state, "UPDATE counton_streams SET checkpoint = substr(checkpoint, 1, 300)")
+    with pytest.raises(StateError, match="truncated or altered"):
+        Stream.open(state, "s", key=key)
+    (found,) = verify(state, key=key)
+    assert not found.right
+
+
+def alter(state: Path, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(state)
+    with connection:
+        assert connection.execute(statement, values).rowcount == 1
+    connection.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Two streams and a table of each kind."""
+    state = tmp_path / "s.db"
+    for name, count in (("s", 6), ("other", 3)):
+        with Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,)) as stream:
+            stream.release_many(np.arange(2 * count).reshape(-1, 2))
+    kept_line([5, 0, 17, 4, 9, 9], state, rho="0.5")
+    kept_tree(state, rho="0.5")
+    kept_margins(state, rho="0.5")
+    return state
+
+
+def test_all_of_a_state_is_right(state: Path) -> None:
+    found = verify(state)
+    assert [one.name for one in found] == ["line", "margins", "other", "s", "tree"]
+    assert all(one.right for one in found), found
+    assert [one.values for one in found] == [6, 9, 6, 12, 3]
+    assert all("the ledger has its guarantee" in one.checks[0] for one in found)
+
+
+def wrong(state: Path, name: str) -> str:
+    (found,) = verify(state, name)
+    assert not found.right
+    return " ".join(found.problems)
+
+
+def test_an_altered_checkpoint_or_digest_shows(state: Path) -> None:
+    alter(
+        state,
+        "UPDATE counton_streams SET checkpoint = (SELECT checkpoint FROM counton_streams "
+        "WHERE name = 'other') WHERE name = 's'",
+    )
+    assert "checkpoint" in wrong(state, "s")
+    alter(
+        state,
+        "UPDATE counton_journal SET input_digests = ? WHERE stream_id = "
+        "(SELECT id FROM counton_streams WHERE name = 'line')",
+        b"x" * 32,
+    )
+    assert "digests of inputs" in wrong(state, "line")
+    alter(
+        state,
+        "UPDATE counton_ledger SET guarantee = (SELECT guarantee FROM counton_ledger "
+        "WHERE name = 's') WHERE name = 'tree'",
+    )
+    assert "the ledger has pure differential privacy" in wrong(state, "tree")
+
+
+def test_one_altered_value_of_a_stream_shows(state: Path, monkeypatch: Any) -> None:
+    read = journal.read
+
+    def altered(*arguments: Any) -> Any:
+        entries = read(*arguments)
+        values = entries.values.copy()
+        values[2:3, 1] += 1
+        return entries._replace(values=values)
+
+    monkeypatch.setattr(journal, "read", altered)
+    assert "step 3 of stream 's' is not the sum of its inputs" in wrong(state, "s")
+
+
+@pytest.mark.parametrize("name", ["line", "margins", "tree"])
+def test_one_altered_number_of_a_table_shows(
+    state: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = journal.read
+
+    def altered(*arguments: Any) -> Any:
+        entries = read(*arguments)
+        values = entries.values.copy()
+        values.flat[-1] += 1
+        return entries._replace(values=values)
+
+    monkeypatch.setattr(journal, "read", altered)
+    assert f"step 1 of stream '{name}' is not the sum of its inputs" in wrong(state, name)
+
+
+def test_another_key_is_refused_or_skipped(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(WrongKey):
+        verify(state, "line", key=Key.generate())
+    found = verify(state, key=Key.generate())
+    assert {one.skipped is not None for one in found} == {True}
+    (tmp_path / "s.db.key").unlink()
+    assert not any(one.right for one in verify(state))
+
+
+def test_no_such_release(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="has no release 'visits'"):
+        verify(state, "visits")
+    with pytest.raises(StateError, match="does not exist"):
+        verify(tmp_path / "none.db")
+
+
+@pytest.mark.slow
+def test_a_state_on_a_server_is_verified_too(postgres: str) -> None:
+    key = Key.generate()
+    with Stream.create(postgres, "s", Binary(9), PureDP(1), key=key) as stream:
+        stream.release_many([3, 1, 4])
+    (found,) = verify(postgres, key=key)
+    assert found.right
+
+
+GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals", "most": 3}
+
+
+def sealed(state: Path) -> None:
+    """A stream with details that knows users and a file."""
+    part = marks.MarkSet("user", 0, np.array([3, 8], np.uint64))
+    with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
+        change = marks.Change(marks.Secret(bytes(range(32))), [part])
+        stream.release_many([[1, 2], [3, 4]], remembered=change, sources=["file"])
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE counton_streams SET details = replace(details, '\"home\", ', '')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, '03-01', '03-02')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, 'totals', 'windows')", "is public"),
+        ("UPDATE counton_streams SET details = replace(details, ': 3', ': 4')", "is public"),
+        ("UPDATE counton_streams SET details = 'x'", "details"),
+        ("DELETE FROM counton_marks WHERE kind = 'user'", "how many users"),
+        ("DELETE FROM counton_marks WHERE kind = 'secret'", "how many users"),
+        ("DELETE FROM counton_sources", "how many users"),
+        ("UPDATE counton_ledger SET unit = 'household'", "the ledger counts 's' by 'household'"),
+        ("UPDATE counton_journal SET std = 2 * std", "standard deviation"),
+    ],
+)
+def test_altered_details_and_a_lost_memory_show(
+    statement: str, problem: str, tmp_path: Path
+) -> None:
+    state = tmp_path / "s.db"
+    sealed(state)
+    assert all(one.right for one in verify(state))
+    alter(state, statement)
+    assert problem in wrong(state, "s")
+    if "counton_streams" in statement or "marks" in statement:
+        with pytest.raises(StateError, match=problem):
+            Stream.open(state, "s")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM counton_names WHERE stream_id = 1",
+        "UPDATE counton_names SET names = other FROM (SELECT names AS other FROM counton_names "
+        "WHERE stream_id = 2) WHERE stream_id = 1",
+        "UPDATE counton_names SET names = substr(names, 1, 100) WHERE stream_id = 1",
+    ],
+)
+def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    for name, groups in (("s", ["home", "shop"]), ("t", ["shop", "home"])):
+        details = {**GROUPS, "domain": GroupNames(groups)}
+        Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), details=details).close()
+    with Store(state) as store:
+        assert store.details["s"]["domain"] == ("home", "shop")
+    alter(state, statement)
+    assert "names of 2 groups" in wrong(state, "s")
+    with pytest.raises(StateError, match="names of 2 groups are not those that were declared"):
+        Stream.open(state, "s")
+
+
+def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
+    state, names = tmp_path / "s.db", GroupNames([f"g{number}" for number in range(5)])
+    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"domain": names})
+    with make as stream:
+        stream.amend({"domain": names.plus(["new"]), "also": True})
+        stream.release([1, 2, 3, 4, 5, 6])
+    with Stream.open(state, "s") as stream:
+        assert stream.details == {"domain": [*names, "new"], "also": True}
+    assert all(one.right for one in verify(state))
+
+
+def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    sealed(state)
+    with Stream.open(state, "s") as stream:
+        stream.amend({**GROUPS, "groups": ["home", "store"]})
+        stream.release([5, 6])
+    assert all(one.right for one in verify(state))
+    with Store(state) as store:  # to end a stream takes no key
+        store.amend("s", lambda step: {**store.details["s"], "ended": step})
+    assert all(one.right for one in verify(state))
+    Stream.open(state, "s").close()
+
+
+def test_a_state_with_two_keys_is_verified_at_once(tmp_path: Path) -> None:
+    state, kept = tmp_path / "s.db", [tmp_path / "one.key", tmp_path / "two.key"]
+    for name, key in zip(("a", "b"), kept, strict=True):
+        Key.generate().save(key)
+        with Stream.create(state, name, KAry(20, 4), PureDP(1), key=key) as stream:
+            stream.release_many([3, 4])
+    for keys in (kept, kept[::-1], [Key.load(one) for one in kept]):
+        found = verify(state, key=keys)
+        assert all(one.right for one in found), found
+        fits = [str(one) if isinstance(one, Path) else one.fingerprint for one in keys]
+        assert {one.name: one.key for one in found} == dict(
+            zip("ba" if keys[0] == kept[1] else "ab", fits, strict=True)
+        )
+    (alone, other) = verify(state, key=kept[0])
+    assert alone.right
+    assert alone.key is None
+    assert "this is the key" in str(other.skipped)
+    stranger = tmp_path / "three.key"
+    Key.generate().save(stranger)
+    (alone, other) = verify(state, key=[kept[0], stranger])
+    assert "none of the 2 keys fits 'b'" in str(other.skipped)
+    for key in kept:  # what one of several witnesses knows is told, whichever fits
+        old = state.read_bytes()
+        with Stream.open(state, "a" if key == kept[0] else "b", key=key) as stream:
+            stream.release(1)
+        state.write_bytes(old)
+        wrong = [one.name for one in verify(state, key=kept) if one.problems]
+        assert ("a" if key == kept[0] else "b") in wrong
+
+
+def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of a version that began streams whose noise their strategy cannot add up."""
+    for name, steps in (("stuck", 8), ("full", 2)):
+        stream = Stream.create(tmp_path / "s.db", name, KAry(steps, 5), PureDP(1))
+        with stream:
+            stream.release_many(np.ones(2, np.int64))
+
+    def refuse(self: KAry, law: object) -> None:
+        raise InvalidInput("sums of noise are not exact")
+
+    monkeypatch.setattr(KAry, "check_law", refuse)
+    stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)
+    assert (len(stuck.problems), full.problems) == (1, ())
+    assert "can release no further step, though what it promises holds: sums" in stuck.problems[0]
+    assert any("as wide as the guarantee needs" in check for check in stuck.checks)
