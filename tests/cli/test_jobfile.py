@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.run import Job, run, runs
+from counton.run import Job, resolve, run
 from counton.spec.jobfile import job_entries, load, save, schema
 from counton.spec.stated_options import all_options
 
@@ -295,7 +295,7 @@ def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> N
 def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = runs.resolve
+    real = resolve
 
     def run_one(job: Job, *more: Any, **named: Any) -> Any:
         if job.name == "visits":

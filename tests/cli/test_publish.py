@@ -13,7 +13,17 @@ import pytest
 import sqlalchemy as sa
 
 from counton import PureDP, Stream
-from counton.run import Job, export, methods, publish, recall, run
+from counton.run import (
+    Job,
+    commit,
+    export,
+    methods,
+    publish,
+    read_rows,
+    recall,
+    resolve,
+    run,
+)
 from counton.run.output_files import Outputs
 from counton.state import published
 from counton.strategies import Binary
@@ -270,9 +280,10 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
         asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
-        outputs = Outputs.of(asked)
-        with run(asked, approve=outputs.approve) as outcome:
-            outputs.write(outcome)
+        with resolve(asked) as settled:
+            outputs = Outputs.of_run(settled)
+            with commit(settled, read_rows(settled)) as outcome:
+                outputs.write(outcome)
         publish(state, to)
 
     def published_is_written() -> None:

@@ -32,11 +32,8 @@ from keys import chosen_key
 from counton import Counter, PureDP, Stream
 from counton.base.columns import html
 from counton.base.private import Private, open_private
-from counton.run import Job, Outcome, run
+from counton.run import Job, Outcome, read_rows, resolve, run
 from counton.run.outputs import write_table
-from counton.run.progress import silent
-from counton.run.runs import rows_of
-from counton.run.settlement import settle
 from counton.serve.log_lines import note
 from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, page, uses
@@ -397,10 +394,10 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
         *("count", rows, tmp_path / "visits.db"),
         time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="1e-3",
     )  # fmt: skip
-    settled = settle(job)
+    settled = resolve(job)
     assert type(settled.source) is Private
     assert str(EXACT) not in repr(settled).replace(repr(settled.job), "")
-    found: Any = rows_of(settled, silent, None)
+    found: Any = read_rows(settled)
     settled.close()
     files = open_private(found.files)
     changes: Any = found.beside(None)

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.released.above import only_above
 from counton.released.counts import ReleasedCells
 from counton.released.release import Release
-from counton.run import Job, export, run
+from counton.run import Job, commit, export, read_rows, resolve, run
 from counton.run.memory import recall
 from counton.run.output_files import Outputs
 
@@ -84,9 +84,10 @@ def test_only_large_rows_are_written_and_read_again(
 
 def release(job: Job) -> Release:
     asked = recall(job)
-    outputs = Outputs.of(asked)
-    with run(asked, approve=outputs.approve) as outcome:
-        released = outputs.write(outcome).released
+    with resolve(asked) as settled:
+        outputs = Outputs.of_run(settled)
+        with commit(settled, read_rows(settled)) as outcome:
+            released = outputs.write(outcome).released
     assert released is not None
     return released
 

@@ -20,7 +20,7 @@ from counton.base.errors import InvalidInput, StateError
 from counton.released import stream_words as wording
 from counton.released.counts import ReleasedCells
 from counton.released.release_facts import facts_of
-from counton.run import Job, export, publish, recall, run
+from counton.run import Job, commit, export, publish, read_rows, recall, resolve, run
 from counton.run.output_files import Outputs
 from counton.run.outputs import write_table
 
@@ -114,12 +114,13 @@ def released(job: Job) -> Any:
 def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
     """The same, and its table at another level."""
     job = recall(job)
-    outputs = Outputs.of(job)
-    with run(job, approve=outputs.approve) as outcome:
-        outputs.write(outcome)
-        found = outcome.read(shown=outputs.shown)
-        other = outcome.read(level, outputs.shown).table()
-        return found.at_hand(), other
+    with resolve(job) as settled:
+        outputs = Outputs.of_run(settled)
+        with commit(settled, read_rows(settled)) as outcome:
+            outputs.write(outcome)
+            found = outcome.read(shown=outputs.shown)
+            other = outcome.read(level, outputs.shown).table()
+            return found.at_hand(), other
 
 
 @pytest.mark.parametrize("name", JOBS)

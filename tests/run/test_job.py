@@ -18,7 +18,7 @@ from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.cli.run_statistic import carried_out
 from counton.numbers import design
-from counton.run import Definition, Job, run
+from counton.run import Job, check_rows, commit, read_rows, resolve, run
 from counton.state import Store
 from counton.state.database import Database
 from counton.strategies import strategy_from_dict
@@ -113,13 +113,29 @@ def test_the_run_reports_where_it_is(request_: Job) -> None:
     assert [share for _, share in heard] == sorted(share for _, share in heard)
 
 
-def test_what_does_not_approve_leaves_no_state(request_: Job) -> None:
-    def refuse(definition: Definition) -> None:
-        raise InvalidInput(f"{definition.groups} are too many")
+def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Job) -> None:
+    with resolve(request_) as settled:
+        rows = read_rows(settled)
+        assert not Path(request_.state).exists()
+        with commit(settled, rows) as outcome:
+            released = outcome.read().table()
+    with run(request_) as again:
+        assert again.read().table().equals(released)
 
-    with pytest.raises(InvalidInput, match="too many"):
-        run(request_, approve=refuse)
-    assert not Path(request_.state).exists()
+
+def test_rows_are_checked_without_being_counted(request_: Job) -> None:
+    run(request_).close()
+    with Store(request_.state) as store:
+        before = store.summary()
+    with resolve(request_) as settled:
+        check_rows(settled, read_rows(settled))
+    events = Path(str(request_.events))
+    header, _, *others = events.read_text().splitlines(keepends=True)
+    events.write_text("".join((header, *others)))
+    with resolve(request_) as settled, pytest.raises(ReplayMismatch, match="seen before"):
+        check_rows(settled, read_rows(settled))
+    with Store(request_.state) as store:
+        assert store.summary() == before
 
 
 def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:

@@ -33,7 +33,17 @@ from counton.cli.app import app
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.released.release_facts import facts_of
-from counton.run import Job, export, methods, publish, recall, run
+from counton.run import (
+    Job,
+    commit,
+    export,
+    methods,
+    publish,
+    read_rows,
+    recall,
+    resolve,
+    run,
+)
 from counton.run.continuation import end_stream
 from counton.run.output_files import Outputs
 from counton.spec.jobfile import save
@@ -291,8 +301,9 @@ def test_what_a_table_once_cannot_have_is_refused_before_anything(
     monkeypatch.chdir(tmp_path)
 
     def carried_out() -> None:
-        wanted = replace(job, **more)
-        run(wanted, approve=Outputs.of(wanted).approve).close()
+        with resolve(replace(job, **more)) as settled:
+            Outputs.of_run(settled)
+            commit(settled, read_rows(settled)).close()
 
     with pytest.raises((InvalidInput, StateError)):
         carried_out()

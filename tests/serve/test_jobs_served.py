@@ -20,8 +20,9 @@ import counton.serve.batch_intake
 from counton import PureDP
 from counton.base.errors import StateError
 from counton.base.private import Private, open_private
-from counton.run import run
+from counton.run import run, runs
 from counton.run.continuation import end_stream
+from counton.run.settlement import SettledJob
 from counton.serve import release_times as releasing
 from counton.serve.served_jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
@@ -257,15 +258,18 @@ def test_batches_whose_reader_panics_end_no_thread(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT) as service:
         for batch in ("a", "b", "c"):
             service.post(batch, [visit(0.1, "home" if batch == "b" else "shop")])
-        real = run
+        real = runs.read_rows
 
-        def panics(job: Any, **given: Any) -> Any:
-            if any("home" in part.frame().collect()["page"] for part in job.events.parts):
+        def panics(settled: SettledJob, *given: Any, **more: Any) -> Any:
+            assert settled.source is not None
+            parts = open_private(settled.source).parts
+            if any("home" in part.frame().collect()["page"] for part in parts):
                 raise pl.exceptions.PanicException("no such thing")
-            return real(job, **given)
+            return real(settled, *given, **more)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(releasing, "run", panics)
+            patch.setattr(releasing, "read_rows", panics)
+            patch.setattr(runs, "read_rows", panics)
             service.at(1)
         assert [row["estimate"] for row in service.rows()] == [0, 2]
         assert [

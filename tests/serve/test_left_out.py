@@ -13,9 +13,11 @@ import pytest
 from inside import EXACT, Inside, inside, metric, visit
 from typer.testing import CliRunner
 
+from counton.base.private import open_private
 from counton.cli.app import app
-from counton.run import run
+from counton.run import runs
 from counton.run.continuation import end_stream
+from counton.run.settlement import SettledJob
 from counton.serve import release_times as releasing
 
 
@@ -23,13 +25,18 @@ from counton.serve import release_times as releasing
 def cannot_count(page: str) -> Iterator[None]:
     """Runs fail over rows of a page."""
 
-    def panics(job: Any, **given: Any) -> Any:
-        if any(page in part.frame().collect()["page"] for part in job.events.parts):
+    real = runs.read_rows
+
+    def panics(settled: SettledJob, *given: Any, **more: Any) -> Any:
+        assert settled.source is not None
+        parts = open_private(settled.source).parts
+        if any(page in part.frame().collect()["page"] for part in parts):
             raise pl.exceptions.PanicException("no such thing")
-        return run(job, **given)
+        return real(settled, *given, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(releasing, "run", panics)
+        patch.setattr(releasing, "read_rows", panics)
+        patch.setattr(runs, "read_rows", panics)
         yield
 
 

@@ -200,6 +200,18 @@ class RequestMismatch(StateError):
     """What is asked for does not fit the state: another option than before, a name it lacks."""
 
 
+class StreamEnded(RequestMismatch):
+    """A stream that has been ended releases nothing more.
+
+    Attributes:
+        step: its last one.
+    """
+
+    def __init__(self, message: str = "", step: int = 0) -> None:
+        super().__init__(message)
+        self.step = step
+
+
 class ReplayMismatch(CountonError):
     """Input for a step that is already released differs from what was released."""
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import CountonError, InvalidInput, StreamEnded
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode, exit_code
 from counton.cli.print_forms import print_json, print_line, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.run.exports import publish
-from counton.run.runs import ended_at, is_known
+from counton.run.runs import is_known
 from counton.run.shared_paths import keep_within, refuse_shared, with_outputs
 from counton.spec.job import Job
 from counton.spec.jobfile import for_all, load, schema_text, select_jobs
@@ -48,12 +47,6 @@ def perform(options: RunOptions) -> None:
         if not options.json:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
         try:
-            with suppress(CountonError, OSError):  # which the run says
-                if (last := ended_at(job)) is not None:
-                    said = f"stream {job.name!r} has ended at step {last:,}: nothing to release"
-                    reports[name] = {"state": str(job.state), "name": job.name, "ended": last}
-                    print_line(errors if options.json else console, said)
-                    continue
             reports[name] = carried_out(
                 _until(job, options.until), silently=options.json, about=f"job {name}: "
             )
@@ -62,6 +55,10 @@ def perform(options: RunOptions) -> None:
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
                 print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
+        except StreamEnded as error:
+            said = f"stream {job.name!r} has ended at step {error.step:,}: nothing to release"
+            reports[name] = {"state": str(job.state), "name": job.name, "ended": error.step}
+            print_line(errors if options.json else console, said)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library of other languages is no Exception

@@ -34,7 +34,8 @@ from counton.privacy.ledger import totals_in_words
 from counton.released.screen import Screen
 from counton.run import Job, Outcome
 from counton.run.output_files import Outputs, WrittenOutputs
-from counton.run.runs import carry_out, resolve
+from counton.run.runs import commit, read_rows
+from counton.run.settlement import resolve
 
 #: The option that writes all rows.
 _OUT = "--out"
@@ -100,7 +101,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
             state, opened = (job.state, [job.key], job.witness), settled.store
             database = None if opened is None else opened.database
             warn_of_no_witness(errors, state, option="--witness", opened=database)
-        with carry_out(settled, progress) as outcome:
+        with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
             definition, stated = outcome.definition, job.epsilon or job.rho or job.within
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)

@@ -11,7 +11,8 @@ from counton.base.exact import quote
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.run.output_files import Outputs
 from counton.run.progress import Progress, silent
-from counton.run.runs import carry_out, resolve
+from counton.run.runs import commit, read_rows
+from counton.run.settlement import resolve
 from counton.spec.job import Events, Job
 from counton.spec.keywords import JobFields
 from counton.spec.stated_options import all_options, own_options
@@ -107,7 +108,7 @@ def release(
     job = Job(what, events, state, **(named | _numbers(guarantee, named)))
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
-        with carry_out(settled, progress) as outcome:
+        with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress)
             found = written.released or outcome.read(outputs.level, outputs.shown)
             return found.at_hand()

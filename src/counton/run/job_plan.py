@@ -1,15 +1,15 @@
 """What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
 
-A plan does what a run does before it reads a row (`counton.run.runs.resolve`), and so refuses what
-a run refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at
-where they are there already, and of a file of events the header alone.
+A plan resolves a job as a run does (`counton.run.settlement.resolve`), and so refuses what a run
+refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at where
+they are there already, and of a file of events the header alone.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from counton.base.errors import CountonError, InvalidInput, field, hide_secrets
+from counton.base.errors import CountonError, InvalidInput, StreamEnded, field, hide_secrets
 from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
@@ -31,8 +31,7 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.memory import look
 from counton.run.output_files import Outputs
-from counton.run.runs import ended_at, resolve, shared_book, spend_of
-from counton.run.settlement import SettledJob
+from counton.run.settlement import SettledJob, resolve, shared_book, spend_of
 from counton.run.shared_paths import ledger_within, state_of
 from counton.spec import stated_options as statements
 from counton.spec.job import Job
@@ -312,16 +311,14 @@ def planned_jobs(
         for job in jobs.values():
             book_of(job)
     for name, job in jobs.items():
-        with suppress(CountonError, OSError):  # which is said below
-            if (last := ended_at(job)) is not None:
-                ended[name] = last
-                continue
         try:
             book = book_of(job)
             with _before_rows(job, book.units) as (settled, shown):
                 one = _plan_of(settled, shown, name, level, size)
                 book.enter(settled, shared)
             planned[name] = one
+        except StreamEnded as error:
+            ended[name] = error.step
         except (CountonError, OSError) as error:
             failed[name] = error
     streams = {name: (state_of(job), job.name) for name, job in jobs.items() if name in planned}

@@ -210,7 +210,7 @@ class OrderedRows:
             _try(open_private(stream.exact()), self._events, chunks)
         return self
 
-    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
         """Release the steps that are new.
 
         Raises:

@@ -1,35 +1,31 @@
-"""One run of a job in four values: what is asked, what is settled, exact changes, what is released.
+"""One run of a job in parts: `resolve` what is asked, `read_rows`, `commit` what they change.
 
-A job is settled with what its stream remembers (`counton.run.settlement`); its rows become exact
+A job is resolved beside what its stream remembers (`counton.run.settlement`); its rows become exact
 changes, added up (`counton.run.unordered_rows`) or in their order (`counton.run.ordered_rows`); the
 stream journals and releases them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
-from counton.base.exact import quote
+from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
-from counton.privacy import Guarantee, Spend
+from counton.privacy import Guarantee
 from counton.run import clock
 from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.memory import find_stream
 from counton.run.progress import Progress, silent
-from counton.run.settlement import SettledJob, settle
+from counton.run.settlement import SettledJob, predecessor, resolve
 from counton.run.unordered_rows import tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
 from counton.state.database import Closing, Within
-from counton.state.shared import SharedBook, ledger_of
-from counton.state.units import SpentUnit
 
 if TYPE_CHECKING:
     from counton.released.read_options import View
@@ -47,7 +43,7 @@ class Changes(Protocol):
     def again(self) -> bool:
         """Whether the rows have been counted by an earlier run, and add nothing."""
 
-    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
         """Give them to a stream, which journals and releases them."""
 
 
@@ -127,24 +123,18 @@ def run(
     request: Job,
     progress: Progress = silent,
     *,
-    approve: Callable[[Definition], None] | None = None,
-    commit: Within | None = None,
+    also: Within | None = None,
     now: datetime | None = None,
 ) -> Outcome:
     """Read the events, check them, release the windows that have ended, and keep what was seen.
 
     The run finds everything that can be wrong with the request or the events before it touches the
-    state.
+    state. Who has something to do between its parts calls `resolve`, `read_rows` and `commit`.
 
     Args:
         request: what is asked.
         progress: is told where the run is.
-        approve: is shown what defines the stream before events are read; what it raises ends the
-            run. Who has more to say between these parts calls `resolve` and `carry_out`.
-        commit: is called once in the transaction of a run over new events, in any order, to an
-            existing stream, also where the rows change nothing. What it does is committed with the
-            rest, and what it raises undoes all.
-        now: the time, aware; None: the clock of this machine.
+        also, now: as of `commit` and `read_rows`.
 
     Raises:
         InvalidInput: the request or the data is outside what is allowed.
@@ -171,78 +161,73 @@ def run(
     """
     settled = resolve(request, progress=progress)
     try:
-        if approve is not None:
-            approve(settled.definition)
+        return commit(settled, read_rows(settled, progress, now), progress, also)
     except BaseException:
         settled.close()
         raise
-    return carry_out(settled, progress, commit=commit, now=now)
 
 
-def resolve(
-    request: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
-) -> SettledJob:
-    """Resolve a request: begin a run, up to its first row, and write nothing. Close the result.
-
-    A plan does no more.
-
-    Args:
-        request: what is asked.
-        units: as of `counton.run.settlement.settle`.
-        progress: is told where the run is.
-
-    Raises:
-        InvalidInput: the request is outside what is allowed.
-        StateError: the state does not fit the request.
-        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
-    """
-    given: object = request
-    if not isinstance(given, Job):
-        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
-    progress("choosing a strategy", 0.05)
-    settled = settle(request, units)
-    try:
-        if settled.job.watermark is not None:
-            clock.length_of(settled.job.watermark)
-        check_retained(settled)
-        refuse_beyond(settled)
-    except BaseException:
-        settled.close()
-        raise
-    return settled
-
-
-def carry_out(
-    settled: SettledJob,
-    progress: Progress = silent,
-    *,
-    commit: Within | None = None,
-    now: datetime | None = None,
-) -> Outcome:
-    """Read the rows of a resolved job and release what is due; its state is then the outcome's.
+def read_rows(
+    settled: SettledJob, progress: Progress = silent, now: datetime | None = None
+) -> ReadRows:
+    """The rows of a resolved job, read: added up, or in their order. Nothing is written.
 
     Args:
         settled: the job.
-        progress, commit, now: as of `run`.
+        progress: is told where the run is.
+        now: the time, aware; None: the clock of this machine.
 
     Raises:
-        InvalidInput, StateError, ReplayMismatch: as of `run`.
+        InvalidInput: a column is missing, a row is refused, or no such windows have ended.
+        HorizonExceeded: more rows than the stream has steps.
     """
-    try:
-        progress("reading events", 0.25)
-        rows = rows_of(settled, progress, now)
-        # What a new stream cannot take is refused before there is one.
-        new = rows.beside(None) if settled.store_entry is None else None
-        stream = open_stream(settled)
-    except BaseException:
-        settled.close()
-        raise
+    progress("reading events", 0.25)
+    if not settled.definition.ordered:
+        return tallied_rows(settled, progress, now)
+    from counton.run.ordered_rows import rows_in_order
+
+    return rows_in_order(settled, now)
+
+
+def check_rows(settled: SettledJob, rows: ReadRows) -> None:
+    """Refuse rows that `commit` would refuse; nothing is counted.
+
+    Raises:
+        ReplayMismatch: rows have disappeared, or a file was counted before.
+        SumOverflow: sums would not be exact.
+    """
+    with open_stream(settled) as stream:
+        rows.beside(stream)
+
+
+def commit(
+    settled: SettledJob,
+    rows: ReadRows,
+    progress: Progress = silent,
+    also: Within | None = None,
+) -> Outcome:
+    """Release what is due of some rows; the state of the job is then the outcome's.
+
+    Args:
+        settled: the job.
+        rows: of it.
+        progress: is told where the run is.
+        also: is called once in the transaction of a run over new events, in any order, to an
+            existing stream, also where the rows change nothing. What it does is committed with the
+            rest, and what it raises undoes all.
+
+    Raises:
+        StateError, ReplayMismatch, SumOverflow: as of `run`.
+    """
+    # What a new stream cannot take is refused before there is one.
+    new = rows.beside(None) if settled.store_entry is None else None
+    stream = open_stream(settled)
     try:
         before, definition = stream.step, settled.definition
         changes = rows.beside(stream) if new is None else new
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
-        changes.release(stream, progress, commit)
+        changes.release(stream, progress, also)
         if settled.job.retain is not None and stream.step > before:
             from counton.run.erasure import retain
 
@@ -255,74 +240,6 @@ def carry_out(
     stated = clock.is_stated(settled.job.until)
     steps = before, stream.step
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
-
-
-def check_retained(settled: SettledJob) -> None:
-    """Refuse a length after which the stream cannot forget its users.
-
-    Raises:
-        InvalidInput: no such length, or a stream that does not protect periods of people.
-    """
-    if settled.job.retain is not None:
-        from counton.run.erasure import check_retain
-
-        check_retain(settled.job.retain, settled.definition)
-
-
-def refuse_beyond(settled: SettledJob) -> None:
-    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares.
-
-    Raises:
-        BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
-    """
-    store, definition = settled.store, settled.definition
-    if settled.store_entry is not None or definition.ordered:
-        return  # whose unit is called as the state says when the stream is entered
-    if store is not None:
-        store.refuse_beyond(
-            settled.job.name,
-            definition.guarantee,
-            definition.contribution,
-            _predecessor(definition),
-        )
-    if (found := shared_book(settled)) is not None:
-        found.spend(spend_of(settled))
-
-
-def spend_of(settled: SettledJob) -> Spend:
-    """The entry of a job's stream in a ledger."""
-    definition = settled.definition
-    return Spend(
-        settled.job.name,
-        definition.guarantee,
-        definition.unit,
-        definition.contribution.relation,
-        _predecessor(definition),
-    )
-
-
-def shared_book(settled: SettledJob) -> SharedBook | None:
-    """The entries of the ledger that a job's state shares; None where it counts by itself.
-
-    Raises:
-        InvalidInput: it has no limit.
-        StateError: it cannot be used.
-    """
-    database = None if settled.store is None else settled.store.database
-    shared = ledger_of(database, settled.job.ledger)
-    if shared is None:
-        return None
-    with shared:
-        return shared.book(database, settled.job.name)
-
-
-def rows_of(settled: SettledJob, progress: Progress, now: datetime | None) -> ReadRows:
-    """The rows of a settled job, read: added up, or in their order."""
-    if not settled.definition.ordered:
-        return tallied_rows(settled, progress, now)
-    from counton.run.ordered_rows import rows_in_order
-
-    return rows_in_order(settled, now)
 
 
 def open_stream(settled: SettledJob) -> Stream:
@@ -361,18 +278,6 @@ def is_known(request: Job) -> bool:
     False
     """
     return find_stream(request) is not None
-
-
-def ended_at(request: Job) -> int | None:
-    """The step at which a job's stream was ended; None where it goes on, or is new.
-
-    Raises:
-        StateError: the state cannot be read.
-
-    >>> ended_at(Job("count", "visits.csv", "a-state-that-is-new.db"))
-    """
-    saved = find_stream(request)
-    return None if saved is None else saved.details.get("ended")
 
 
 def _publish(stream: Stream) -> None:
@@ -425,14 +330,8 @@ def _create_stream(request: Job, definition: Definition) -> Stream:
         batched=not definition.each_row,
         ledger=request.ledger,
         witness=request.witness,
-        follows=_predecessor(definition),
+        follows=predecessor(definition),
     )
-
-
-def _predecessor(definition: Definition) -> str | None:
-    """The stream of which no unit counts in this one, if it goes on from such a one."""
-    before = definition.continues
-    return before.name if before is not None and before.apart else None
 
 
 def _counters(definition: Definition) -> Guarantee | None:

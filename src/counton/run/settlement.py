@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import quote
 from counton.base.options import ROWS, OwnColumns, split_names
 from counton.base.private import Private
+from counton.privacy import Spend
 from counton.privacy.contribution import checked_unit
 from counton.rows.files import EventFile
 from counton.rows.paths import event_paths, is_database, refuse_among_events
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
+from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.later_runs import amend, check, refuse_ended
 from counton.run.memory import as_before, look, remembered_of, with_totals
 from counton.run.new_stream import define
+from counton.run.progress import Progress, silent
 from counton.run.request import RequestValues, ask
 from counton.spec.job import Events, Job
 from counton.spec.stated_options import (
@@ -37,7 +41,7 @@ from counton.spec.stated_options import (
 from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keyfile import state_files
-from counton.state.shared import known_units
+from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.store import StoredStream
 from counton.state.units import SpentUnit, unit_word
 
@@ -81,27 +85,96 @@ class SettledJob(Closing):
             self.store.close()
 
 
-def settle(job: Job, units: Sequence[SpentUnit] = ()) -> SettledJob:
-    """What is asked and what is remembered, as one; nothing is written.
+def resolve(
+    job: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
+) -> SettledJob:
+    """What is asked and what is remembered, as one: a run up to its first row. Close the result.
+
+    Nothing is written; a plan does no more.
 
     Args:
         job: what is asked.
         units: what the state will have spent for, besides those that it knows.
+        progress: is told where the run is.
 
     Raises:
         InvalidInput: the job is outside what is allowed.
         StateError: the state does not fit what is asked.
+        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
     """
+    given: object = job
+    if not isinstance(given, Job):
+        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
+    progress("choosing a strategy", 0.05)
     job = with_totals(job)
     store, saved = look(job)
     try:
         if store is None or saved is None:
-            return _of_new_stream(job, store, units)
-        return _of_known_stream(as_before(job, saved), store, saved)
+            settled = _of_new_stream(job, store, units)
+        else:
+            settled = _of_known_stream(as_before(job, saved), store, saved)
+        if settled.job.watermark is not None:
+            length_of(settled.job.watermark)
+        if settled.job.retain is not None:
+            from counton.run.erasure import check_retain
+
+            check_retain(settled.job.retain, settled.definition)
+        if settled.saved is None:
+            _refuse_beyond(settled)
+        return settled
     except BaseException:
         if store is not None:
             store.close()
         raise
+
+
+def _refuse_beyond(settled: SettledJob) -> None:
+    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares.
+
+    Raises:
+        BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
+    """
+    spend = spend_of(settled)
+    if settled.definition.ordered:
+        return  # whose unit is called as the state says when the stream is entered
+    if settled.store is not None:
+        contribution = settled.definition.contribution
+        settled.store.refuse_beyond(spend.name, spend.guarantee, contribution, spend.follows)
+    if (found := shared_book(settled)) is not None:
+        found.spend(spend)
+
+
+def predecessor(definition: Definition) -> str | None:
+    """The stream of which no unit counts in this one, if it goes on from such a one."""
+    before = definition.continues
+    return before.name if before is not None and before.apart else None
+
+
+def spend_of(settled: SettledJob) -> Spend:
+    """The entry of a job's stream in a ledger."""
+    definition = settled.definition
+    return Spend(
+        settled.job.name,
+        definition.guarantee,
+        definition.unit,
+        definition.contribution.relation,
+        predecessor(definition),
+    )
+
+
+def shared_book(settled: SettledJob) -> SharedBook | None:
+    """The entries of the ledger that a job's state shares; None where it counts by itself.
+
+    Raises:
+        InvalidInput: it has no limit.
+        StateError: it cannot be used.
+    """
+    database = None if settled.store is None else settled.store.database
+    shared = ledger_of(database, settled.job.ledger)
+    if shared is None:
+        return None
+    with shared:
+        return shared.book(database, settled.job.name)
 
 
 def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) -> SettledJob:

@@ -166,7 +166,7 @@ class TalliedChanges:
             dropped=dropped,
         )
 
-    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
         """Give a stream what the rows add, transaction by transaction."""
         for done, addition in additions(
             self.settled.definition,
@@ -176,10 +176,10 @@ class TalliedChanges:
             chosen=self.rows.chosen is not None,
             labels=self.rows.labels,
             remembered=self.remembered,
-            empty=commit is not None,
+            empty=also is not None,
         ):
             progress("releasing", 0.4 + 0.3 * done)
-            stream.take(addition, also=commit)
+            stream.take(addition, also=also)
 
 
 def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:

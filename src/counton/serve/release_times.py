@@ -32,7 +32,8 @@ from counton.numbers.counter import NoiseAhead
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.memory import find_stream
-from counton.run.runs import Outcome, run
+from counton.run.runs import Outcome, check_rows, read_rows, run
+from counton.run.settlement import resolve
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, explain, unpack_rows
@@ -239,21 +240,19 @@ class Releaser:
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
-            job = self._served.with_rows(unpack_rows(bodies))
-            with self._ahead.keep_noise(), run(job, commit=_undo, now=moment(us)):
-                raise AssertionError("every run is undone")  # pragma: no cover
-        except _Undone:
-            return None
+            with resolve(self._served.with_rows(unpack_rows(bodies))) as settled:
+                check_rows(settled, read_rows(settled, now=moment(us)))
         except BaseException as error:
             if not _of_rows(error):
                 raise
             return explain(error) if isinstance(error, CountonError) else type(error).__name__
+        return None
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else self._removal(fold)
-        with self._ahead.keep_noise(), run(job, commit=taken, now=moment(us)) as outcome:
+        with self._ahead.keep_noise(), run(job, also=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         self._unwritten |= fold is not None and fold.has_aside
@@ -312,14 +311,6 @@ class Releaser:
         else:
             self._inbox.mark_written([number for number, _ in kept])
             self._perhaps_written = False
-
-
-class _Undone(Exception):
-    """Ends a run before it commits."""
-
-
-def _undo(_connection: object) -> None:
-    raise _Undone
 
 
 #: What is wrong with the machine, the state or its key, and passes, or needs a person.

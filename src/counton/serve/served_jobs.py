@@ -21,7 +21,7 @@ from counton.rows.sources import Rows, Source
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
 from counton.run.memory import find_stream, recall
-from counton.run.runs import resolve
+from counton.run.settlement import resolve
 from counton.run.shared_paths import keep_within, refuse_shared
 from counton.run.unordered_rows import reading_of
 from counton.spec.fields import options_of

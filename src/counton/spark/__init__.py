@@ -48,8 +48,9 @@ def run(
     Args:
         job: what is asked; its ``events`` are not looked at.
         frame: the rows.
-        progress, approve: as in `counton.run.run`; of a streaming frame ``approve`` is called with
-            each batch.
+        progress: as in `counton.run.run`.
+        approve: is shown what defines the stream before rows are read, of a streaming frame with
+            each batch; what it raises ends the run.
         checkpoint: of a streaming frame, where Spark keeps how far it has read; for this job alone.
         trigger: of a streaming frame, when batches are made, as ``{"processingTime": "1 minute"}``;
             arguments of Spark's ``DataStreamWriter.trigger``.
@@ -74,7 +75,8 @@ def run(
         ...             checkpoint="visits.checkpoint")
     """
     from counton.run.output_files import Outputs
-    from counton.run.runs import carry_out, resolve
+    from counton.run.runs import commit, read_rows
+    from counton.run.settlement import resolve
 
     check = _check_of(frame, approve)
     from counton.spark.source import SparkSource
@@ -92,10 +94,10 @@ def run(
     try:
         check(settled.definition)
         outputs = Outputs.of_run(settled)
+        outcome = commit(settled, read_rows(settled, progress), progress)
     except BaseException:
         settled.close()
         raise
-    outcome = carry_out(settled, progress)
     try:
         outputs.write(outcome, progress)
     except BaseException:

@@ -29,7 +29,8 @@ from counton.base.errors import (
 from counton.rows.sources import join_columns
 from counton.run.memory import look, recall
 from counton.run.output_files import Outputs
-from counton.run.runs import carry_out, resolve
+from counton.run.runs import commit, read_rows
+from counton.run.settlement import resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.spec.job import NEWEST, Job
 from counton.state.keyfile import state_files
@@ -177,7 +178,7 @@ class Batches:
         with resolve(job) as settled:
             self.check(settled.definition)
             outputs = Outputs.of_run(settled)
-            with carry_out(settled) as outcome:
+            with commit(settled, read_rows(settled)) as outcome:
                 outputs.write(outcome)
                 return outcome.read().at_hand() if outcome.after else None
 
