@@ -280,9 +280,9 @@ from counton.rows.ordered_events import ordered_rows
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import RowReading
 from counton.rows.tally import tally
-from counton.run.changes import CountedRows, compare_changes
 from counton.run.definition import Definition
 from counton.run.runs import Outcome
+from counton.run.unordered_rows import CountedRows, compare_changes
 from counton.base.private import open_private
 from counton.serve.log_lines import note
 from counton.state.inbox import Batch, Fold

@@ -1,14 +1,9 @@
-"""From rows to exact changes: what a run found, what of it counts, and what a stream is given.
-
-Whoever reads rows or runs a job hands these values on closed. They are opened here, and what leaves
-is closed again: what a stream adds to its sums, and for the operator numbers of rows.
-"""
+"""What rows in any order and rows in their order share: their numbers, when windows end, bounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -20,29 +15,19 @@ from counton.base.errors import SumOverflow, field
 from counton.base.private import Private, open_private
 from counton.base.windows import microseconds
 from counton.numbers.design import largest_sum
-from counton.rows.row_reading import times_counted
 from counton.rows.sources import Source
 from counton.rows.tally import Tally
 from counton.run import clock
-from counton.run.additions import Intake, Observed, compare, other_rows, place_sums
+from counton.run.additions import place_sums
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
-from counton.run.redelivery import NO_FILES, FilesLeftOut
 from counton.spec.job import Job
-from counton.state import Stream
-from counton.state.stream_writer import Addition
 from counton.statistics import TallyStatistic
 
 X = TypeVar("X")
 
 if TYPE_CHECKING:
     from counton.base.distributions import Law
-    from counton.run.contribution_bounds import ChosenRows
-    from counton.run.label_discovery import FoundLabels
-    from counton.state.seen import Change
-
-#: Cells released in one transaction.
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -87,30 +72,6 @@ def for_operator(private: Private[X]) -> X:
     return open_private(private)
 
 
-class CountedRows(NamedTuple):
-    """What of a run's rows counts, closed.
-
-    Attributes:
-        labels: where groups are found; None where they are declared.
-        found: sums of all rows.
-        chosen: where users are bounded or rows have ids, those that count.
-        empty: there is no row at all: then its file is not marked as counted.
-        over: how many were left out, where all rows were chosen again.
-    """
-
-    labels: Private[FoundLabels] | None
-    found: Private[Tally]
-    chosen: Private[ChosenRows] | None
-    empty: bool = False
-    over: Private[int] | None = None
-
-
-def clock_facts(found: Private[Tally], source: Source, released: int | None) -> ClockFacts:
-    """By what the clock of a run may go: the newest time, if the job says so."""
-    tally = open_private(found)
-    return ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
-
-
 def ended_windows(
     job: Job,
     definition: Definition,
@@ -122,8 +83,8 @@ def ended_windows(
     """Until when windows are released, and how many have ended: see `clock.windows_ended`."""
     if definition.once:
         return None, 1
-    begin = microseconds(definition.windows.start)
-    told = clock_facts(found, source, released)
+    begin, tally = microseconds(definition.windows.start), open_private(found)
+    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(
@@ -134,106 +95,6 @@ def ended_windows(
         watermark=job.watermark,
         now=now,
     )
-
-
-def only_counted(
-    rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
-) -> CountedRows:
-    """Cells for those labels alone that are counted: a unit's other rows bring no group.
-
-    Args:
-        rows: of a run.
-        again: they were counted by an earlier run, and add nothing.
-        whole: those of all rows that count, chosen as if none had been counted before.
-    """
-    found = open_private(rows.found)
-    empty = not found.rows
-    if whole is not None:
-        found = replace(found, cells=open_private(whole).cells)
-        rows = rows._replace(over=Private(open_private(whole).over))
-    if again:
-        found = replace(found, cells=found.cells.head(0))
-    if rows.labels is None:
-        return rows._replace(found=Private(found), empty=empty)
-    chosen = None if rows.chosen is None else open_private(rows.chosen)
-    cells = found.cells if chosen is None else chosen.cells
-    labels, places = open_private(rows.labels).keep_counted(cells)
-
-    def with_places(frame: pl.DataFrame) -> pl.DataFrame:
-        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
-        return frame.with_columns(cells)
-
-    if chosen is None:
-        found = replace(found, cells=with_places(found.cells))
-        return rows._replace(labels=Private(labels), found=Private(found), empty=empty)
-    users = [
-        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
-        for part in chosen.users
-    ]
-    chosen = replace(chosen, cells=with_places(chosen.cells), users=users)
-    return CountedRows(Private(labels), Private(found), Private(chosen), empty, rows.over)
-
-
-def compare_changes(
-    stream: Stream | None,
-    definition: Definition,
-    rows: CountedRows,
-    *,
-    ended: int,
-    append: bool,
-    keep: bool = False,
-) -> Private[Intake]:
-    """What rows add to a stream at its step; chosen ones are new.
-
-    Args:
-        stream: None for one that has counted nothing yet.
-        definition: of it.
-        rows: that count.
-        ended: windows that have.
-        append: the rows are new ones, and not all since the first window.
-        keep: rows that have disappeared or changed since they were counted stay counted.
-
-    Raises:
-        ReplayMismatch: they have, and are not to stay so.
-        SumOverflow: sums would not be exact.
-    """
-    tallied = open_private(rows.found).cells
-    cells = tallied if rows.chosen is None else open_private(rows.chosen).cells
-    before, new = 0 if stream is None else stream.step, append or rows.chosen is not None
-    kept: Observed = {}
-    if stream is not None:
-        # New rows are set against what was seen of their own windows, and of those that wait.
-        touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
-        kept = open_private(stream.observed_blocks(touched))
-    adds, names = definition.adds, _places(definition)
-    if rows.labels is not None:  # messages name no group that is not shown
-        names = ("(not named)",) * max(1, len(open_private(rows.labels).all))
-    intake = compare(
-        kept,
-        cells,
-        released=before,
-        target=ended,
-        groups=names,
-        windows=definition.windows,
-        measures=definition.measures,
-        append=new,
-        bounds=(1, 1) if adds is None else adds.row_bounds(),  # of one row, in grid units
-        keep=keep and not definition.once,
-    )
-    if stream is not None and definition.once and before and intake.late_rows:
-        raise other_rows(f"has {intake.late_rows:,} rows more than it had")
-    taken = (0, 0.0) if stream is None else open_private(stream.amounts)
-    alone = definition.strategy.workload != "totals"
-    sums = intake.place_sums(definition.places, alone=alone)
-    refuse_overflow(definition, intake.largest_sum(alone=alone), sums, *taken)
-    return Private(intake)
-
-
-def _places(definition: Definition) -> Sequence[str]:
-    """Names of what rows are added up in, for messages."""
-    if definition.places == 1:
-        return definition.cells
-    return [group for group in definition.cells for _ in range(definition.places)]
 
 
 def refuse_overflow(
@@ -349,113 +210,6 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
 
 #: The part of what a window can hold that is next to nothing.
 _LITTLE = 2.0**-20
-
-
-class Step(NamedTuple):
-    """One transaction of a run: how much of the run's new steps come before it, and what it adds.
-
-    Attributes:
-        done: a share.
-        addition: closed.
-    """
-
-    done: float
-    addition: Private[Addition]
-
-
-def additions(
-    definition: Definition,
-    private: Private[Intake],
-    *,
-    sources: Private[tuple[str, ...]],
-    append: bool,
-    chosen: bool,
-    labels: Private[FoundLabels] | None,
-    remembered: Private[Change] | None,
-    empty: bool,
-) -> Iterator[Step]:
-    """What a stream is given, transaction by transaction: exact sums of windows that have ended.
-
-    Args:
-        definition: of the stream.
-        private: what the rows add.
-        sources: marks of their files.
-        append: they are new ones, and not all since the first window.
-        chosen: they are those of users, or with ids, that count.
-        labels: of groups that are found.
-        remembered: what becomes of the marks of users, ids and files.
-        empty: also what changes nothing is a transaction.
-    """
-    intake, marks = open_private(private), open_private(sources)
-    found = None if labels is None else open_private(labels)
-    new_labels = None if found is None else (len(found.known), found.new)
-    change = None if remembered is None else open_private(remembered)
-    if intake.target == intake.released:
-        if marks or empty or (append and intake.changed):
-            pending = Addition(None, intake.pending(), marks, change, new_labels)
-            yield Step(0.0, Private(pending))
-        return
-    # New events come in one transaction, because their file can be given only once; chosen rows
-    # too, because what is remembered of them is written once.
-    new = intake.target - intake.released
-    steps = range(intake.released + 1, intake.target + 1)
-    whole = append or chosen
-    for some in [steps] if whole else _chunks(steps, intake.groups):
-        observed = intake.observations(some)
-        if some.stop > intake.target:
-            observed |= intake.beyond()
-        sums = definition.measure(intake.inputs(some))
-        inputs = definition.contribution.exact_from_grid(sums)
-        # The file is known from the first transaction on: part of it is counted then.
-        first = some.start == steps.start
-        addition = Addition(
-            *(inputs, observed, marks if first else (), change if first else None),
-            new_labels if first else None,
-        )
-        yield Step((some.start - steps.start) / new, Private(addition))
-
-
-def _chunks(steps: range, groups: int) -> Iterator[range]:
-    size = max(1, _CHUNK // max(1, groups))
-    for start in range(steps.start, steps.stop, size):
-        yield range(start, min(start + size, steps.stop))
-
-
-def counts(
-    definition: Definition,
-    rows: CountedRows,
-    intake: Private[Intake],
-    kept: Private[FilesLeftOut] = NO_FILES,
-    *,
-    append: bool,
-    dropped: int,
-) -> Private[Counts]:
-    """Numbers of rows for the operator.
-
-    Args:
-        definition: of the stream.
-        rows: of a run.
-        intake: what they add.
-        kept: files that look counted, and add nothing.
-        append: they are new ones, and not all since the first window.
-        dropped: that waited in the stream that this one continues.
-    """
-    added, each = open_private(intake), times_counted(definition.adds)
-    chosen = None if rows.chosen is None else open_private(rows.chosen)
-    over = 0 if rows.over is None else open_private(rows.over)
-    again = append and chosen is not None  # of a file of all events nearly all rows are known
-    return Private(
-        replace(
-            counts_of(open_private(rows.found)),
-            late=added.late_rows // each,
-            gone=added.gone // each,
-            kept=open_private(kept).rows,
-            beyond_most=over if chosen is None else chosen.over,
-            known=chosen.known if again and chosen is not None else 0,
-            closed=chosen.closed if again and chosen is not None else 0,
-            dropped=dropped,
-        )
-    )
 
 
 def counts_of(tally: Tally) -> Counts:

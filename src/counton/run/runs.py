@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
@@ -22,7 +22,7 @@ from counton.run.journal_values import read_released
 from counton.run.memory import find_stream
 from counton.run.progress import Progress, silent
 from counton.run.settlement import SettledJob, predecessor, resolve
-from counton.run.unordered_rows import tallied_rows
+from counton.run.unordered_rows import TalliedRows, tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
 from counton.state.database import Closing, Within
@@ -30,32 +30,7 @@ from counton.state.database import Closing, Within
 if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.released.release import Release
-
-
-class Changes(Protocol):
-    """What rows change in a stream, exactly."""
-
-    @property
-    def counts(self) -> Private[Counts]:
-        """Numbers of rows, for the operator."""
-
-    @property
-    def again(self) -> bool:
-        """Whether the rows have been counted by an earlier run, and add nothing."""
-
-    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
-        """Give them to a stream, which journals and releases them."""
-
-
-class ReadRows(Protocol):
-    """Rows that are read, whichever way they are counted."""
-
-    @property
-    def until(self) -> int | None:
-        """Microseconds up to which windows are released."""
-
-    def beside(self, stream: Stream | None) -> Changes:
-        """What is new in them, beside what a stream has counted; None: it is not there yet."""
+    from counton.run.ordered_rows import OrderedRows
 
 
 @dataclass(frozen=True)
@@ -169,7 +144,7 @@ def run(
 
 def read_rows(
     settled: SettledJob, progress: Progress = silent, now: datetime | None = None
-) -> ReadRows:
+) -> TalliedRows | OrderedRows:
     """The rows of a resolved job, read: added up, or in their order. Nothing is written.
 
     Args:
@@ -189,7 +164,7 @@ def read_rows(
     return rows_in_order(settled, now)
 
 
-def check_rows(settled: SettledJob, rows: ReadRows) -> None:
+def check_rows(settled: SettledJob, rows: TalliedRows | OrderedRows) -> None:
     """Refuse rows that `commit` would refuse; nothing is counted.
 
     Raises:
@@ -202,7 +177,7 @@ def check_rows(settled: SettledJob, rows: ReadRows) -> None:
 
 def commit(
     settled: SettledJob,
-    rows: ReadRows,
+    rows: TalliedRows | OrderedRows,
     progress: Progress = silent,
     also: Within | None = None,
 ) -> Outcome:

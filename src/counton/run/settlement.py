@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
@@ -45,6 +45,9 @@ from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.store import StoredStream
 from counton.state.units import SpentUnit, unit_word
 
+if TYPE_CHECKING:
+    from counton.store.marks import Secret
+
 
 @dataclass(frozen=True)
 class SettledJob(Closing):
@@ -78,6 +81,12 @@ class SettledJob(Closing):
     def store_entry(self) -> tuple[Store, StoredStream] | None:
         """The state and what it says of the stream; None of a new stream."""
         return None if self.store is None or self.saved is None else (self.store, self.saved)
+
+    def secret(self) -> Secret | None:
+        """The secret of the stream's digests; None where it has none yet."""
+        if self.store_entry is None:
+            return None
+        return self.store_entry[0].secret(self.job.name, self.job.key)
 
     def close(self) -> None:
         """Close the state."""

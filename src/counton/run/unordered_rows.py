@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import datetime
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import polars as pl
 
 from counton.base.private import Private, open_private
 from counton.rows.bad_rows import change_error
 from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading, Unknown
+from counton.rows.row_reading import RowReading, Unknown, times_counted
 from counton.rows.sources import Source, UnreadableRow
-from counton.rows.tally import tally
+from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
-from counton.run.additions import Intake
-from counton.run.changes import (
-    CountedRows,
-    Counts,
-    additions,
-    compare_changes,
-    counts,
-    ended_windows,
-    only_counted,
-)
+from counton.run.additions import Intake, Observed, compare, other_rows
+from counton.run.changes import Counts, counts_of, ended_windows, refuse_overflow
 from counton.run.definition import Definition
 from counton.run.looks import FileMemory
 from counton.run.progress import Progress, silent
 from counton.run.redelivery import (
     NO_FILES,
+    Counted,
     FilesLeftOut,
     KnownBy,
     is_counted,
@@ -43,9 +39,33 @@ from counton.spec.job import Job
 from counton.state import Stream
 from counton.state.database import Within
 from counton.state.seen import Change, Secret
+from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
-    from counton.run.contribution_bounds import Bounding
+    from counton.run.contribution_bounds import Bounding, ChosenRows
+    from counton.run.label_discovery import FoundLabels
+
+
+class CountedRows(NamedTuple):
+    """What of a run's rows counts, closed.
+
+    Attributes:
+        labels: where groups are found; None where they are declared.
+        found: sums of all rows.
+        chosen: where users are bounded or rows have ids, those that count.
+        empty: there is no row at all: then its file is not marked as counted.
+        over: how many were left out, where all rows were chosen again.
+    """
+
+    labels: Private[FoundLabels] | None
+    found: Private[Tally]
+    chosen: Private[ChosenRows] | None
+    empty: bool = False
+    over: Private[int] | None = None
+
+
+#: Cells released in one transaction.
+_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -89,7 +109,7 @@ class TalliedRows:
             discovery.refuse_others(stream, rows.labels)
         # Another process may have released since the state was read.
         before = 0 if stream is None else stream.step
-        has = _nothing if stream is None else stream.has_source
+        has: Counted = (lambda _: False) if stream is None else stream.has_source
         once = job.append and definition.columns.id is None
         again = once and is_counted(self.files, has, before, self.ended)
         memory, keep = self._memory(stream), job.counted == "keep"
@@ -124,7 +144,7 @@ class TalliedRows:
         """The files that were counted; None where files are not told by their looks."""
         if not self.looked_at:
             return None
-        secret = self.bounding.secret if self.bounding is not None else _secret(self.settled)
+        secret = self.bounding.secret if self.bounding is not None else self.settled.secret()
         settled, found = self.settled, self.rows.found
         return FileMemory(stream, secret or Secret.fresh(), self.files, found, settled.definition)
 
@@ -159,27 +179,165 @@ class TalliedChanges:
     @property
     def counts(self) -> Private[Counts]:
         """Numbers of rows, for the operator."""
-        job, dropped = self.settled.job, self.settled.dropped
-        return counts(
-            *(self.settled.definition, self.rows, self.intake, self.kept),
-            append=job.append,
-            dropped=dropped,
+        settled, rows, added = self.settled, self.rows, open_private(self.intake)
+        each = times_counted(settled.definition.adds)
+        chosen = None if rows.chosen is None else open_private(rows.chosen)
+        over = 0 if rows.over is None else open_private(rows.over)
+        # Of a file of all events nearly all rows are known.
+        new = chosen if settled.job.append else None
+        return Private(
+            replace(
+                counts_of(open_private(rows.found)),
+                late=added.late_rows // each,
+                gone=added.gone // each,
+                kept=open_private(self.kept).rows,
+                beyond_most=over if chosen is None else chosen.over,
+                known=0 if new is None else new.known,
+                closed=0 if new is None else new.closed,
+                dropped=settled.dropped,
+            )
         )
 
     def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
         """Give a stream what the rows add, transaction by transaction."""
-        for done, addition in additions(
-            self.settled.definition,
-            self.intake,
-            sources=self.sources,
-            append=self.settled.job.append,
-            chosen=self.rows.chosen is not None,
-            labels=self.rows.labels,
-            remembered=self.remembered,
-            empty=also is not None,
-        ):
+        for done, addition in self.additions(empty=also is not None):
             progress("releasing", 0.4 + 0.3 * done)
             stream.take(addition, also=also)
+
+    def additions(self, *, empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
+        """What a stream is given in each transaction: exact sums of windows that have ended.
+
+        Before each stands how much of the run's new steps come before it.
+
+        Args:
+            empty: also what changes nothing is a transaction.
+        """
+        definition, append = self.settled.definition, self.settled.job.append
+        intake, marks = open_private(self.intake), open_private(self.sources)
+        found = None if self.rows.labels is None else open_private(self.rows.labels)
+        new_labels = None if found is None else (len(found.known), found.new)
+        change = None if self.remembered is None else open_private(self.remembered)
+        if intake.target == intake.released:
+            if marks or empty or (append and intake.changed):
+                yield 0.0, Private(Addition(None, intake.pending(), marks, change, new_labels))
+            return
+        # New events come in one transaction, because their file can be given only once; chosen rows
+        # too, because what is remembered of them is written once.
+        new = intake.target - intake.released
+        size = max(1, _CHUNK // max(1, intake.groups))
+        if append or self.rows.chosen is not None:
+            size = new
+        for done in range(0, new, size):
+            first = intake.released + 1 + done
+            steps = range(first, min(first + size, intake.target + 1))
+            observed = intake.observations(steps)
+            if steps.stop > intake.target:
+                observed |= intake.beyond()
+            sums = definition.measure(intake.inputs(steps))
+            inputs = definition.contribution.exact_from_grid(sums)
+            # The file is known from the first transaction on: part of it is counted then.
+            once = ((), None, None) if done else (marks, change, new_labels)
+            yield done / new, Private(Addition(inputs, observed, *once))
+
+
+def only_counted(
+    rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
+) -> CountedRows:
+    """Cells for those labels alone that are counted: a unit's other rows bring no group.
+
+    Args:
+        rows: of a run.
+        again: they were counted by an earlier run, and add nothing.
+        whole: those of all rows that count, chosen as if none had been counted before.
+    """
+    found = open_private(rows.found)
+    empty = not found.rows
+    if whole is not None:
+        found = replace(found, cells=open_private(whole).cells)
+        rows = rows._replace(over=Private(open_private(whole).over))
+    if again:
+        found = replace(found, cells=found.cells.head(0))
+    if rows.labels is None:
+        return rows._replace(found=Private(found), empty=empty)
+    chosen = None if rows.chosen is None else open_private(rows.chosen)
+    cells = found.cells if chosen is None else chosen.cells
+    labels, places = open_private(rows.labels).keep_counted(cells)
+
+    def with_places(frame: pl.DataFrame) -> pl.DataFrame:
+        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
+        return frame.with_columns(cells)
+
+    if chosen is None:
+        found = replace(found, cells=with_places(found.cells))
+        return rows._replace(labels=Private(labels), found=Private(found), empty=empty)
+    users = [
+        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
+        for part in chosen.users
+    ]
+    chosen = replace(chosen, cells=with_places(chosen.cells), users=users)
+    return CountedRows(Private(labels), Private(found), Private(chosen), empty, rows.over)
+
+
+def compare_changes(
+    stream: Stream | None,
+    definition: Definition,
+    rows: CountedRows,
+    *,
+    ended: int,
+    append: bool,
+    keep: bool = False,
+) -> Private[Intake]:
+    """What rows add to a stream at its step; chosen ones are new.
+
+    Args:
+        stream: None for one that has counted nothing yet.
+        definition: of it.
+        rows: that count.
+        ended: windows that have.
+        append: the rows are new ones, and not all since the first window.
+        keep: rows that have disappeared or changed since they were counted stay counted.
+
+    Raises:
+        ReplayMismatch: they have, and are not to stay so.
+        SumOverflow: sums would not be exact.
+    """
+    tallied = open_private(rows.found).cells
+    cells = tallied if rows.chosen is None else open_private(rows.chosen).cells
+    before, new = 0 if stream is None else stream.step, append or rows.chosen is not None
+    kept: Observed = {}
+    if stream is not None:
+        # New rows are set against what was seen of their own windows, and of those that wait.
+        touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
+        kept = open_private(stream.observed_blocks(touched))
+    adds, names = definition.adds, _places(definition)
+    if rows.labels is not None:  # messages name no group that is not shown
+        names = ("(not named)",) * max(1, len(open_private(rows.labels).all))
+    intake = compare(
+        kept,
+        cells,
+        released=before,
+        target=ended,
+        groups=names,
+        windows=definition.windows,
+        measures=definition.measures,
+        append=new,
+        bounds=(1, 1) if adds is None else adds.row_bounds(),  # of one row, in grid units
+        keep=keep and not definition.once,
+    )
+    if stream is not None and definition.once and before and intake.late_rows:
+        raise other_rows(f"has {intake.late_rows:,} rows more than it had")
+    taken = (0, 0.0) if stream is None else open_private(stream.amounts)
+    alone = definition.strategy.workload != "totals"
+    sums = intake.place_sums(definition.places, alone=alone)
+    refuse_overflow(definition, intake.largest_sum(alone=alone), sums, *taken)
+    return Private(intake)
+
+
+def _places(definition: Definition) -> Sequence[str]:
+    """Names of what rows are added up in, for messages."""
+    if definition.places == 1:
+        return definition.cells
+    return [group for group in definition.cells for _ in range(definition.places)]
 
 
 def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:
@@ -235,37 +393,19 @@ def _read(
         )
         labels = discovery.labels_in(source, reading, known)
         by = discovery.counted_by(definition, labels)
-    judged = job.counted == "new" or not isinstance(source, Spread)
-    bounding = _bounding(settled, by, judged=judged)
+    bounding = None
+    if definition.people is not None or definition.columns.id is not None:
+        from counton.run.contribution_bounds import Bounding
+
+        judged = job.counted == "new" or not isinstance(source, Spread)
+        bounding = Bounding(
+            *(by, settled.secret(), job.append, judged, settled.steps_released or 0),
+            keep=job.counted == "keep",
+        )
     held = None if bounding is None else bounding.held
     watch = None if progress is silent else _RowMeter(progress)
     found = tally(source, reading, by.domain, bound=held, watch=watch, looks=looks)
     return CountedRows(labels, found, None), bounding
-
-
-def _bounding(settled: SettledJob, definition: Definition, *, judged: bool) -> Bounding | None:
-    """The choice of rows, where users are bounded or rows have ids."""
-    if definition.people is None and definition.columns.id is None:
-        return None
-    from counton.run.contribution_bounds import Bounding
-
-    job = settled.job
-    return Bounding(
-        *(definition, _secret(settled), job.append, judged, settled.steps_released or 0),
-        keep=job.counted == "keep",
-    )
-
-
-def _secret(settled: SettledJob) -> Secret | None:
-    """The secret of a stream's digests; None where it has none yet."""
-    if settled.store_entry is None:
-        return None
-    return settled.store_entry[0].secret(settled.job.name, settled.job.key)
-
-
-def _nothing(_digest: str) -> bool:
-    """What a stream has counted that there is not yet."""
-    return False
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
