@@ -121,7 +121,6 @@ class Statement(ABC):
     """What a job states, as far as a statistic looks at it.
 
     Attributes:
-        statistic: its name.
         options: what is stated of its own options.
         time, by, user, id: columns of the rows, where they are stated.
         other, spare: groups besides those that are declared.
@@ -131,7 +130,6 @@ class Statement(ABC):
         size: how many rows there will be, about, where that is public.
     """
 
-    statistic: str
     options: Mapping[str, Any]
     time: str | None
     by: str | None
@@ -144,6 +142,11 @@ class Statement(ABC):
     unknown: str
     domain: Any
     size: int | None
+
+    @property
+    @abstractmethod
+    def statistic(self) -> str:
+        """Its name."""
 
     def __getitem__(self, name: str) -> Any:
         """What is stated of an option; None where nothing is."""

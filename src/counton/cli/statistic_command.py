@@ -22,7 +22,7 @@ from counton.cli.command_options import (
 )
 from counton.spec.fields import options_of
 from counton.spec.job import Job
-from counton.spec.stated_options import OfJob, hint, statistic_class
+from counton.spec.stated_options import hint, statistic_class
 from counton.statistics.catalogue import keywords
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statisti
 
     def command(job: Job) -> None:
         job = job.having(by="group") if "by" in of.reads else job
-        found.append((of.from_job(OfJob(job)), job))
+        found.append((of.from_job(job), job))
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     fixed |= {"what": name, "events": (), "state": ""}

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -93,67 +93,41 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     )
 
 
-def columns_of(definition: Definition) -> list[str]:
-    """All columns that are read."""
-    parts = [definition.current_name(name) or name for name in definition.parts.names]
-    time = definition.columns.time
-    return list(dict.fromkeys([*([time] if time else []), *parts]))
-
-
 def in_any_order(definition: Definition) -> bool:
     """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
     timed = definition.cut is not None
     return timed and not (definition.statistic.of_letters or definition.parts.flags)
 
 
-class Fitting(NamedTuple):
-    """Events that a stream can take, closed; and of how many steps.
-
-    Attributes:
-        events: in their order.
-        found: the same as if they were added up.
-        counts: of rows, for the operator.
-        steps: how many.
-    """
-
-    events: Private[OrderedEvents]
-    found: Private[Tally]
-    counts: Private[Counts]
-    steps: int
-
-
 def fitting(
     private: Private[OrderedEvents], definition: Definition, released: int | None
-) -> Fitting:
-    """Events that a stream can take; where each is a step, of a full stream its own.
+) -> tuple[Private[OrderedEvents], Private[Tally]]:
+    """Events that a stream can take, and the same as if they were added up.
+
+    Where each row is a step, a full stream takes its own.
 
     Raises:
         HorizonExceeded: more rows than the stream has steps.
     """
     events, horizon = open_private(private), definition.strategy.horizon
     rows = len(events.stops)
-    if definition.cut is not None or horizon is None or rows <= horizon:
-        return _fitting(events)
-    if released is None or released < horizon:
-        remedy = (
-            f"{field('steps', rows)}, or more"
-            if released is None
-            else f"the first {horizon:,} rows"
-        )
-        raise HorizonExceeded(
-            f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
-            f"{remedy}: nothing is released"
-        )
-    return _fitting(events.until(horizon)._replace(beyond=rows - horizon))
-
-
-def _fitting(events: OrderedEvents) -> Fitting:
+    if definition.cut is None and horizon is not None and rows > horizon:
+        if released is None or released < horizon:
+            remedy = (
+                f"{field('steps', rows)}, or more"
+                if released is None
+                else f"the first {horizon:,} rows"
+            )
+            raise HorizonExceeded(
+                f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
+                f"{remedy}: nothing is released"
+            )
+        events = events.until(horizon)._replace(beyond=rows - horizon)
     found = Tally(
         *(pl.DataFrame(), events.newest, len(events.events), events.before, events.beyond),
         *(events.left_out, events.skipped, events.quarantined),
     )
-    exact = Private(events), Private(found), Private(counts_of(found))
-    return Fitting(*exact, len(events.stops))
+    return Private(events), Private(found)
 
 
 @dataclass(frozen=True)
@@ -195,7 +169,7 @@ class OrderedRows:
             InvalidInput: an event that is none; no step is released.
         """
         if stream is None:
-            _try(self.definition.statistic.begin(), self._events, self._chunks(0))
+            self._try(self.definition.statistic.begin(), self._chunks(0))
             return self
         before, stops = stream.step, self._events.stops
         if len(stops) < before:
@@ -207,7 +181,7 @@ class OrderedRows:
             self._compare(stream, before)
         chunks = list(self._chunks(before))
         if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
-            _try(open_private(stream.exact()), self._events, chunks)
+            self._try(open_private(stream.exact()), chunks)
         return self
 
     def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
@@ -220,7 +194,7 @@ class OrderedRows:
         for steps in self._chunks(before):
             done = (steps.start - before) / max(1, self.ended - before)
             progress("releasing", 0.5 + 0.4 * done)
-            stream.release_events(*_of(self._events, steps))
+            stream.release_events(*self._of(steps))
 
     def _compare(self, stream: Stream, before: int) -> None:
         known = self._events.until(before)
@@ -244,17 +218,16 @@ class OrderedRows:
         for start in range(before, self.ended, size):
             yield range(start, min(start + size, self.ended))
 
+    def _try(self, exact: Exact, chunks: Iterable[range]) -> None:
+        for steps in chunks:
+            exact.take(*self._of(steps))
 
-def _try(exact: Exact, events: OrderedEvents, chunks: Iterable[range]) -> None:
-    for steps in chunks:
-        exact.take(*_of(events, steps))
-
-
-def _of(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
-    """Events of some steps, counted from 0, and their stops."""
-    begin = int(events.stops[steps.start - 1]) if steps.start else 0
-    stops = events.stops[steps.start : steps.stop] - begin
-    return events.events[begin : begin + int(stops[-1])], stops
+    def _of(self, steps: range) -> tuple[Any, NDArray[np.int64]]:
+        """Events of some steps, counted from 0, and their stops."""
+        events = self._events
+        begin = int(events.stops[steps.start - 1]) if steps.start else 0
+        stops = events.stops[steps.start : steps.stop] - begin
+        return events.events[begin : begin + int(stops[-1])], stops
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
@@ -273,16 +246,15 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
         try:
             rows = read_rows(job, definition, source)
         except UnreadableRow:
-            source = source.sift(columns_of(definition), job.policies().unread)
+            source = source.sift(definition.reads, job.policies().unread)
             rows = read_rows(job, definition, source)
         if (part := source.changed_part()) is not None:
             raise change_error(part)
         if definition.columns.id is None:
             refuse_copies(source, job, definition, open_private(rows).sums)
-    fitted = fitting(rows, definition, settled.steps_released)
-    until, ended = None, fitted.steps
+    events, found = fitting(rows, definition, settled.steps_released)
+    until, ended = None, len(open_private(events).stops)
     if source is not None and definition.cut is not None:
-        until, ended = ended_windows(
-            job, definition, source, fitted.found, settled.steps_released, now
-        )
-    return OrderedRows(definition, fitted.events, fitted.counts, until, ended, job.late)
+        until, ended = ended_windows(job, definition, source, found, settled.steps_released, now)
+    counts = Private(counts_of(open_private(found)))
+    return OrderedRows(definition, events, counts, until, ended, job.late)

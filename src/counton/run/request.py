@@ -86,7 +86,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         refuse(request, refusals.COUNTS, beside, "leave it out")
     named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
     if saved is None and named is not None:
-        request = replace(request, **named.settles(statements.OfJob(request)))
+        request = replace(request, **named.settles(request))
     declares = None if statistic is None else statistic.declares
     if declares is not None and request.domain is None and request.time is not None:
         request = replace(request, domain=list(declares))

@@ -13,8 +13,10 @@ from datetime import date, datetime, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
+from typing_extensions import override
+
 from counton.base.errors import InvalidInput, field, hide_secrets
-from counton.base.options import check_text
+from counton.base.options import Statement, check_text
 from counton.spec.fields import option, options_of
 from counton.spec.guards import check_delta
 from counton.spec.parts import (
@@ -69,7 +71,18 @@ def _check_events(value: Any) -> None:
 
 
 @dataclass(frozen=True, init=False)
-class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups, Times, Keeping):
+class Job(
+    Showing,
+    OutputFiles,
+    RowPolicies,
+    Users,
+    Arrangement,
+    Promise,
+    Groups,
+    Times,
+    Keeping,
+    Statement,
+):
     """A job states what one run is asked; a field that is left out is None.
 
     A new stream needs the fields that define it. A later run may leave them out, and may not
@@ -154,6 +167,46 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
         {'lower': 1}
         """
         return replace(self, **changes)
+
+    @property
+    def statistic(self) -> str:
+        """The name of its statistic."""
+        return str(self.what)
+
+    @override
+    def of_part(
+        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
+    ) -> Job:
+        return replace(self, what=statistic, options=dict(options), by=by, domain=domain)
+
+    @override
+    def groups(self, column: str) -> tuple[str, ...]:
+        from counton.rows.domains import read_domain, refuse_long_terms
+
+        names = read_domain(cast("Any", self.domain), column)
+        refuse_long_terms(names)
+        return tuple(names)
+
+    @override
+    def tree(self, levels: Sequence[str], value: str | None) -> Any:
+        from counton.spec.public_tables import tree_of
+
+        return tree_of(self.domain, levels, value)
+
+    @override
+    def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
+        from counton.spec.public_tables import names_of, values_of
+
+        self.refuse_counts(value)
+        stated = self.options.get("columns")
+        given = stated if isinstance(stated, str) else columns
+        return values_of(self.domain, names_of(given, "columns"))
+
+    @override
+    def refuse_counts(self, value: str | None) -> None:
+        from counton.spec.public_tables import refuse_counts
+
+        refuse_counts(self.domain, value)
 
     def _call_stream(self) -> None:
         given: object = self.name

@@ -9,70 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from typing_extensions import override
-
 from counton.base.errors import InvalidInput, field
-from counton.base.options import Kept, Option, OwnColumns, Statement, check_value, split_names
+from counton.base.options import Kept, Option, OwnColumns, check_value, split_names
 from counton.spec.fields import options_of
 from counton.spec.job import Job
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
-
-
-class OfJob(Statement):
-    """What a job states.
-
-    >>> OfJob(Job("average", "visits.csv", "visits.db", lower=0))["lower"]
-    0
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self.statistic, self.options = str(job.what), job.options
-        self.time, self.by, self.user, self.id = job.time, job.by, job.user, job.id
-        self.other, self.spare = job.other, job.spare
-        self.most, self.first, self.unknown = job.most, job.first, job.unknown
-        self.domain, self.size = job.domain, job.size
-
-    @override
-    def of_part(
-        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
-    ) -> OfJob:
-        own = replace(self._job, what=statistic, options=dict(options), by=by, domain=domain)
-        return OfJob(own)
-
-    @override
-    def groups(self, column: str) -> tuple[str, ...]:
-        from counton.rows.domains import read_domain, refuse_long_terms
-
-        names = read_domain(self.domain, column)
-        refuse_long_terms(names)
-        return tuple(names)
-
-    @override
-    def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        from counton.spec.public_tables import tree_of
-
-        return tree_of(self.domain, levels, value)
-
-    @override
-    def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        from counton.spec.public_tables import names_of, values_of
-
-        self.refuse_counts(value)
-        stated = self.options.get("columns")
-        given = stated if isinstance(stated, str) else columns
-        return values_of(self.domain, names_of(given, "columns"))
-
-    @override
-    def refuse_counts(self, value: str | None) -> None:
-        from counton.spec.public_tables import refuse_counts
-
-        refuse_counts(self.domain, value)
 
 
 def statistic_class(name: str) -> type[Statistic]:
@@ -197,8 +142,8 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
-    found, given = checked_class(job), OfJob(job)
-    return found.from_job(given), found.columns_of_job(given)
+    found = checked_class(job)
+    return found.from_job(job), found.columns_of_job(job)
 
 
 def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
