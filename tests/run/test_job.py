@@ -18,7 +18,8 @@ from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.cli.run_statistic import carried_out
 from counton.numbers import design
-from counton.run import Job, check_rows, commit, read_rows, resolve, run
+from counton.run import Job, commit, read_rows, resolve, run
+from counton.run.runs import check_rows
 from counton.state import Store
 from counton.state.database import Database
 from counton.strategies import strategy_from_dict

@@ -200,7 +200,7 @@ class RequestMismatch(StateError):
     """What is asked for does not fit the state: another option than before, a name it lacks."""
 
 
-class StreamEnded(RequestMismatch):
+class AlreadyEnded(RequestMismatch):
     """A stream that has been ended releases nothing more.
 
     Attributes:

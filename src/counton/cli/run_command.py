@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from counton.base.errors import CountonError, InvalidInput, StreamEnded
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode, exit_code
@@ -55,7 +55,7 @@ def perform(options: RunOptions) -> None:
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
                 print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
-        except StreamEnded as error:
+        except AlreadyEnded as error:
             said = f"stream {job.name!r} has ended at step {error.step:,}: nothing to release"
             reports[name] = {"state": str(job.state), "name": job.name, "ended": error.step}
             print_line(errors if options.json else console, said)

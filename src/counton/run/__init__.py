@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from counton.run.publication import Publication as Publication
     from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome
-    from counton.run.runs import check_rows as check_rows
     from counton.run.runs import commit as commit
     from counton.run.runs import read_rows as read_rows
     from counton.run.runs import run as run

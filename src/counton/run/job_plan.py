@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from counton.base.errors import CountonError, InvalidInput, StreamEnded, field, hide_secrets
+from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field, hide_secrets
 from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
@@ -317,7 +317,7 @@ def planned_jobs(
                 one = _plan_of(settled, shown, name, level, size)
                 book.enter(settled, shared)
             planned[name] = one
-        except StreamEnded as error:
+        except AlreadyEnded as error:
             ended[name] = error.step
         except (CountonError, OSError) as error:
             failed[name] = error

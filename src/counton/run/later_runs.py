@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.base.errors import InvalidInput, RequestMismatch, StreamEnded, field
+from counton.base.errors import AlreadyEnded, InvalidInput, RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import checked_unit, known_unit
@@ -27,7 +27,7 @@ def refuse_ended(definition: Definition, name: str) -> None:
         StateError: it has.
     """
     if definition.ended is not None:
-        raise StreamEnded(
+        raise AlreadyEnded(
             f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
             f"begin another {field('name')} with {field('continues', name)}, or write again what "
             f"was released from the state alone",

@@ -155,6 +155,17 @@ def read_rows(
     Raises:
         InvalidInput: a column is missing, a row is refused, or no such windows have ended.
         HorizonExceeded: more rows than the stream has steps.
+
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+    >>> job = Job(
+    ...     "count", rows, "a-state-that-is-new.db", time="at", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1
+    ... )
+    >>> with resolve(job) as settled:
+    ...     found = read_rows(settled)
+    >>> found.ended, found.rows.found
+    (2, Private[Tally])
     """
     progress("reading events", 0.25)
     if not settled.definition.ordered:
@@ -193,6 +204,19 @@ def commit(
 
     Raises:
         StateError, ReplayMismatch, SumOverflow: as of `run`.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+    >>> job = Job(
+    ...     "count", rows, folder.name + "/visits.db", time="at", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1
+    ... )
+    >>> with resolve(job) as settled, commit(settled, read_rows(settled)) as outcome:
+    ...     outcome.before, outcome.after
+    (0, 2)
+    >>> folder.cleanup()
     """
     # What a new stream cannot take is refused before there is one.
     new = rows.beside(None) if settled.store_entry is None else None

@@ -46,7 +46,7 @@ from counton.state.store import StoredStream
 from counton.state.units import SpentUnit, unit_word
 
 if TYPE_CHECKING:
-    from counton.store.marks import Secret
+    from counton.state.seen import Secret
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,11 @@ def resolve(
         InvalidInput: the job is outside what is allowed.
         StateError: the state does not fit what is asked.
         BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
+
+    >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
+    >>> resolve(job)
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: a new stream needs time, every, start and epsilon or rho; ...
     """
     given: object = job
     if not isinstance(given, Job):
