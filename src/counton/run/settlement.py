@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import ROWS, OwnColumns, split_names
@@ -20,6 +22,7 @@ from counton.rows.files import EventFile
 from counton.rows.paths import event_paths, is_database, refuse_among_events
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
+from counton.rows.window_marks import collect
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
@@ -291,10 +294,52 @@ def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
     its_rows = before is not None and named_so and before.stated.get("label") == ROWS
     if not (its_rows or (before is None and is_numbered(job))):
         return job
-    from counton.spec.public_tables import number_rows
-
     value = None if before is None else before.stated.get("value")
     return number_rows(job.having(value=job.option("value") or value))
+
+
+def number_rows(job: Job) -> Job:
+    """A line of rows without names, each of them a cell: with a column of their numbers.
+
+    How many rows there are is published.
+
+    Raises:
+        InvalidInput: several files, names of cells that no column has, no column of counts, no
+            rows, rows without an order, or one that cannot be read: the others are not its cells.
+    """
+    if job.domain is not None:
+        raise InvalidInput(
+            f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
+            f"but there is no {field('label')}, the column with their names; give it"
+        )
+    value = job.option("value")
+    if value is None:
+        raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
+    if is_database(job.events):
+        raise InvalidInput(
+            f"a database answers with rows in no order, and without {field('label')} each row is a "
+            f"cell of a line; give {field('label')}, the column that names the cells"
+        )
+    source = job.open_rows(job.events)
+    if len(source.parts) != 1:
+        raise InvalidInput(
+            f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
+            f"{field('label')} have an order; give one file, or names of the cells"
+        )
+    part = source.parts[0]
+    if not part.numbered:
+        raise InvalidInput(
+            f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
+            f"a line; give {field('label')}, the column that names the cells"
+        )
+    rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
+    table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
+    if not table.height:
+        raise InvalidInput(
+            f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
+            f"give one at least"
+        )
+    return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
 
 
 def _open_source(job: Job, before: Definition | None) -> Source:

@@ -12,9 +12,9 @@ from counton.base.errors import InvalidInput
 from counton.run.accuracy import design_of
 from counton.run.new_stream import define
 from counton.run.request import ask
+from counton.run.settlement import number_rows
 from counton.spec import stated_options as statements
 from counton.spec.job import Job
-from counton.spec.public_tables import number_rows
 from counton.statistics.measurement_choice import TableStatistic
 
 

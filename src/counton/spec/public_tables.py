@@ -11,13 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
-from counton.base.options import ROWS
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
 from counton.rows.formats import is_file
-from counton.rows.paths import is_database
-from counton.rows.window_marks import collect
-from counton.spec.job import Job
 from counton.strategies.trees import Tree
 
 _Path = str | os.PathLike[str]
@@ -58,50 +54,6 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
     if "" in names:
         raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
     return names
-
-
-def number_rows(job: Job) -> Job:
-    """A line of rows without names, each of them a cell: with a column of their numbers.
-
-    How many rows there are is published.
-
-    Raises:
-        InvalidInput: several files, names of cells that no column has, no column of counts, no
-            rows, rows without an order, or one that cannot be read: the others are not its cells.
-    """
-    if job.domain is not None:
-        raise InvalidInput(
-            f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
-            f"but there is no {field('label')}, the column with their names; give it"
-        )
-    value = job.option("value")
-    if value is None:
-        raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
-    if is_database(job.events):
-        raise InvalidInput(
-            f"a database answers with rows in no order, and without {field('label')} each row is a "
-            f"cell of a line; give {field('label')}, the column that names the cells"
-        )
-    source = job.open_rows(job.events)
-    if len(source.parts) != 1:
-        raise InvalidInput(
-            f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
-            f"{field('label')} have an order; give one file, or names of the cells"
-        )
-    part = source.parts[0]
-    if not part.numbered:
-        raise InvalidInput(
-            f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
-            f"a line; give {field('label')}, the column that names the cells"
-        )
-    rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
-    table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
-    if not table.height:
-        raise InvalidInput(
-            f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
-            f"give one at least"
-        )
-    return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
 
 
 def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
