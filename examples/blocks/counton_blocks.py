@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from counton.base.exact import check_integer
-from counton.strategies import Node, StreamStrategy
+from counton.strategies import Node, StreamStrategy, check_step
 
 
 class Blocks(StreamStrategy):
@@ -17,11 +17,11 @@ class Blocks(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """An item enters its step and its block."""
-        at = self.check_step(step) - 1
+        at = check_step(self, step) - 1
         return Node(0, at, 1), Node(1, at // self.block, 1)
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Blocks that are over, then single steps."""
-        over = self.check_step(step) // self.block
+        over = check_step(self, step) // self.block
         steps = range(over * self.block, step)
         return (*(Node(1, at, 1) for at in range(over)), *(Node(0, at, 1) for at in steps))

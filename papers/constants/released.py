@@ -70,8 +70,8 @@ def noise(
 def of_nodes(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     """The noise z of which releases have L z, with L the square root: L^-1 has a closed form.
 
-    >>> from counton.strategies import SqrtToeplitz
-    >>> left = np.asarray(SqrtToeplitz(8).matrices()[0], dtype=float)
+    >>> from counton.strategies import SqrtToeplitz, matrices
+    >>> left = np.asarray(matrices(SqrtToeplitz(8))[0], dtype=float)
     >>> bool(np.allclose(of_nodes(left), np.eye(8)))
     True
     """

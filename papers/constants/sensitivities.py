@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.statistics import Statistic
-from counton.strategies import SqrtToeplitz
+from counton.strategies import SqrtToeplitz, matrices
 from papers.constants.numbers import psi_star
 from papers.evidence import Comparison
 
@@ -24,7 +24,7 @@ def moved(changes: Iterable[NDArray[np.int64]], steps: int) -> float:
     >>> round(moved([np.eye(4, 1, dtype=np.int64)], 4), 6)
     1.0
     """
-    measured = np.asarray(SqrtToeplitz(steps).matrices()[1], dtype=np.float64)
+    measured = np.asarray(matrices(SqrtToeplitz(steps))[1], dtype=np.float64)
     largest = max(float(((measured @ change) ** 2).sum()) for change in changes)
     return largest / psi_star(steps)
 

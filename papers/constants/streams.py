@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian
-from counton.strategies import Binary, HonakerOnline, SqrtToeplitz, StreamStrategy
+from counton.strategies import Binary, HonakerOnline, SqrtToeplitz, StreamStrategy, noise_variance
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers.constants.numbers import HORIZON, multiplier, psi
 from papers.evidence import Comparison
@@ -67,7 +67,7 @@ def printed_law(strategy: StreamStrategy, epsilon: float) -> DiscreteGaussian:
 def stds(strategy: StreamStrategy, epsilon: float) -> NDArray[np.float64]:
     """Standard deviation of every release, with the paper's multiplier."""
     law = printed_law(strategy, epsilon)
-    return np.sqrt(strategy.noise_variance(law, range(1, (strategy.horizon or 1) + 1)))
+    return np.sqrt(noise_variance(strategy, law, range(1, (strategy.horizon or 1) + 1)))
 
 
 class Runs(NamedTuple):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counton.privacy import ApproxDP, Contribution
 from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.strategies import SqrtToeplitz
+from counton.strategies import SqrtToeplitz, matrices
 from papers.constants.numbers import DELTA, multiplier, psi
 from papers.constants.released import certain, kept, noise
 from papers.constants.streams import FIGURE_4, ITEMS, coin_flips, zipf_stream
@@ -213,7 +213,7 @@ def local() -> Comparison:
 
     clients = 400
     question = LocalMedian.for_clients(clients, ApproxDP(EPSILON, DELTA), name="local")
-    measured = np.asarray(question.strategy.matrices()[1], dtype=np.float64)
+    measured = np.asarray(matrices(question.strategy)[1], dtype=np.float64)
     apart = max(
         float(((measured[:, one] - measured[:, other]) ** 2).sum())
         for one, other in itertools.combinations(range(question.cells), 2)

@@ -17,6 +17,7 @@ from counton.strategies import (
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
+    matrices,
 )
 from papers.evidence import Comparison
 from papers.smooth.numbers import best_share, pure_constant, pure_variance
@@ -404,7 +405,7 @@ def _algorithms() -> Iterator[Comparison]:
         ("Algorithm 2", KAry(62, 5)),
         ("Definition C.1", KAry(42, 4)),
     ):
-        reads, enters = tree.matrices()
+        reads, enters = matrices(tree)
         off = np.abs(reads @ enters - np.tri(tree.horizon, dtype=np.int64)).max()
         told = f"k = {tree.arity}, T = {tree.horizon}"
         yield Comparison(place, f"largest entry of B C - A, {told}", "0", float(off))

@@ -13,7 +13,7 @@ from counton.base.distributions import DiscreteLaplace
 from counton.numbers.intervals import largest_expiring_error
 from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
-from counton.strategies import Binary, Expiring
+from counton.strategies import Binary, Expiring, noise_variance
 from papers.evidence import Comparison
 from papers.simulation import Measured, errors
 
@@ -177,7 +177,7 @@ def _theorem_1_2() -> Iterator[Comparison]:
         law = DiscreteLaplace(Fraction(scale))
         (noise,) = errors(strategy, law, 8000, name, steps=range(step, step + 1))
         measured = Measured.of(noise**2)
-        exact = float(strategy.noise_variance(law, [step])[0])
+        exact = float(noise_variance(strategy, law, [step])[0])
         formula = squared_error(growth, step) * scale**2
         yield Comparison(
             place, f"squared error, lambda = {growth}, t = {step:,}, epsilon = 1/{scale}, measured",

@@ -12,7 +12,14 @@ import numpy as np
 
 from counton.base.distributions import DiscreteGaussian
 from counton.planning.lower_bounds import factorisation_bounds
-from counton.strategies import Binary, HonakerOnline, SmoothBinary, SqrtToeplitz, StreamStrategy
+from counton.strategies import (
+    Binary,
+    HonakerOnline,
+    SmoothBinary,
+    SqrtToeplitz,
+    StreamStrategy,
+    matrices,
+)
 from counton.strategies.published.smooth import successor, unrank
 from papers.evidence import Comparison
 from papers.simulation import Measured, errors
@@ -228,11 +235,11 @@ def _trees() -> Iterator[Comparison]:
         note=f"of {len(changes):,}, all in the trees of height 6, 8, 10 and 12",
     )
     for number, strategy in enumerate((Binary(RUNNING), SmoothBinary.even(RUNNING)), 1):
-        reads, enters = strategy.matrices()
+        reads, enters = matrices(strategy)
         off = np.abs(reads @ enters - np.tri(RUNNING, dtype=np.int64)).max()
         name = f"{type(strategy).__name__}, T = 250: largest entry of B C - A"
         yield Comparison(f"Algorithm {number}", name, "0", float(off))
-    moved = SmoothBinary.even(RUNNING).matrices()[1]
+    moved = matrices(SmoothBinary.even(RUNNING))[1]
     unit = np.array([0.6, 0.0, -0.8])  # of 2-norm 1
     largest = max(float(np.sum(np.outer(column, unit) ** 2)) for column in moved.T)
     yield Comparison.with_formula(

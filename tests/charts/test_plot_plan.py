@@ -12,6 +12,7 @@ from counton.base.errors import InvalidInput
 from counton.charts import plot_bounds, plot_loss, plot_plan
 from counton.planning import StreamPlan
 from counton.statistics import Distinct
+from counton.strategies import noise_variance
 
 
 def written(ranked: StreamPlan) -> str:
@@ -39,7 +40,7 @@ def test_lines_are_means_of_exact_variances() -> None:
     ax = plot_plan(ranked, "A title").axes[0]
     best = max(ax.lines, key=lambda line: line.get_linewidth())
     drawn = np.asarray(best.get_ydata(), dtype=np.float64)
-    variance = ranked.best.strategy.noise_variance(ranked.best.law, range(1, 41))
+    variance = noise_variance(ranked.best.strategy, ranked.best.law, range(1, 41))
     assert drawn[0] == pytest.approx(0.5 * variance[0] ** 0.5)
     low, high = 0.5 * variance.min() ** 0.5, 0.5 * variance.max() ** 0.5
     assert ((low * 0.999 <= drawn) & (drawn <= high * 1.001)).all()

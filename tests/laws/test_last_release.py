@@ -52,6 +52,7 @@ from counton.strategies import (
     NodeNoise,
     Solved,
     StreamStrategy,
+    noise_variance,
     public_strategies,
 )
 from counton.strategies.lines import least_squares
@@ -107,7 +108,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
         fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
         for field in fields:
             noise = strategy.reader(field).noise(range(max(1, last - 2), last + 1))
-            std = math.sqrt(float(strategy.noise_variance(law, [last])[0]))
+            std = math.sqrt(float(noise_variance(strategy, law, [last])[0]))
             # Where sums leave int64 they come out anywhere.
             assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.fraction_bits + 1
             terms = Design(

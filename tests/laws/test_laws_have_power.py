@@ -43,7 +43,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
-from counton.strategies.strategy import Relation, Steps, is_wide
+from counton.strategies.strategy import Relation, Steps, check_ends, check_steps, is_wide
 from counton.strategies.streams.expiring import below_split
 
 
@@ -145,7 +145,7 @@ class Quiet(Binary):
         return 1.0 if level == 0 else 0.01
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        numbers = self.check_steps(steps)
+        numbers = check_steps(self, steps)
         levels = ((numbers >> i & 1) * self.node_variance(i) for i in range(self.height))
         return np.asarray(np.sum(list(levels), axis=0), dtype=np.float64)
 
@@ -223,7 +223,7 @@ class AddsVariances(Binary):
     """Ends share nodes: their noise is not independent."""
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         return np.asarray(np.bitwise_count(first) + np.bitwise_count(last), np.float64)
 
 
@@ -231,7 +231,7 @@ class ForgetsWhatIsShared(HonakerOnline):
     """The later end's estimate is made from nodes that the earlier end reads."""
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         shared = np.maximum(below_split(first, last), 1)
         return super().window_variance(first, last) + 2.0 * (first & shared) / shared
 
@@ -306,7 +306,7 @@ class AddsUpAlone(GrowingCascade):
     """Takes the noise of single steps for independent."""
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         return np.asarray((last - first) * self.overall_variance("max"), dtype=np.float64)
 
 
@@ -328,8 +328,8 @@ class LooksAhead(Binary):
 
 
 class ServesBeyondTheHorizon(Binary):
-    def check_step(self, step: int) -> int:
-        return step
+    def row(self, step: int) -> tuple[Node, ...]:
+        return super().row(min(step, self.horizon))
 
 
 class ForgetsAParameter(KAry):

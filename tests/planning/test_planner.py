@@ -35,6 +35,7 @@ from counton.strategies import (
     Solved,
     SqrtToeplitz,
     StreamStrategy,
+    noise_variance,
 )
 from counton.strategies.strategy import ReleaseForm
 
@@ -77,7 +78,7 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
     for choice in plan(300, guarantee):
-        variance = choice.strategy.noise_variance(choice.law, range(1, 301))
+        variance = noise_variance(choice.strategy, choice.law, range(1, 301))
         assert choice.mean_std**2 == pytest.approx(variance.mean())
         assert choice.max_std**2 == pytest.approx(variance.max())
         assert choice.law == law_for(choice.strategy, guarantee, UNIT).law

@@ -27,7 +27,7 @@ from counton.run import Job, changes, export, methods, publish, read, run
 from counton.run.output_files import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
-from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy
+from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy, noise_variance
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
@@ -48,7 +48,7 @@ def chance(discovery: Discovery, strategy: StreamStrategy, law: DiscreteLaplace)
     """Sum over releases of the probability that a group of ``change`` events is shown."""
     assert strategy.horizon is not None
     steps = range(1, strategy.horizon + 1)
-    variance = strategy.noise_variance(law, steps)
+    variance = noise_variance(strategy, law, steps)
     reached = np.ceil(float(Fraction(discovery.margin)) * np.sqrt(variance)).astype(int)
     total = 0.0
     for step, least in zip(steps, reached, strict=True):

@@ -33,6 +33,7 @@ from counton.run import Job, View, export, methods, run
 from counton.state import Store, verify
 from counton.state.seen import Secret
 from counton.statistics import Moments
+from counton.strategies import matrices
 
 #: Time, group, user, id, value.
 Row = tuple[Any, ...]
@@ -304,7 +305,7 @@ def test_one_unit_moves_what_is_stated_where_rows_are_in_order(
     if with_it.contribution is None:
         return
     change = (with_it.changes - without.changes).reshape(len(with_it.changes), -1)
-    taken = np.asarray(with_it.strategy.matrices(6)[1], float)[:, : len(change)]
+    taken = np.asarray(matrices(with_it.strategy, 6)[1], float)[:, : len(change)]
     nodes = taken @ change
     shift = shift_of(with_it.strategy, with_it.contribution, (change.shape[1],))
     assert np.abs(nodes).sum() <= shift.l1 + 1e-6, (without, with_it)

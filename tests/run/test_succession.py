@@ -22,6 +22,7 @@ from counton.run.continuation import end_stream
 from counton.run.new_stream import define
 from counton.run.request import ask
 from counton.state import Store, Stream, state_summary
+from counton.strategies import noise_variance
 
 ROWS = ["00:10,a,2", "00:20,x,1", "01:10,b,3", "02:10,a,1", "04:30,b,1", "05:10,x,1"]
 
@@ -213,7 +214,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     assert found.definition.windows.steps > 10**6
     assert found.totals is not None
     assert carried is not None
-    own = terms.strategy.noise_variance(terms.law, range(1, 4))
+    own = noise_variance(terms.strategy, terms.law, range(1, 4))
     assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
     alone = terms.strategy.window_noise_variance(terms.law, range(3), range(1, 4))
     assert found.windows is not None

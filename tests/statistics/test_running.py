@@ -13,7 +13,7 @@ from counton.base.distributions import BoundedChange, Run, Runs
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.privacy import ZCDP
 from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
-from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz
+from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, matrices
 from counton.strategies.participation import shift_by
 
 __all__ = ["letters_are_known"]  # a fixture
@@ -190,7 +190,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         (Run(3), Run(2, offset=1, size=2, times=2), Run(1, offset=3), Run(4, 2, since=5))
     )
     for strategy in Binary(13), KAry(13, 4, True), SmoothBinary.best(13), SqrtToeplitz(13):
-        enters = np.asarray(strategy.matrices()[1], float)
+        enters = np.asarray(matrices(strategy)[1], float)
         unit = 2.0**strategy.lattice_bits
         worst = [0.0, 0.0]
         for start in range(13):

@@ -20,6 +20,7 @@ from counton.strategies import (
     Solved,
     SqrtToeplitz,
     StreamStrategy,
+    matrices,
     participation,
 )
 from counton.strategies.lines import Dense, Hats
@@ -109,7 +110,7 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
     strategy = Solved(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
     assert not strategy.structure.aligned()
-    up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
+    up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
     assert shift_by(strategy, Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
     for pattern in BoundedChange(2, 2), Runs((Run(1), Run(1, 1))):

@@ -20,12 +20,13 @@ from counton.strategies import (
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
+    matrices,
 )
-from counton.strategies.strategy import check_norm
+from counton.strategies.strategy import check_norm, check_window
 
 
 def test_matrices_of_a_tiny_tree() -> None:
-    reads, enters = KAry(4, 3).matrices()
+    reads, enters = matrices(KAry(4, 3))
     # Nodes: items 1, 3 and 4 alone, and the first three together; 2 = 3 - 1.
     assert reads.tolist() == [[1, 0, 0, 0], [0, -1, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]]
     assert enters.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 1, 1, 0]]
@@ -34,20 +35,20 @@ def test_matrices_of_a_tiny_tree() -> None:
 
 
 def test_matrices_of_fractions_hold_objects() -> None:
-    reads, enters = HonakerOnline(5).matrices()
+    reads, enters = matrices(HonakerOnline(5))
     assert reads.dtype == object
     assert (reads @ enters == np.tri(5, dtype=int)).all()
 
 
 def test_matrices_over_fewer_steps() -> None:
-    reads, enters = Binary(1000).matrices(steps=6)
+    reads, enters = matrices(Binary(1000), steps=6)
     assert (reads @ enters == np.tri(6, dtype=int)).all()
 
 
 @pytest.mark.parametrize("steps", [0, 4097])
 def test_matrices_too_large(steps: int) -> None:
     with pytest.raises(InvalidInput, match=f"over {steps} steps"):
-        Binary(10_000).matrices(steps)
+        matrices(Binary(10_000), steps)
 
 
 def test_sensitivity_as_float() -> None:
@@ -96,11 +97,11 @@ def test_bad_steps(steps: list[int]) -> None:
 @pytest.mark.parametrize("window", [range(1, 9, 2), range(9, 1, -1), [1, 2], slice(1, 3)])
 def test_bad_windows(window: range) -> None:
     with pytest.raises(InvalidInput, match="consecutive steps"):
-        Binary(100).check_window(window)
+        check_window(Binary(100), window)
 
 
 def test_empty_windows_draw_nothing() -> None:
-    assert Binary(100).check_window(range(200, 200)) == range(200, 200)
+    assert check_window(Binary(100), range(200, 200)) == range(200, 200)
 
 
 @pytest.mark.parametrize("step", [True, 1.0, "1", None])

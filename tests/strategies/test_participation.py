@@ -29,6 +29,7 @@ from counton.strategies import (
     participation,
 )
 from counton.strategies.participation import Schedule
+from counton.strategies.strategy import check_step
 
 HORIZONS = (1, 2, 3, 5, 8, 12)
 
@@ -237,7 +238,7 @@ class OnlyColumns(StreamStrategy):
         return {"horizon": self.horizon}
 
     def column(self, step: int) -> tuple[Node, ...]:
-        step = self.check_step(step)
+        step = check_step(self, step)
         weight = Fraction(1 + step % 5, 8)
         return (Node(0, step, weight), Node(0, 999 + step // 4, 1), Node(1, step // 7, -weight))
 

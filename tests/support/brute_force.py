@@ -12,7 +12,7 @@ from counton.noise import NoiseField
 from counton.numbers import StepRelease
 from counton.privacy import Guarantee
 from counton.statistics import Exact, Running, Statistic
-from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy
+from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 
 
 def small_strategies(horizon: int) -> list[StreamStrategy]:
@@ -125,7 +125,7 @@ def largest_norms(
     neighbours: Iterable[tuple[Sequence[Any], Sequence[Any]]],
 ) -> list[tuple[float, float]]:
     """For each strategy the largest 1- and 2-norm of C d over pairs of streams of equal length."""
-    measured = [np.asarray(strategy.matrices()[1], float) for strategy in strategies]
+    measured = [np.asarray(matrices(strategy)[1], float) for strategy in strategies]
     best = [(0.0, 0.0)] * len(measured)
     seen: set[bytes] = set()
     for one, other in neighbours:

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.noise import Key, NoiseField
 from counton.numbers.intervals import check_level, halfwidths
-from counton.strategies import StreamStrategy
+from counton.strategies import StreamStrategy, noise_variance
 
 #: With so little probability the draws of a simulation say too narrow a band.
 _MISLED = 1e-6
@@ -79,7 +79,7 @@ def error_curve(strategy: StreamStrategy, law: Law, steps: int | None = None) ->
     >>> error_curve(Binary(7), DiscreteGaussian(9)).round(2).tolist()
     [3.0, 3.0, 4.24, 3.0, 4.24, 4.24, 5.2]
     """
-    variance = strategy.noise_variance(law, range(1, _steps(strategy, steps) + 1))
+    variance = noise_variance(strategy, law, range(1, _steps(strategy, steps) + 1))
     return np.asarray(np.sqrt(variance), dtype=np.float64)
 
 

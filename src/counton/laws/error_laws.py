@@ -15,7 +15,7 @@ from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws.node_noise import HashedNoise
 from counton.laws.rows import count_steps, reads_of, require, rows_by_step
-from counton.strategies import StreamStrategy
+from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import Metric, ReleaseForm
 
@@ -70,7 +70,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         _compare(strategy, f"window_noise_variance under {law}", found, exact, more, stops, starts)
         single = first == (last - 1 if windows else 0)
         single &= last > 0
-        found = strategy.noise_variance(law, stops[single].tolist())
+        found = noise_variance(strategy, law, stops[single].tolist())
         names = f"noise_variance under {law}", found, exact[single], more[single]
         _compare(strategy, *names, stops[single], starts[single])
     said = f"node_variance is {claimed_widths.tolist()[:4]}, ..., which the laws of nodes have not"
@@ -241,7 +241,7 @@ def _endless_under(strategy: StreamStrategy, count: int, law: Law) -> None:
     if getattr(strategy, "largest_variance", None) is None:  # of those the planner knows
         return
     try:
-        variance = strategy.noise_variance(law, range(1, count + 1))
+        variance = noise_variance(strategy, law, range(1, count + 1))
     except InvalidInput:
         return
     unit: Any = strategy

@@ -21,7 +21,7 @@ from counton.numbers import Counter, StepRelease
 from counton.numbers.intervals import std_at
 from counton.numbers.node_law import law_for, shift_of
 from counton.privacy import ZCDP, Contribution, PureDP
-from counton.strategies import Independent, StreamStrategy
+from counton.strategies import Independent, StreamStrategy, matrices
 
 #: What is proven for the largest of all errors is far below this many of the largest deviations.
 _REACH = 10.0
@@ -438,7 +438,7 @@ def _check_neighbours(
         }
         l1, l2 = (statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2))
         found[f"sensitivity(batched={batched})"] = l1, l2**2 * (1 + 1e-12)
-        claims.append((strategy, np.asarray(strategy.matrices()[1], np.int64), found))
+        claims.append((strategy, np.asarray(matrices(strategy)[1], np.int64), found))
     for who, other in near:
         change = whole - _changes(statistic, other).reshape(steps, -1)
         for strategy, matrix, found in claims:

@@ -38,9 +38,17 @@ from counton.laws.rows import (
     rows_by_step,
     tables_kept,
 )
-from counton.strategies import StreamStrategy
+from counton.strategies import StreamStrategy, check_step, matrices, noise_variance
 from counton.strategies.participation import largest_alternating
-from counton.strategies.strategy import PART, WIDE, Metric, Norm
+from counton.strategies.strategy import (
+    PART,
+    WIDE,
+    Metric,
+    Norm,
+    check_ends,
+    check_steps,
+    check_window,
+)
 
 if TYPE_CHECKING:
     from counton.base.arrays import Integers
@@ -180,12 +188,12 @@ def check_arguments(strategy: StreamStrategy) -> None:
     law = _LAWS[-1]
     calls: list[Callable[[int], object]] = [
         strategy.row,
-        strategy.check_step,
-        lambda step: strategy.check_steps([step]),
-        lambda step: strategy.check_window(range(step, step + 1)),
-        lambda step: strategy.check_ends(step - 1, step),
+        lambda step: check_step(strategy, step),
+        lambda step: check_steps(strategy, [step]),
+        lambda step: check_window(strategy, range(step, step + 1)),
+        lambda step: check_ends(strategy, step - 1, step),
         lambda step: strategy.variance([step]),
-        lambda step: strategy.noise_variance(law, [step]),
+        lambda step: noise_variance(strategy, law, [step]),
         lambda step: strategy.window_variance([step - 1], [step]),
         lambda step: strategy.window_noise_variance(law, [step - 1], [step]),
         lambda step: strategy.window_rounding([step - 1], [step]),
@@ -205,10 +213,10 @@ def check_arguments(strategy: StreamStrategy) -> None:
     last = 32 if longest is None else min(longest, 32)
     steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
     try:
-        accepted = strategy.check_steps(np.array(steps)).tolist() == steps
-        accepted = accepted and [strategy.check_step(step) for step in steps] == steps
-        accepted = accepted and strategy.check_window(range(1, last + 1)) == range(1, last + 1)
-        ends = [each.tolist() for each in strategy.check_ends([0] * len(steps), steps)]
+        accepted = check_steps(strategy, np.array(steps)).tolist() == steps
+        accepted = accepted and [check_step(strategy, step) for step in steps] == steps
+        accepted = accepted and check_window(strategy, range(1, last + 1)) == range(1, last + 1)
+        ends = [each.tolist() for each in check_ends(strategy, [0] * len(steps), steps)]
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: refuses a step that it serves: {error}") from error
     accepted = accepted and ends == [[0] * len(steps), steps]
@@ -246,7 +254,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
             reads[step - 1, [place[node] for node in row]] = [int(w) for w in row.values()]
             enters[[place[node] for node in column], step - 1] = list(column.values())
         if count <= _ALL_MATRICES:
-            made = strategy.matrices(count)
+            made = matrices(strategy, count)
             for one, other in zip(made, (reads, enters), strict=True):
                 order = np.array_equal(one, other[: len(one), : one.shape[1]])
                 require(one.shape == other.shape and order, strategy, "matrices are others")

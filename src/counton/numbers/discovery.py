@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, field
 from counton.privacy import ApproxDP, Contribution, PureDP
-from counton.strategies import StreamStrategy
+from counton.strategies import StreamStrategy, noise_variance
 
 if TYPE_CHECKING:
     from counton.numbers.design import Design
@@ -92,7 +92,7 @@ class Discovery(NamedTuple):
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
         """From what estimate on a group is shown at each of some steps, shape ``(len(steps),)``."""
         assert isinstance(terms.law, DiscreteLaplace)
-        variance = terms.strategy.noise_variance(terms.law, steps)
+        variance = noise_variance(terms.strategy, terms.law, steps)
         return np.asarray(self.change + _above(variance, Fraction(self.margin)), np.int64)
 
 
@@ -115,7 +115,7 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
             f"{field('steps', steps)} is beyond {_LONGEST_STREAM:,}, the most for groups that "
             f"nobody declared; give longer windows"
         )
-    variance = strategy.noise_variance(law, range(1, steps + 1))
+    variance = noise_variance(strategy, law, range(1, steps + 1))
     number, times = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
     return dict(zip(number.astype(int).tolist(), times.tolist(), strict=True))
 

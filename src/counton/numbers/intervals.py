@@ -24,9 +24,17 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
 from counton.base.expiry import Expiry
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.strategies import Metric, StreamStrategy
+from counton.strategies import Metric, StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import Endless, ReleaseForm, Steps, check_metric, window_rows
+from counton.strategies.strategy import (
+    Endless,
+    ReleaseForm,
+    Steps,
+    check_ends,
+    check_metric,
+    check_steps,
+    window_rows,
+)
 
 if TYPE_CHECKING:
     from counton.privacy.loss_by_age import Analysis
@@ -144,7 +152,7 @@ def halfwidths(
     >>> halfwidths(Binary(7), DiscreteLaplace(Fraction(3)), range(1, 8)).tolist()
     [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
     """
-    stops = strategy.check_steps(steps)
+    stops = check_steps(strategy, steps)
     starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
 
@@ -177,7 +185,7 @@ def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any 
         steps = range(1, strategy.horizon + 1)
     if isinstance(steps, str):
         raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
-    variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))
+    variance = noise_variance(strategy, law, check_steps(strategy, [steps] if one else steps))
     deviation = np.sqrt(variance) * float(resolution)
     return float(deviation[0]) if one else deviation
 
@@ -209,7 +217,7 @@ def joint_halfwidths(
     >>> joint_halfwidths([(Binary(7), law, 3)], Binary(7), law, range(1, 4)).tolist()
     [15.0, 15.0, 17.0]
     """
-    level, stops = check_level(level), strategy.check_steps(steps)
+    level, stops = check_level(level), check_steps(strategy, steps)
     zeros = np.zeros_like(stops)
     sums = [
         _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
@@ -295,7 +303,7 @@ def window_halfwidths(
     """
     level = check_level(level)
     cells = check_integer("cells", cells, 1)
-    first, last = strategy.check_ends(starts, stops)
+    first, last = check_ends(strategy, starts, stops)
     shape, first, last = first.shape, first.ravel(), last.ravel()
     if strategy.fraction_bits == 0:
         exact = _of_trees(strategy, law, first, last, level, cells)

@@ -17,6 +17,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quantity, quote
 from counton.numbers.design import Design
 from counton.privacy import Contribution, Guarantee
+from counton.strategies.strategy import check_ends
 
 
 class _Terms:
@@ -438,7 +439,7 @@ def window_of(
         InvalidInput: see `Releases.window`.
     """
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
-    terms.strategy.check_ends(start, stop)
+    check_ends(terms.strategy, start, stop)
     if terms.strategy.workload == "windows":
         value = read(start + 1, stop + 1).sum(axis=0)
     else:

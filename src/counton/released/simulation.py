@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.numbers import Design
 from counton.released.description import Description
+from counton.strategies.strategy import check_steps
 
 #: What stands before the name of a stream whose numbers are simulated.
 SIMULATED = "SIMULATED"
@@ -52,7 +53,7 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArra
             f"{field('numbers')} have shape {found.shape}; give finite numbers for each step, of "
             f"shape (steps, {', '.join(map(str, shape))})"
         )
-    terms.strategy.check_steps(range(1, len(found) + 1))
+    check_steps(terms.strategy, range(1, len(found) + 1))
     return found
 
 

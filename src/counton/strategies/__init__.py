@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.lazy import attach
+from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -18,7 +19,9 @@ from counton.strategies.strategy import (
     Strategy,
     StreamStrategy,
     TableStrategy,
+    check_step,
     exported_classes,
+    matrices,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +51,9 @@ __all__ += [
     "Strategy",
     "StreamStrategy",
     "TableStrategy",
+    "check_step",
+    "matrices",
+    "noise_variance",
     "public_strategies",
     "strategy_from_dict",
     "stream_strategy_named",

@@ -10,12 +10,28 @@ from counton.strategies.strategy import (
     StreamStrategy,
     check_release_form,
     read_variance,
+    window_ends,
     window_rows,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from counton.base.arrays import Floats, Integers
     from counton.base.distributions import Law
+
+
+def noise_variance(strategy: StreamStrategy, law: Law, steps: Iterable[int]) -> Floats:
+    """Exact variance of the released noise at ``steps`` under a calibrated law.
+
+    >>> from counton.laws import DiscreteGaussian
+    >>> from counton.strategies import Binary
+    >>> noise_variance(Binary(31), DiscreteGaussian(9), [1, 3]).tolist()
+    [9.0, 18.0]
+    """
+    if type(strategy).window_noise_variance is StreamStrategy.window_noise_variance:
+        return strategy.variance(steps) * (law.variance / 4.0**strategy.lattice_bits)
+    return strategy.window_noise_variance(law, *window_ends(strategy, steps))
 
 
 def sum_noise_variance(

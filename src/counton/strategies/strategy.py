@@ -57,6 +57,7 @@ Relation = Literal["add_remove", "move"]
 Workload = Literal["totals", "windows"]
 #: What is to be accurate: totals, each step's own count, or both, counts as differences of totals.
 ReleaseForm = Literal["totals", "windows", "both"]
+
 #: One step or many.
 Steps = int | Sequence[int] | range | NDArray[np.int64]
 
@@ -383,12 +384,7 @@ class StreamStrategy(Strategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
-        return self.window_variance(*self._since_release(steps))
-
-    def _since_release(self, steps: Iterable[int]) -> tuple[Integers, Integers]:
-        """Ends of the windows that releases at some steps are about."""
-        numbers = self.check_steps(steps)
-        return (numbers - 1 if self.workload == "windows" else np.zeros_like(numbers)), numbers
+        return self.window_variance(*window_ends(self, steps))
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Variance of what is released about the steps start + 1 .. stop, for each pair of ends.
@@ -408,7 +404,7 @@ class StreamStrategy(Strategy):
         >>> tree.variance([15]).tolist(), tree.window_variance([0, 14, 15], 15).tolist()
         ([4.0], [4.0, 1.0, 0.0])
         """
-        starts, stops = self.check_ends(starts, stops)
+        starts, stops = check_ends(self, starts, stops)
         pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
         found = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
         return np.array(found, dtype=np.float64).reshape(starts.shape)
@@ -471,7 +467,7 @@ class StreamStrategy(Strategy):
         `noise_parts` of its own rows of integers are read one by one; fractions are rounded by a
         strategy's own way.
         """
-        self.check_window(steps)
+        check_window(self, steps)
         if type(self).noise_parts is StreamStrategy.noise_parts:
             return read_noise(self, field, steps)
         return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
@@ -498,7 +494,7 @@ class StreamStrategy(Strategy):
 
         In units of ``2**-fraction_bits``: `release_rounding` for each release.
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self.release_rounding, dtype=np.float64)
 
@@ -529,127 +525,153 @@ class StreamStrategy(Strategy):
         """
         self.node_law(law, 0)
 
-    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
-        """Exact variance of the released noise at ``steps`` under a calibrated law."""
-        if type(self).window_noise_variance is StreamStrategy.window_noise_variance:
-            return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
-        return self.window_noise_variance(law, *self._since_release(steps))
-
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
         return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
 
-    def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Dense (B, C) over the first ``steps`` steps (default: the horizon).
 
-        B has shape (steps, nodes), C has shape (nodes, steps); nodes in order of level, then
-        index. int64 where every weight is an integer, else objects (int and Fraction).
+def check_step(strategy: StreamStrategy, step: int) -> int:
+    """``step`` itself, if it is one the strategy serves.
 
-        Raises:
-            InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
-        """
-        steps = self.horizon if steps is None else steps
-        if steps is None or not 1 <= steps <= LARGEST_DENSE:
-            raise InvalidInput(
-                f"dense matrices over {steps} steps were asked for; between 1 and {LARGEST_DENSE} "
-                f"are possible: use row(step) and column(step) instead"
-            )
-        rows = [self.row(step) for step in range(1, steps + 1)]
-        columns = [self.column_until(step, steps) for step in range(1, steps + 1)]
-        nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
-        place = {node: i for i, node in enumerate(nodes)}
-        integral = all(
-            isinstance(node.weight, int) for entries in (*rows, *columns) for node in entries
+    Raises:
+        InvalidInput: not an integer, or below 1.
+        HorizonExceeded: beyond the horizon.
+
+    >>> from counton.strategies import Binary
+    >>> check_step(Binary(31), 5)
+    5
+    """
+    step = check_integer("step", step, 1)
+    if strategy.longest is not None and step > strategy.longest:
+        raise HorizonExceeded(
+            f"step {step} lies beyond the horizon of {strategy.longest} steps: plan a longer "
+            f"horizon, or start a new stream"
         )
-        dtype = np.dtype(np.int64 if integral else object)
-        reads = np.zeros((steps, len(nodes)), dtype)
-        enters = np.zeros((len(nodes), steps), dtype)
-        for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
-            for node in row:
-                reads[i, place[node[:2]]] += node.weight
-            for node in column:
-                enters[place[node[:2]], i] += node.weight
-        return reads, enters
+    return step
 
-    def check_step(self, step: int) -> int:
-        """``step`` itself, if it is one this strategy serves.
 
-        Raises:
-            InvalidInput: not an integer, or below 1.
-            HorizonExceeded: beyond the horizon.
-        """
-        step = check_integer("step", step, 1)
-        if self.longest is not None and step > self.longest:
-            raise HorizonExceeded(
-                f"step {step} lies beyond the horizon of {self.longest} steps: plan a longer "
-                f"horizon, or start a new stream"
-            )
-        return step
+def check_window(strategy: StreamStrategy, steps: range) -> range:
+    """``steps`` itself, if it is a window of consecutive steps the strategy serves.
 
-    def check_window(self, steps: range) -> range:
-        """``steps`` itself, if it is a window of consecutive steps this strategy serves.
+    Raises:
+        InvalidInput: not a range with step 1, or it starts below 1.
+        HorizonExceeded: it ends beyond the horizon.
+    """
+    if getattr(steps, "step", None) != 1:  # a slice, an array and a list come here too
+        raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
+    if len(steps) > 0:
+        check_step(strategy, steps.start)
+        check_step(strategy, steps.stop - 1)
+    return steps
 
-        Raises:
-            InvalidInput: not a range with step 1, or it starts below 1.
-            HorizonExceeded: it ends beyond the horizon.
-        """
-        if getattr(steps, "step", None) != 1:  # a slice, an array and a list come here too
-            raise InvalidInput(f"a window is {steps!r}; give a range of consecutive steps")
+
+def check_steps(
+    strategy: StreamStrategy, steps: Iterable[int] | NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Any collection of steps as an int64 array, checked against the horizon.
+
+    Raises:
+        InvalidInput: not integers, or a step below 1.
+        HorizonExceeded: a step beyond the horizon.
+    """
+    if isinstance(steps, range):
+        check_sequence("step", steps, _MOST_STEPS)
         if len(steps) > 0:
-            self.check_step(steps.start)
-            self.check_step(steps.stop - 1)
-        return steps
+            check_step(strategy, min(steps[0], steps[-1]))
+            check_step(strategy, max(steps[0], steps[-1]))
+        return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
+    array = steps if isinstance(steps, np.ndarray) else _numbers(steps)
+    if array.size == 0:
+        return np.zeros(array.shape, np.int64)
+    if array.dtype.kind not in "iu":
+        raise InvalidInput(f"steps have type {array.dtype}; give integers from 1 on")
+    check_step(strategy, int(array.min()))
+    check_step(strategy, int(array.max()))
+    return array.astype(np.int64)
 
-    def check_steps(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Any collection of steps as an int64 array, checked against the horizon.
 
-        Raises:
-            InvalidInput: not integers, or a step below 1.
-            HorizonExceeded: a step beyond the horizon.
-        """
-        if isinstance(steps, range):
-            check_sequence("step", steps, _MOST_STEPS)
-            if len(steps) > 0:
-                self.check_step(min(steps[0], steps[-1]))
-                self.check_step(max(steps[0], steps[-1]))
-            return np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)
-        array = steps if isinstance(steps, np.ndarray) else _numbers(steps)
-        if array.size == 0:
-            return np.zeros(array.shape, np.int64)
-        if array.dtype.kind not in "iu":
-            raise InvalidInput(f"steps have type {array.dtype}; give integers from 1 on")
-        self.check_step(int(array.min()))
-        self.check_step(int(array.max()))
-        return array.astype(np.int64)
+def check_ends(
+    strategy: StreamStrategy, starts: Steps, stops: Steps
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
 
-    def check_ends(
-        self, starts: Steps, stops: Steps
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ends of windows as int64 arrays of one shape, with 0 <= start <= stop <= horizon.
+    Raises:
+        InvalidInput: not integers, below 0, or the wrong way round.
+        HorizonExceeded: beyond the horizon.
+    """
+    try:
+        first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
+    except ValueError as error:
+        raise InvalidInput(f"starts and stops of windows do not go together: {error}") from None
+    if first.size == 0:
+        return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
+    if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"windows start and stop at types {first.dtype} and {last.dtype}; give integers "
+            f"from 0 on"
+        )
+    if first.min() < 0 or (first > last).any():
+        wrong = int(np.argmax((first < 0) | (first > last)))
+        raise InvalidInput(
+            f"a window reaches from {first.flat[wrong]} to {last.flat[wrong]}; it must be "
+            f"0 <= start <= stop, and holds the steps start + 1 to stop"
+        )
+    check_step(strategy, max(int(last.max()), 1))
+    return first.astype(np.int64), last.astype(np.int64)
 
-        Raises:
-            InvalidInput: not integers, below 0, or the wrong way round.
-            HorizonExceeded: beyond the horizon.
-        """
-        try:
-            first, last = np.broadcast_arrays(np.asarray(starts), np.asarray(stops))
-        except ValueError as error:
-            raise InvalidInput(f"starts and stops of windows do not go together: {error}") from None
-        if first.size == 0:
-            return np.zeros(first.shape, np.int64), np.zeros(first.shape, np.int64)
-        if first.dtype.kind not in "iu" or last.dtype.kind not in "iu":
-            raise InvalidInput(
-                f"windows start and stop at types {first.dtype} and {last.dtype}; give integers "
-                f"from 0 on"
-            )
-        if first.min() < 0 or (first > last).any():
-            wrong = int(np.argmax((first < 0) | (first > last)))
-            raise InvalidInput(
-                f"a window reaches from {first.flat[wrong]} to {last.flat[wrong]}; it must be "
-                f"0 <= start <= stop, and holds the steps start + 1 to stop"
-            )
-        self.check_step(max(int(last.max()), 1))
-        return first.astype(np.int64), last.astype(np.int64)
+
+def _numbers(steps: Iterable[int]) -> NDArray[Any]:
+    try:
+        return np.array(list(steps))
+    except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
+        raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
+
+
+def matrices(
+    strategy: StreamStrategy, steps: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Dense (B, C) over the first ``steps`` steps (default: the horizon).
+
+    B has shape (steps, nodes), C has shape (nodes, steps); nodes in order of level, then
+    index. int64 where every weight is an integer, else objects (int and Fraction).
+
+    Raises:
+        InvalidInput: more than 4096 steps, or an unbounded strategy without ``steps``.
+
+    >>> from counton.strategies import Binary
+    >>> reads, enters = matrices(Binary(3))
+    >>> (reads @ enters).tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+    steps = strategy.horizon if steps is None else steps
+    if steps is None or not 1 <= steps <= LARGEST_DENSE:
+        raise InvalidInput(
+            f"dense matrices over {steps} steps were asked for; between 1 and {LARGEST_DENSE} "
+            f"are possible: use row(step) and column(step) instead"
+        )
+    rows = [strategy.row(step) for step in range(1, steps + 1)]
+    columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+    nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
+    place = {node: i for i, node in enumerate(nodes)}
+    integral = all(
+        isinstance(node.weight, int) for entries in (*rows, *columns) for node in entries
+    )
+    dtype = np.dtype(np.int64 if integral else object)
+    reads = np.zeros((steps, len(nodes)), dtype)
+    enters = np.zeros((len(nodes), steps), dtype)
+    for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        for node in row:
+            reads[i, place[node[:2]]] += node.weight
+        for node in column:
+            enters[place[node[:2]], i] += node.weight
+    return reads, enters
+
+
+def window_ends(strategy: StreamStrategy, steps: Iterable[int]) -> tuple[Integers, Integers]:
+    """Ends of the windows that releases at some steps are about."""
+    numbers = check_steps(strategy, steps)
+    windows = strategy.workload == "windows"
+    return (numbers - 1 if windows else np.zeros_like(numbers)), numbers
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
@@ -708,13 +730,6 @@ def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
         out[at : at + len(part)] = part
         at += len(part)
     return out
-
-
-def _numbers(steps: Iterable[int]) -> NDArray[Any]:
-    try:
-        return np.array(list(steps))
-    except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
-        raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws import HashedNoise, ShiftedNoise
-from counton.strategies import HonakerOnline
+from counton.strategies import HonakerOnline, matrices
 
 
 def test_worst_variance_at_2_20() -> None:
@@ -32,7 +32,7 @@ def test_node_variances_follow_the_recursion() -> None:
 def test_weights_are_the_best_of_all_unbiased_ones(step: int) -> None:
     """Least squares from the completed nodes up to ``step`` cannot do better."""
     tree = HonakerOnline(16)
-    _, enters = tree.matrices()
+    _, enters = matrices(tree)
     right_ends = sorted({(n.level, n.index) for t in range(1, 17) for n in tree.column(t)})
     done = [i for i, (level, index) in enumerate(right_ends) if (index + 1) << level <= step]
     known = enters[done, :step].astype(float)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian
 from counton.laws import HashedNoise
-from counton.strategies import Epochs, GrowingSquareRoot, Metric, Octave, StreamStrategy
+from counton.strategies import Epochs, GrowingSquareRoot, Metric, Octave, StreamStrategy, matrices
 
 SPREAD = 2**30
 
@@ -68,7 +68,7 @@ def test_octave_makes_up_for_every_step(horizon: int, metric: Metric, change: in
 def test_octave_claims_no_less_than_its_rows_demand(horizon: int, metric: Metric) -> None:
     """Of all C with B C = A the one of least squares has the shortest columns."""
     strategy = Octave(horizon, metric)
-    b = strategy.matrices()[0].astype(np.float64)
+    b = matrices(strategy)[0].astype(np.float64)
     totals = np.tri(horizon)
     demanded = (totals.T @ np.linalg.solve(b @ b.T, totals)).diagonal().max()
     assert demanded <= float(strategy.squared_sensitivity()) * (1 + 1e-9)

@@ -14,7 +14,7 @@ from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
 from counton.planning import plan
 from counton.privacy import Contribution, PureDP
-from counton.strategies import Epochs
+from counton.strategies import Epochs, noise_variance
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
@@ -107,7 +107,7 @@ def test_noise_has_the_law_of_its_epoch() -> None:
     base = DiscreteGaussian(Fraction(4))
     level = epochs.column(17)[0].level
     assert epochs.node_law(base, level) == DiscreteGaussian(Fraction(6))
-    (exact,) = epochs.noise_variance(base, [17])
+    (exact,) = noise_variance(epochs, base, [17])
     # a root of variance 4 that is over, and a first step of 6
     first, second = (float(e.trees.variances[-1][0]) for e in epochs._up_to(17))
     assert exact > 4 * first + 6 * second / 240**2

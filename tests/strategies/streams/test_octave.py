@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import Metric, Octave
+from counton.strategies import Metric, Octave, matrices, noise_variance
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
 
@@ -54,7 +54,7 @@ class Drawn:
 
 def rows(strategy: Octave) -> NDArray[np.float64]:
     """B, from the rows alone."""
-    matrix, _ = strategy.matrices()
+    matrix, _ = matrices(strategy)
     return matrix.astype(np.float64)
 
 
@@ -292,7 +292,7 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     assert np.abs(apart).max() <= 0.5 + 2.0**-10
     assert apart.std() == pytest.approx(12**-0.5, rel=0.1)
     law = DiscreteGaussian(Fraction(2**50))
-    spread = whole.noise_variance(law, [5]) - fine.noise_variance(law, [5])
+    spread = noise_variance(whole, law, [5]) - noise_variance(fine, law, [5])
     assert spread == pytest.approx([1 / 12])
     ends = whole.window_noise_variance(law, [0, 3, 7], [5, 4, 7])
     assert ends - fine.window_noise_variance(law, [0, 3, 7], [5, 4, 7]) == pytest.approx(

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.errors import HorizonExceeded, InvalidInput, SumOverflow
+from counton.strategies import matrices
 from counton.strategies.streams import power_series as series
 from counton.strategies.streams import square_root
 from counton.strategies.streams.square_root import (
@@ -84,7 +85,7 @@ def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
 
 
 def test_rows_and_columns_are_those_of_b_and_c() -> None:
-    reads, enters = SqrtToeplitz(12).matrices()
+    reads, enters = matrices(SqrtToeplitz(12))
     assert (reads @ enters == np.tril(np.ones((12, 12), dtype=int))).all()
     strategy = SqrtToeplitz(12)
     columns = [[entry for entry in column if entry] for column in enters.T]

@@ -42,7 +42,10 @@ from counton.strategies.strategy import (
     Steps,
     StreamStrategy,
     Workload,
+    check_ends,
     check_metric,
+    check_step,
+    check_window,
 )
 from counton.strategies.streams.look_ahead import LookAhead
 
@@ -101,7 +104,7 @@ class GrowingCascade(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Differences below the doubling the step came with, that doubling, and all later ones."""
-        cell, weight = self.check_step(step) - 1, self.weight
+        cell, weight = check_step(self, step) - 1, self.weight
         came = cell.bit_length()
         later = [Node(_DOUBLINGS + j, 0, weight) for j in range(came + 1, self.doublings + 1)]
         if cell == 0:
@@ -114,7 +117,7 @@ class GrowingCascade(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Doublings up to the step's own, halved once for each; and differences below its own."""
-        cell = self.check_step(step) - 1
+        cell = check_step(self, step) - 1
         came, own = cell.bit_length(), Fraction(1, 2 * self.weight)
         if cell == 0:
             return (Node(_DOUBLINGS, 0, Fraction(1, self.first)),)
@@ -171,7 +174,7 @@ class GrowingCascade(StreamStrategy):
         minus half an independent draw of variance 3 v. A sum has a part in the draws of the nodes
         that an end of the window cuts. (Sherman and Morrison's formula for e.)
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         total = ((last - first) / float(self.horizon)) ** 2
         for height in range(1, self.doublings + 1):
             half = 1 << height - 1
@@ -186,7 +189,7 @@ class GrowingCascade(StreamStrategy):
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """One unit for each node that a window is made of, two of a height at most."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
@@ -219,7 +222,7 @@ class GrowingCascade(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: one subtree for each doubling it meets."""
-        self.check_window(steps)
+        check_window(self, steps)
         out = np.empty((len(steps), *field.shape), np.int64)
         start, end = steps.start - 1, steps.stop - 1
         while start < end:

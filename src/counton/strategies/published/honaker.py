@@ -33,7 +33,10 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
+    check_step,
+    check_window,
 )
 from counton.strategies.streams.expiring import below_split
 
@@ -81,7 +84,7 @@ class HonakerOnline(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """The nodes above leaf ``step`` which are complete by the horizon."""
-        leaf = self.check_step(step) - 1
+        leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf >> level, 1)
             for level in range(self.height)
@@ -90,7 +93,7 @@ class HonakerOnline(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """All nodes below the dyadic nodes of ``step``, with fractions as weights."""
-        self.check_step(step)
+        check_step(self, step)
         nodes: list[Node] = []
         for top in reversed(range(self.height)):
             if not step >> top & 1:
@@ -132,7 +135,7 @@ class HonakerOnline(StreamStrategy):
         prod (1 - v_j) over the levels between, so their covariance is v_l times that, which is
         2^l / (2^h - 1), h one more than the level of N.
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         low = below_split(first, last)
         early, late = first & low, last & low
         total = -2.0 * early / np.maximum(low, 1)
@@ -198,7 +201,7 @@ class HonakerOnline(StreamStrategy):
         Raises:
             SumOverflow: a node's noise is 2^37 or more.
         """
-        self.check_window(steps)
+        check_window(self, steps)
         if not steps:
             return np.empty((0, *field.shape), np.int64)
         last = steps.stop - 1

@@ -30,8 +30,12 @@ from counton.strategies.strategy import (
     Norm,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
     check_norm,
+    check_step,
+    check_steps,
+    check_window,
     nodes_per_chunk,
 )
 
@@ -157,14 +161,14 @@ class SmoothBinary(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """One node for each zero of leaf ``step`` above its lowest one, from the highest down."""
-        leaf = unrank(self.height, self.zeros, self.check_step(step) - 1)
+        leaf = unrank(self.height, self.zeros, check_step(self, step) - 1)
         # A release reads a node only if its prefix can go on with a one: trailing zeros cannot.
         lowest = (leaf & -leaf).bit_length()
         return self._nodes(leaf, [i for i in range(lowest, self.height) if not leaf >> i & 1])
 
     def row(self, step: int) -> tuple[Node, ...]:
         """One node for each one of leaf ``step + 1``, from the highest down."""
-        leaf = unrank(self.height, self.zeros, self.check_step(step))
+        leaf = unrank(self.height, self.zeros, check_step(self, step))
         return self._nodes(leaf, [i for i in range(self.height) if leaf >> i & 1])
 
     def _nodes(self, leaf: int, levels: list[int]) -> tuple[Node, ...]:
@@ -219,11 +223,11 @@ class SmoothBinary(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """height - zeros at every step, in variances of one node."""
-        return np.full(self.check_steps(steps).shape, float(self._ones))
+        return np.full(check_steps(self, steps).shape, float(self._ones))
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Ones of both leaves from the highest bit in which they differ; at 0 nothing is read."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         # Leaf by rank, bit by bit from the top, as ``unrank`` does, for all at once.
         ranks, zeros = [first.copy(), last.copy()], [np.full(first.shape, self.zeros)] * 2
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
@@ -268,7 +272,7 @@ class SmoothBinary(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """One addition a new node, in place: between two leaves only the lowest ones change."""
-        out = np.empty((len(self.check_window(steps)), *field.shape), np.int64)
+        out = np.empty((len(check_window(self, steps)), *field.shape), np.int64)
         if not steps:
             return out
         leaf = unrank(self.height, self.zeros, steps.start)

@@ -35,6 +35,9 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StreamStrategy,
+    check_ends,
+    check_step,
+    check_window,
 )
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
@@ -171,7 +174,7 @@ class _EpochReader(Reader):
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        self._epochs.check_window(steps)
+        check_window(self._epochs, steps)
         for epoch in self._epochs.meeting(steps):
             if epoch.number != self._number or self._of_epoch is None:
                 self._past = self._epochs.over_before(epoch, self._field)
@@ -237,7 +240,7 @@ class Epochs(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Its node of every level of its epoch, and the epoch's root."""
-        epoch = self._at(self.check_step(step))
+        epoch = self._at(check_step(self, step))
         return tuple(
             node._replace(level=node.level + epoch.level)
             for node in epoch.column(step - epoch.before)
@@ -245,7 +248,7 @@ class Epochs(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """What the estimates read of the roots that are over, and of the present epoch."""
-        epoch = self._at(self.check_step(step))
+        epoch = self._at(check_step(self, step))
         parts = [(one, one.horizon) for one in self._before(epoch)]
         return tuple(
             node._replace(level=node.level + one.level)
@@ -320,7 +323,7 @@ class Epochs(StreamStrategy):
 
     def _differences(self, starts: Steps, stops: Steps, widths: Any) -> Floats:
         """Sums over the epochs of what happened in each of them."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         found = np.zeros(first.shape)
         if not last.size:
             return found
@@ -341,7 +344,7 @@ class Epochs(StreamStrategy):
         >>> round(8 * Epochs().mean_variance(2**10), 3)
         188.437
         """
-        steps = self.check_step(steps)
+        steps = check_step(self, steps)
         total = past = 0.0
         for epoch in self._up_to(steps):
             width = self._width(epoch, law)
@@ -361,7 +364,7 @@ class Epochs(StreamStrategy):
         >>> round(8 * epochs.largest_variance(4096), 2), round(8 * float(every.max()), 2)
         (378.05, 378.05)
         """
-        steps = self.check_step(steps)
+        steps = check_step(self, steps)
         largest = past = 0.0
         for epoch in self._up_to(steps):
             width = self._width(epoch, law)
@@ -377,7 +380,7 @@ class Epochs(StreamStrategy):
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """As of all epochs up to the later end."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):

@@ -19,7 +19,17 @@ from counton.base.distributions import Law
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
-from counton.strategies.strategy import Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
+from counton.strategies.joint_errors import noise_variance
+from counton.strategies.strategy import (
+    Node,
+    NodeNoise,
+    Steps,
+    StreamStrategy,
+    check_ends,
+    check_step,
+    check_window,
+    nodes_per_chunk,
+)
 
 
 class Expiring(StreamStrategy):
@@ -87,7 +97,7 @@ class Expiring(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """The intervals that contain ``step - delay``, smallest first; none up to the delay."""
-        at = self.check_step(step) - self.delay
+        at = check_step(self, step) - self.delay
         if at < 1:
             return ()
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
@@ -98,7 +108,7 @@ class Expiring(StreamStrategy):
         The disjoint intervals, largest first from the left, which cover all steps from the item's
         own to the end: a column of one possible C, smallest level first.
         """
-        position, end = self.check_step(step), self.check_step(last) - self.delay
+        position, end = check_step(self, step), check_step(self, last) - self.delay
         nodes = []
         while position <= end:
             level = min((position & -position).bit_length() - 1, self.expiry.top)
@@ -146,7 +156,7 @@ class Expiring(StreamStrategy):
         self, by_level: list[float], starts: Steps, stops: Steps
     ) -> NDArray[np.float64]:
         """Sum over the levels in which the two ends lie in different intervals."""
-        first, last = (np.maximum(end - self.delay, 0) for end in self.check_ends(starts, stops))
+        first, last = (np.maximum(end - self.delay, 0) for end in check_ends(self, starts, stops))
         sums, low = np.concatenate([[0.0], np.cumsum(by_level)]), below_split(first, last)
         bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
         total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
@@ -162,7 +172,7 @@ class Expiring(StreamStrategy):
         >>> round(Expiring(growth=2).mean_variance(1000), 6)
         1.535758
         """
-        reach = self.check_step(steps) - self.delay
+        reach = check_step(self, steps) - self.delay
         total = Fraction(0)
         for level in range(self._height(reach) if reach > 0 else 0):
             factor = self.expiry.factor(level)
@@ -174,8 +184,8 @@ class Expiring(StreamStrategy):
 
     def largest_variance(self, steps: int, law: Law | None = None) -> float:
         """Largest variance of the releases 1..steps, which is the last's."""
-        one = [self.check_step(steps)]
-        return float((self.variance(one) if law is None else self.noise_variance(law, one))[0])
+        one = [check_step(self, steps)]
+        return float((self.variance(one) if law is None else noise_variance(self, law, one))[0])
 
     def node_law(self, base: Law, level: int) -> Law:
         """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
@@ -189,7 +199,7 @@ class Expiring(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the largest intervals down to single steps."""
-        self.check_window(steps)
+        check_window(self, steps)
         out = np.zeros((len(steps), *field.shape), np.int64)
         first, stop = max(steps.start - self.delay, 1), steps.stop - self.delay
         if first >= stop:

@@ -21,7 +21,7 @@ from counton.base.arrays import Floats, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.dense import Dense
-from counton.strategies.strategy import LARGEST_DENSE, Node
+from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
 from counton.strategies.streams.solved import Solved
 
 #: Bits that the largest column has, in lattice units, where none are stated.
@@ -129,7 +129,7 @@ class Factorisation(Solved):
         """The measurements up to ``step``, by substitution; others than triangles as `Solved`."""
         if not self.causal:
             return super().row(step)
-        last = self.check_step(step)
+        last = check_step(self, step)
         matrix = self._dense.matrix()
         weights = [Fraction(0)] * last
         for at in reversed(range(last)):

@@ -53,6 +53,10 @@ from counton.strategies.strategy import (
     Relation,
     Steps,
     StreamStrategy,
+    check_ends,
+    check_step,
+    check_steps,
+    check_window,
     nodes_per_chunk,
 )
 from counton.strategies.streams.normalised_sqrt import (
@@ -506,7 +510,7 @@ class _RootReader(Reader):
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        self._growing.check_window(steps)
+        check_window(self._growing, steps)
         if steps and self._root.room(self._growing.nodes(steps.stop - 1)):
             self._next = steps.stop - 1
             return self._growing.noise_of(self._field, steps, self._root.of)
@@ -650,7 +654,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; early steps only."""
-        at = self._place(self.check_step(step))
+        at = self._place(check_step(self, step))
         row = self.beginning(at.over).row(at.over) if at.over else ()
         nodes = [Node(quarter(node, self.equal), node, weight) for _, node, weight in row]
         if at.step < at.kind.size:
@@ -661,7 +665,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Its node and later ones with the coefficients of the root; and those within its block."""
-        at, end = self._place(self.check_step(step)), self._place(self.check_step(last))
+        at, end = self._place(check_step(self, step)), self._place(check_step(self, last))
         beginning = self.beginning(at.node)
         if end.over >= at.node:
             beginning = self.beginning(end.over)
@@ -800,7 +804,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the releases, in units of the variance of the first node."""
-        at = self.check_steps(steps)
+        at = check_steps(self, steps)
         if not at.size:
             return np.zeros(at.shape)
         found = np.zeros(at.shape)
@@ -840,7 +844,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Of differences; each takes time in proportion to its end."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         found = np.zeros(first.shape)
         alone = (first == 0) & (last > 0)
         found[alone] = self.variance(last[alone])
@@ -898,7 +902,7 @@ class GrowingSquareRoot(StreamStrategy):
 
         Those of the root's releases before each of these blocks, and within one.
         """
-        of_nodes = self._of_nodes(np.arange(self.nodes(self.check_step(steps)) + 1))
+        of_nodes = self._of_nodes(np.arange(self.nodes(check_step(self, steps)) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -911,7 +915,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Half a unit a release, and half of one for what is within a block."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         twice = (first > self.singles) * 0.5 + (last > self.singles) * 0.5
         return np.asarray(super().window_rounding(first, last) + np.where(first < last, twice, 0.0))
 
@@ -925,7 +929,7 @@ class GrowingSquareRoot(StreamStrategy):
         Raises:
             SumOverflow: noise of 2^50 or more, which no calibrated law has.
         """
-        self.check_window(steps)
+        check_window(self, steps)
 
         def write(z: NDArray[np.int64], nodes: range, out: NDArray[np.int64]) -> None:
             releases = _Releases(self, z.shape[1])

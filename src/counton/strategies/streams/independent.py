@@ -19,7 +19,10 @@ from counton.strategies.strategy import (
     Steps,
     StreamStrategy,
     Workload,
+    check_ends,
     check_metric,
+    check_step,
+    check_window,
 )
 
 
@@ -52,11 +55,11 @@ class Independent(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """The step's own node."""
-        return (Node(0, self.check_step(step), 1),)
+        return (Node(0, check_step(self, step), 1),)
 
     def row(self, step: int) -> tuple[Node, ...]:
         """The step's own node."""
-        return (Node(0, self.check_step(step), 1),)
+        return (Node(0, check_step(self, step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
         """It is 1 at each step."""
@@ -74,7 +77,7 @@ class Independent(StreamStrategy):
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """As many as there are steps."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         return (last - first).astype(np.float64)
 
     def overall_variance(self, metric: Metric) -> float:
@@ -84,7 +87,7 @@ class Independent(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """The draws of the steps."""
-        self.check_window(steps)
+        check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)
         return field.run(0, steps)

@@ -35,8 +35,11 @@ from counton.strategies.strategy import (
     Norm,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
     check_norm,
+    check_step,
+    check_window,
     is_wide,
     join_parts,
     nodes_per_chunk,
@@ -176,7 +179,7 @@ class DigitTree(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """One node a level, unless that node stands between two groups: no release reads those."""
-        self.check_step(step)
+        check_step(self, step)
         right_ends = (-(-step // self.arity**level) for level in range(self.height))
         return tuple(
             Node(level, p, 1)
@@ -186,7 +189,7 @@ class DigitTree(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of the digits of ``step``, from the highest level down."""
-        ends = [self.check_step(step)]
+        ends = [check_step(self, step)]
         for _ in range(self.height):
             ends.append(self._digits.cut(ends[-1]))
         nodes = []
@@ -235,7 +238,7 @@ class DigitTree(StreamStrategy):
 
         Down to that level both read the same nodes; there the nodes between their digits are left.
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         total = np.zeros(first.shape, np.int64)
         for _ in range(self.height):
             cuts = [(end + self._digits.below) // self.arity for end in (first, last)]
@@ -265,7 +268,7 @@ class DigitTree(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: top down, one level at a time."""
-        self.check_window(steps)
+        check_window(self, steps)
         if len(steps) == 0:
             return np.zeros((0, *field.shape), np.int64)
         if is_wide(field.shape):
@@ -282,7 +285,7 @@ class DigitTree(StreamStrategy):
         if is_wide(field.shape) or len(steps) == 0:
             yield from super().noise_parts(field, steps)
             return
-        windows = self._windows(self.check_window(steps))
+        windows = self._windows(check_window(self, steps))
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(1, self.height)):
             shape = (len(windows[level]), *field.shape)

@@ -39,9 +39,13 @@ from counton.strategies.strategy import (
     ReleaseForm,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
     check_norm,
     check_release_form,
+    check_step,
+    check_steps,
+    check_window,
     nodes_per_chunk,
 )
 from counton.strategies.streams.look_ahead_search import (
@@ -104,7 +108,7 @@ class _Rows(Reader):
 
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        self._strategy.check_window(steps)
+        check_window(self._strategy, steps)
         out = np.empty((len(steps), *self._noise.shape), np.int64)
         if len(steps) == 0:
             return out
@@ -271,7 +275,7 @@ class LookAhead(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """The node of every level that holds the step."""
-        leaf = self.check_step(step) - 1
+        leaf = check_step(self, step) - 1
         return tuple(
             Node(level, leaf // width, _plain(Fraction(weight, self.weights[0])))
             for level, (width, weight) in enumerate(
@@ -281,7 +285,7 @@ class LookAhead(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of all families along the path to the step, and their children."""
-        leaf = self.check_step(step) - 1
+        leaf = check_step(self, step) - 1
         trees, top = self.trees, self.height - 1
         weights: dict[tuple[int, int], Fraction] = {}
         part = Fraction(1)  # how much of its node is over by the step
@@ -367,13 +371,13 @@ class LookAhead(StreamStrategy):
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """In variances of one node, from how much of its node of each level is over."""
         total: Floats = np.zeros(())
-        for at in self._along(self.check_steps(steps)):
+        for at in self._along(check_steps(self, steps)):
             total = total + at.excess * at.part * (1 - at.part)
         return np.asarray(total + at.read)
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Squared differences of what both ends read of each N, family by family."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         total: Floats = np.zeros(first.shape)
         for one, two in zip(self._along(first), self._along(last), strict=True):
             differ = two.node - one.node
@@ -552,7 +556,7 @@ class LookAhead(StreamStrategy):
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """Every part ends with a family."""
-        self.check_window(steps)
+        check_window(self, steps)
         if len(steps) == 0:
             return
         if _by_rows(field):

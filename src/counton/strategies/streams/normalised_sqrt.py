@@ -28,7 +28,11 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
+    check_step,
+    check_steps,
+    check_window,
 )
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
@@ -137,7 +141,7 @@ class NormalisedSqrt(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
-        step = self.check_step(step)
+        step = check_step(self, step)
         unit, weight = 1 << self.lattice_bits, int(self.weights[step - 1])
         values = self._root.numerators[: self.horizon - step + 1]
         return tuple(
@@ -146,7 +150,7 @@ class NormalisedSqrt(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
-        step = self.check_step(step)
+        step = check_step(self, step)
         if step in self._rows:
             return self._rows[step]
         weights = [int(w) for w in self.weights[:step]]
@@ -219,7 +223,7 @@ class NormalisedSqrt(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Squared norms of the rows of B, for every step."""
-        return self._variances[self.check_steps(steps) - 1]
+        return self._variances[check_steps(self, steps) - 1]
 
     def overall_variance(self, metric: Metric) -> float:
         """Mean or maximum over all steps."""
@@ -232,7 +236,7 @@ class NormalisedSqrt(StreamStrategy):
         Takes time in proportion to the horizon for each distance up to the longest window, or for
         each window, whichever is less.
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         variance = np.zeros(first.shape)
         from_start = (first == 0) & (last > 0)
         variance[from_start] = self.variance(last[from_start])
@@ -273,7 +277,7 @@ class NormalisedSqrt(StreamStrategy):
         Raises:
             SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
-        self.check_window(steps)
+        check_window(self, steps)
         return by_blocks(field, steps, False, self._round)
 
     def _round(self, z: NDArray[np.int64], steps: range, released: NDArray[np.int64]) -> None:

@@ -61,7 +61,11 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
+    check_step,
+    check_steps,
+    check_window,
     nodes_per_chunk,
 )
 
@@ -461,12 +465,12 @@ class Octave(StreamStrategy):
         unit = 1 << self.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
-            for level, node, weight in self.columns.column(self.check_step(step))
+            for level, node, weight in self.columns.column(check_step(self, step))
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
         """The nodes around the step on every level, with what interpolation makes of them."""
-        step = self.check_step(step)
+        step = check_step(self, step)
         nodes = []
         read = [int(weight) for weight in _STEP]
         for level in range(len(self._grid.nodes)):
@@ -546,11 +550,11 @@ class Octave(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sums over all levels of the squares with which the nodes around each step are read."""
-        return self._of_differences(np.zeros(0, np.int64), self.check_steps(steps))
+        return self._of_differences(np.zeros(0, np.int64), check_steps(self, steps))
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """The same of differences, in time in proportion to their number."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         found = np.zeros(first.shape)
         alone = (first == 0) & (last > 0)
         found[alone] = self.variance(last[alone])
@@ -693,7 +697,7 @@ class Octave(StreamStrategy):
 
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """The same of differences, with both ends rounded."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         ends = np.where(first < last, (first > 0) * 1.0 + (last > 0), 0.0)
         exact = super().window_noise_variance(law, first, last)
         return np.asarray(exact + ends * self.rounding_variance)
@@ -701,7 +705,7 @@ class Octave(StreamStrategy):
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """High levels once for the window, low ones by parts."""
-        self.check_window(steps)
+        check_window(self, steps)
         if not steps:
             return
         size = nodes_per_chunk(field.shape, PART)

@@ -53,8 +53,12 @@ from counton.strategies.strategy import (
     Reader,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
     check_norm,
+    check_step,
+    check_steps,
+    check_window,
 )
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
@@ -410,7 +414,7 @@ class Solved(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """The line's rows over the step's block, and its node of every level of the tree."""
-        at = self.check_step(step) - 1
+        at = check_step(self, step) - 1
         block = at // self.block
         scale = 1 << self.lattice_bits
         found = [
@@ -487,7 +491,7 @@ class Solved(StreamStrategy):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of the whole line and of all blocks' upper levels; for lines up to 256 cells."""
-        at = self.check_step(step) - 1
+        at = check_step(self, step) - 1
         block, place = divmod(at, self.block)
         sums, determinant = self._inverse_prefixes
         part = Fraction(place + 1, self.block)
@@ -527,7 +531,7 @@ class Solved(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Of the totals of blocks before, in part that of the step's own, and of the tree."""
-        return self._variance_at(self.check_steps(steps))
+        return self._variance_at(check_steps(self, steps))
 
     def _variance_at(self, steps: Integers) -> Floats:
         block, place = np.divmod(steps - 1, self.block)
@@ -542,7 +546,7 @@ class Solved(StreamStrategy):
     @override
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Trees add what both ends read of each family."""
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         scale = 4.0**self.lattice_bits / self.tree.unit**2
         equations = self._equations
         found = equations.range_variance(first / self.block, last / self.block) * scale
@@ -770,7 +774,7 @@ class _BlockSums(Reader):
     @override
     def noise(self, steps: range) -> NDArray[np.int64]:
         strategy = self._strategy
-        strategy.check_window(steps)
+        check_window(strategy, steps)
         shape = (len(steps), *self._field.shape)
         if not len(steps):
             return np.empty(shape, np.int64)
@@ -780,7 +784,7 @@ class _BlockSums(Reader):
 
     @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        self._strategy.check_window(steps)
+        check_window(self._strategy, steps)
         if not self._strategy.radices:
             sums = self._sums
             size = max(1, PART // sums.shape[1])

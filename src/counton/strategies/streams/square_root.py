@@ -32,7 +32,11 @@ from counton.strategies.strategy import (
     NodeNoise,
     Steps,
     StreamStrategy,
+    check_ends,
     check_metric,
+    check_step,
+    check_steps,
+    check_window,
 )
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
@@ -205,14 +209,14 @@ class SqrtToeplitz(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes ``step``, ..., ``horizon`` with the coefficients of C."""
-        step = self.check_step(step)
+        step = check_step(self, step)
         unit = 1 << self.lattice_bits
         values = self.numerators[: self.horizon - step + 1]
         return tuple(Node(0, step + k, Fraction(int(v), unit)) for k, v in enumerate(values))
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; small horizons only."""
-        step = self.check_step(step)
+        step = check_step(self, step)
         coefficients = self.row_coefficients(step)
         return tuple(Node(0, step - k, b) for k, b in reversed(list(enumerate(coefficients))))
 
@@ -237,7 +241,7 @@ class SqrtToeplitz(StreamStrategy):
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""
-        return self._cumulative[self.check_steps(steps) - 1]
+        return self._cumulative[check_steps(self, steps) - 1]
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """With s, t the ends: squared norms of both rows, less twice their inner product.
@@ -245,7 +249,7 @@ class SqrtToeplitz(StreamStrategy):
         Takes time in proportion to the horizon for each length or each start of the windows,
         whichever differ less.
         """
-        first, last = self.check_ends(starts, stops)
+        first, last = check_ends(self, starts, stops)
         squares = np.concatenate([[0.0], self._cumulative])
         variance = np.asarray(squares[last - first])  # nodes that only the later end reads
         both = (first > 0) & (last > first)
@@ -290,7 +294,7 @@ class SqrtToeplitz(StreamStrategy):
         Raises:
             SumOverflow: noise of 2^52 or more, which no calibrated law has.
         """
-        self.check_window(steps)
+        check_window(self, steps)
         few = len(steps) <= _FEW_STEPS
         return by_blocks(field, steps, few, partial(self._round, few=few))
 
