@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton import ZCDP, Key, PureDP
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.numbers import StepRelease, interval_halfwidth
 from counton.statistics import Moments, Quantiles, rank_largest, ranking_levels
 
 LEVEL = 0.95
-LAWS: dict[str, Law] = {
+LAWS: dict[str, NoiseDistribution] = {
     "Laplace": DiscreteLaplace(Fraction(20)),
     "Gaussian": DiscreteGaussian(Fraction(800)),
 }
@@ -63,7 +63,7 @@ def rankings() -> list[Row]:
     return rows
 
 
-def _held(law: Law, groups: int, k: int, down: int, up: int) -> float:
+def _held(law: NoiseDistribution, groups: int, k: int, down: int, up: int) -> float:
     """How often all intervals hold together, in the worse of two cases."""
     rng, held = np.random.default_rng(27), []
     for apart in (0, 100 * int(law.std)):

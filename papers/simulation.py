@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key, NoiseField
 from counton.strategies import StreamStrategy
 
@@ -29,7 +29,7 @@ def known_key() -> Key:
 
 def errors(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     runs: int,
     name: str,
     *,

@@ -4,7 +4,7 @@ Read this file, run it, and you need not believe any formula of ``privacy/contri
 ``strategies/`` or ``statistics/``. Instances are small, and within them everything is tried:
 
 1. *Contributions.* Each change of a table of steps and cells that a contribution's own sentence
-   allows goes through the matrix C of each strategy; `shift_of` claims how far it moves.
+   allows goes through the matrix C of each strategy; `sensitivity_of` claims how far it moves.
 2. *Statistics.* Each stream of a few events: one unit's events are taken out (or one event is
    replaced by each other one), and exact cells before noise are compared.
 3. *People.* Whole jobs over files, for one night and for several: one person's rows are laid into
@@ -30,9 +30,14 @@ import numpy as np
 
 from counton import Contribution, PureDP
 from counton import statistics as counted
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+    Sensitivity,
+)
 from counton.base.errors import InvalidInput
-from counton.numbers.node_law import shift_of
+from counton.numbers.node_law import sensitivity_of
 from counton.run import Job, run
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.trees import Tree
@@ -41,7 +46,10 @@ from counton.strategies.trees import Tree
 Changes = np.ndarray[Any, Any]
 Stream = tuple[tuple[Any, ...], ...]
 #: Laws of noise that is wide against what one unit changes.
-LAWS: tuple[Law, Law] = DiscreteLaplace(Fraction(2**20)), DiscreteGaussian(Fraction(2**40))
+LAWS: tuple[NoiseDistribution, NoiseDistribution] = (
+    DiscreteLaplace(Fraction(2**20)),
+    DiscreteGaussian(Fraction(2**40)),
+)
 
 
 class Exceeded(AssertionError):
@@ -54,7 +62,7 @@ class Tried:
     def __init__(self, name: str) -> None:
         self.name, self.pairs, self.shares = name, 0, [0.0, 0.0]
 
-    def hold(self, change: Changes, nodes: Nodes, claimed: Shift, pair: Any) -> None:
+    def hold(self, change: Changes, nodes: Nodes, claimed: Sensitivity, pair: Any) -> None:
         """Compare both norms of C d with a claim: the 1-norm, and the squared 2-norm.
 
         Raises:
@@ -100,7 +108,7 @@ def strategies(steps: int) -> list[Nodes]:
 
 
 def weighted(
-    strategy: StreamStrategy, matrix: Changes, levels: Sequence[int], law: Law
+    strategy: StreamStrategy, matrix: Changes, levels: Sequence[int], law: NoiseDistribution
 ) -> Changes | None:
     """The matrix with each row less where its node's noise is wider than the calibrated law."""
     try:
@@ -110,10 +118,10 @@ def weighted(
     return matrix * np.sqrt(float(law.variance) / width)[:, None]
 
 
-def shift_or_none(strategy: StreamStrategy, said: Contribution, cells: int) -> Shift | None:
+def shift_or_none(strategy: StreamStrategy, said: Contribution, cells: int) -> Sensitivity | None:
     """What is claimed; None where a strategy refuses such units."""
     try:
-        return shift_of(strategy, said, (cells,))
+        return sensitivity_of(strategy, said, (cells,))
     except InvalidInput:
         return None
 
@@ -382,7 +390,7 @@ def try_people(share: float = 1.0) -> Iterator[Tried]:
         for way in some(mine, share):
             with_them, said = released([*others, *(("ann", row) for row in way)], promise)
             tried.pairs += 1
-            tried.hold(with_them - without, nodes, shift_of(nodes.strategy, said, (2,)), way)
+            tried.hold(with_them - without, nodes, sensitivity_of(nodes.strategy, said, (2,)), way)
         yield tried
 
 

@@ -154,13 +154,13 @@ class Promise(NamedTuple):
 PROMISES = (
     Promise(
         "no more of a person's rows count than is stated, over all nights",
-        "run/contribution_bounds.py: Bounding",
-        "run/contribution_bounds.py: Bounding._apply_bounds",
+        "run/contribution_bounds.py: ContributionBounder",
+        "run/contribution_bounds.py: ContributionBounder._apply_bounds",
     ),
     Promise(
         "a person's rows are known again until their period is over, and forgotten then",
-        "run/contribution_bounds.py: Bounding._line",
-        "run/contribution_bounds.py: Bounding.change",
+        "run/contribution_bounds.py: ContributionBounder._line",
+        "run/contribution_bounds.py: ContributionBounder.change",
     ),
     Promise(
         "a row counts once, in one step, late or not",
@@ -175,11 +175,11 @@ PROMISES = (
     Promise(
         "what one unit changes in the cells of a step",
         "privacy/contribution.py: Contribution",
-        "privacy/contribution.py: Contribution.shift",
+        "privacy/contribution.py: Contribution.sensitivities",
     ),
     Promise(
         "how far a unit moves all that is measured",
-        "numbers/node_law.py: shift_of",
+        "numbers/node_law.py: sensitivity_of",
         "numbers/node_law.py: calibration_of",
     ),
     Promise(

@@ -14,7 +14,7 @@ import counton
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key
-from counton.base.distributions import DiscreteGaussian, Law
+from counton.base.distributions import DiscreteGaussian, NoiseDistribution
 from counton.noise import NoiseField
 from counton.privacy import ZCDP
 from counton.strategies.lines import Haar
@@ -103,7 +103,7 @@ def measure() -> Iterator[Row]:
     )
 
 
-def _field(law: Law) -> NoiseField:
+def _field(law: NoiseDistribution) -> NoiseField:
     return NoiseField(Key.generate().derive(b"bench"), law)
 
 

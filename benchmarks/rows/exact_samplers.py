@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.noise import NoiseField
 
 OURS = 10**6
@@ -34,7 +34,7 @@ def measure() -> Iterator[Row]:
     if not find_spec("opendp"):
         return
     for spread in SPREADS:
-        laws: dict[str, Law] = {
+        laws: dict[str, NoiseDistribution] = {
             "Laplace": DiscreteLaplace(Fraction(spread)),
             "Gaussian": DiscreteGaussian(Fraction(spread**2)),
         }
@@ -43,7 +43,7 @@ def measure() -> Iterator[Row]:
             yield _row(name, law, spread, peers[name])
 
 
-def _row(name: str, law: Law, spread: int, peer: Callable[[], object]) -> Row:
+def _row(name: str, law: NoiseDistribution, spread: int, peer: Callable[[], object]) -> Row:
     field = NoiseField(Key.generate().derive(b"bench"), law, shape=(OURS,))
     our_seconds, their_seconds = fastest(lambda: field.run(0, range(1)), peer)
     ratio = (OURS / our_seconds) / (THEIRS / their_seconds)

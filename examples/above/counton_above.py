@@ -9,7 +9,7 @@ import numpy as np
 from counton.base.exact import Number, exact, text
 from counton.base.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import Drawing, Part, TallyStatistic
+from counton.statistics import ChartSpec, Part, TallyStatistic
 
 
 class Above(TallyStatistic):
@@ -19,7 +19,7 @@ class Above(TallyStatistic):
     keyword = "above"
     says = "How many values lie above a threshold."
     options = (VALUE, Option("threshold", "values above it count", exact=True, needed=True))
-    drawing = Drawing("Running number of values above a threshold", "values")
+    drawing = ChartSpec("Running number of values above a threshold", "values")
     event = "value"
     parts = (Part("value"),)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures
 from counton.noise import NoiseField
@@ -61,7 +61,7 @@ def fewest_runs(probability: float, level: float = 0.95) -> int:
 
 def largest_error_of_totals(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     horizon: int,
     probability: float,
     *,

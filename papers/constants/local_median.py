@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import DiscreteGaussian, Shift, law_to_dict
+from counton.base.distributions import DiscreteGaussian, Sensitivity, law_to_dict
 from counton.base.errors import InvalidInput, SumOverflow, field
 from counton.base.exact import check_integer, exact, float_below
 from counton.noise import Key, NoiseField
@@ -257,7 +257,7 @@ def _number(client: int | None) -> tuple[bytes, ...]:
     return () if client is None else (str(check_integer("client", client, 0, 2**63)).encode(),)
 
 
-def largest_move(strategy: SqrtToeplitz) -> Shift:
+def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
     """Exactly the largest ||C (e_j - e_l)|| over all pairs of cells, in units of the lattice.
 
     With N_k the sum of the first k squares of C's first column and G_dk that of its first k
@@ -282,7 +282,7 @@ def largest_move(strategy: SqrtToeplitz) -> Shift:
         shared = np.cumsum(column[: count - apart] * column[apart:])
         moved = squares[apart:] + squares[: count - apart] - 2 * shared
         largest = max(largest, int(moved.max()))
-    return Shift(2 * int(column.sum()), largest)
+    return Sensitivity(2 * int(column.sum()), largest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,7 +350,7 @@ class LocalMedian(LocalProtocol[NDArray[np.int64]]):
         return cls(cells=cells, guarantee=guarantee, lower=lower, upper=upper, name=name)
 
     @cached_property
-    def moved(self) -> Shift:
+    def moved(self) -> Sensitivity:
         """How far a client who replaces its value moves its message: `largest_move`."""
         return largest_move(self.strategy)
 

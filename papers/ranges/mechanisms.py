@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
-from counton.numbers.table_noise import NORMS, shift_of_cells
+from counton.numbers.table_noise import NORMS, sensitivity_of_cells
 from counton.planning.largest_error import largest_errors
 from counton.planning.ranges_plan import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
@@ -61,7 +61,7 @@ def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     """
     work, unit = workload(asked, cells), Contribution.add_remove()
     grid = Grid((build(name, work, 2, LATTICE_BITS),))
-    law = calibrate(GUARANTEE, shift_of_cells(grid, unit), "gaussian").law
+    law = calibrate(GUARANTEE, sensitivity_of_cells(grid, unit), "gaussian").law
     return CellsDesign(
         strategy=grid,
         law=law,
@@ -87,7 +87,7 @@ def laplace_total_error(cells: int, asked: str) -> float:
     work, family = workload(asked, cells), "laplace"
     grid = Grid((build("optimal", work, NORMS["laplace"], LATTICE_BITS),))
     pure = PureDP(GUARANTEE.epsilon)
-    law = calibrate(pure, shift_of_cells(grid, Contribution.add_remove()), family).law
+    law = calibrate(pure, sensitivity_of_cells(grid, Contribution.add_remove()), family).law
     found = law.variance * total_variance("optimal", work, NORMS["laplace"], LATTICE_BITS)
     return found * SUBSETS if asked == "subsets" else found
 

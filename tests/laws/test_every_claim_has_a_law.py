@@ -16,7 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+    Sensitivity,
+)
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws import LawBroken, check_strategy
@@ -75,8 +80,8 @@ def halved(base: type[StreamStrategy], name: str, *arguments: Any) -> StreamStra
 
     def claim(self: Any, *args: Any, **more: Any) -> Any:
         found = held(self, *args, **more)
-        if isinstance(found, Shift):
-            return Shift(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
+        if isinstance(found, Sensitivity):
+            return Sensitivity(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
         return found // 2 if isinstance(found, int) else found / 2
 
     return wrong(base, *arguments, **{name: claim})
@@ -99,8 +104,8 @@ def _half(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def claim(*args: Any) -> Any:
         found = function(*args)
-        if isinstance(found, Shift):
-            return Shift(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
+        if isinstance(found, Sensitivity):
+            return Sensitivity(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
         return found / 2 if isinstance(found, float) else found // 2
 
     return claim
@@ -167,21 +172,21 @@ def read_by(cls: type[Reader]) -> StreamStrategy:
     return wrong(Binary, reader=lambda self, field: cls(self, field))
 
 
-def capped(self: StreamStrategy, base: Law, level: int) -> Law:
+def capped(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
     """Noise that is never wider than a million."""
     if isinstance(base, DiscreteLaplace):
         return DiscreteLaplace(min(base.scale, Fraction(10**6)))
     return DiscreteGaussian(min(base.sigma_squared, Fraction(10**12)))
 
 
-def refused_late(self: StreamStrategy, base: Law, level: int) -> Law:
+def refused_late(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
     """Noise that later nodes have no room for."""
     if level and base.std > 10**9:
         raise InvalidInput("noise is too wide")
     return base
 
 
-def narrower_above(self: StreamStrategy, base: Law, level: int) -> Law:
+def narrower_above(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
     """What losses by age are computed for has wider noise."""
     return Expiry(2).law(base, level)
 
@@ -196,9 +201,9 @@ def forgets(base: type[StreamStrategy], name: str, at: int) -> Callable[..., Any
     return claim
 
 
-def of_one_step(self: StreamStrategy, *args: Any, **more: Any) -> Shift:
+def of_one_step(self: StreamStrategy, *args: Any, **more: Any) -> Sensitivity:
     """Units that act several times are protected as if they acted once."""
-    return StreamStrategy.shift(self)
+    return StreamStrategy.sensitivities(self)
 
 
 def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy:
@@ -298,10 +303,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
     "sensitivity": [halved(Binary, "sensitivity"), wrong(Binary, sensitivity=sensitive_to_one)],
-    "shift": [
-        halved(Binary, "shift"),
-        wrong(Binary, shift=of_one_step),
-        halved(Epochs, "shift", 3),
+    "sensitivities": [
+        halved(Binary, "sensitivities"),
+        wrong(Binary, sensitivities=of_one_step),
+        halved(Epochs, "sensitivities", 3),
     ],
     "sources": [wrong(Binary, sources=("nobody",))],
     "squared_sensitivity": [halved(Binary, "squared_sensitivity")],
@@ -384,7 +389,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     ),
     ("laws.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
     ("laws.pattern_laws.shift_by", _half(shift_by), Binary(HORIZON)),
-    ("laws.pattern_laws.shift_by", lambda strategy, pattern: Shift(1, 1), Binary(HORIZON)),
+    ("laws.pattern_laws.shift_by", lambda strategy, pattern: Sensitivity(1, 1), Binary(HORIZON)),
     ("laws.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
     (
         "strategies.strategy.window_rows",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.laws import LawBroken, check_line_strategy
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
 
@@ -41,8 +41,8 @@ def of_one(base: type[LineStrategy], name: str) -> LineStrategy:
     return claiming(base, **{name: lambda self: 1})
 
 
-def shifted_by_one(self: Any, *args: Any, **more: Any) -> Shift:
-    return Shift(1, 1)
+def shifted_by_one(self: Any, *args: Any, **more: Any) -> Sensitivity:
+    return Sensitivity(1, 1)
 
 
 def one_more(self: Any, *args: Any) -> Any:
@@ -71,7 +71,7 @@ WRONG: dict[str, list[LineStrategy]] = {
     "reads": [times(Nodes, "reads", 0.5)],
     "running_sums": [claiming(SquareRoot, running_sums=one_more)],
     "sensitivity": [times(Nodes, "sensitivity", 0.5)],
-    "shift": [claiming(Nodes, shift=shifted_by_one)],
+    "sensitivities": [claiming(Nodes, sensitivities=shifted_by_one)],
     "sources": [claiming(Nodes, sources=("nobody",))],
     "squared_move_sensitivity": [of_one(Haar, "squared_move_sensitivity")],
     "squared_sensitivity": [of_one(Haar, "squared_sensitivity")],

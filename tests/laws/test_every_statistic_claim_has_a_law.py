@@ -52,7 +52,7 @@ from counton.laws import LawBroken, check_statistic
 from counton.numbers.formulas import ClosedForm
 from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import ErrorOf, Statistic
+from counton.statistics.statistic import ErrorScale, Statistic
 from counton.statistics.tally_statistic import Part
 
 
@@ -110,7 +110,7 @@ WRONG: dict[str, list[Statistic]] = {
         grouped(entries=lambda self, said: [(0, said)]),
     ],
     "error_of": [
-        claiming(error_of=ErrorOf("half a cell", 2.0, 1.0)),
+        claiming(error_of=ErrorScale("half a cell", 2.0, 1.0)),
         claiming(read=lambda self, release: WiderReading(self, Cells(release))),
     ],
     "event": [claiming(event="edge")],
@@ -150,7 +150,7 @@ WRONG: dict[str, list[Statistic]] = {
     "protects": [claiming(protects="user"), claiming(event="user")],
     "read": [ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted()],
     "restate": [
-        claiming(restate=lambda self, found, words: found, error_of=ErrorOf("pairs", 2, 2))
+        claiming(restate=lambda self, found, words: found, error_of=ErrorScale("pairs", 2, 2))
     ],
     "restore": [
         claiming(restore=lambda self, saved: Forgetful(self, restored=True)),
@@ -169,7 +169,7 @@ WRONG: dict[str, list[Statistic]] = {
     "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
     "sensitivity": [claiming(sensitivity=lambda self, strategy, p, batched=False: 0.5)],
     "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
-    "shift": [claiming(shift=one)],
+    "sensitivities": [claiming(sensitivities=one)],
     "sources": [claiming(sources=("nobody",))],
     "spans": [claiming(spans=(range(1),)), claiming(spans=())],
     "tallied": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from trees import SMALL, weighted
 
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.laws import (
     LawBroken,
     check_columns,
@@ -46,9 +46,9 @@ def columns(strategy: TreeStrategy) -> None:
     check_columns(strategy, tree_matrix(strategy)[1])
 
 
-def one_step(self: Any, relation: Any = "add_remove", **when: Any) -> Shift:
+def one_step(self: Any, relation: Any = "add_remove", **when: Any) -> Sensitivity:
     """Several steps cost as much as one."""
-    return TreeStrategy.shift(self, relation)
+    return TreeStrategy.sensitivities(self, relation)
 
 
 def digest_of(*parts: str) -> property:
@@ -157,9 +157,9 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
     ],
     "sensitivity": [(columns, more("sensitivity", -1))],
     "shared": [(check_tree_description, heavier("shared"))],
-    "shift": [
-        (columns, claiming(shift=one_step)),
-        (columns, claiming(shift=lambda self, *args, **when: Shift(1, 1))),
+    "sensitivities": [
+        (columns, claiming(sensitivities=one_step)),
+        (columns, claiming(sensitivities=lambda self, *args, **when: Sensitivity(1, 1))),
     ],
     "sources": [(check_tree_description, claiming(sources=("nobody",)))],
     "squared_move_sensitivity": [(columns, more("squared_move_sensitivity", -1))],

@@ -15,7 +15,7 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Contribution, Counter, PureDP
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.private import Private
 from counton.laws import HashedNoise
@@ -69,7 +69,7 @@ class Signs:
     """Every node as far from 0 as noise comes, on one side or the other."""
 
     strategy: StreamStrategy
-    law: Law
+    law: NoiseDistribution
     shape: tuple[int, ...] = ()
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -78,9 +78,9 @@ class Signs:
         return np.where(sign, away, -away)
 
 
-def laws(strategy: StreamStrategy) -> list[Law]:
+def laws(strategy: StreamStrategy) -> list[NoiseDistribution]:
     """The widest of each family that is accepted, to a factor of 2."""
-    found: list[Law] = []
+    found: list[NoiseDistribution] = []
     for family in (DiscreteLaplace, DiscreteGaussian):
         for power in range(40, -1, -1):
             law = family(Fraction(2 ** (power if family is DiscreteLaplace else 2 * power)))
@@ -150,17 +150,17 @@ def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, n
 class CarelessEpochs(Epochs):
     """Takes all noise, though later epochs have wider noise than the first."""
 
-    def check_law(self, law: Law) -> None:
+    def check_law(self, law: NoiseDistribution) -> None:
         pass
 
 
 class CarelessSolved(Solved):
     """Takes all noise, however small its part of the grid."""
 
-    def check_law(self, law: Law) -> None:
+    def check_law(self, law: NoiseDistribution) -> None:
         pass
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         return base
 
 

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+    Sensitivity,
+)
 from counton.laws import (
     LawBroken,
     check_arguments,
@@ -118,23 +123,23 @@ class SharesANodeLess(KAry):
 class ForgetsStepsOfASchedule(Binary):
     """So many steps of a schedule count as one."""
 
-    def shift(
+    def sensitivities(
         self,
         relation: Relation = "add_remove",
         *,
         steps: int | None = None,
         separation: int = 1,
         every: int | None = None,
-    ) -> Shift:
+    ) -> Sensitivity:
         if every is not None and steps is not None:
-            return super().shift()
-        return super().shift(relation, steps=steps, separation=separation, every=every)
+            return super().sensitivities()
+        return super().sensitivities(relation, steps=steps, separation=separation, every=every)
 
 
 class Quiet(Binary):
     """A tenth of the calibrated spread on all levels but the lowest, rightly accounted for."""
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         if level == 0:
             return base
         if isinstance(base, DiscreteLaplace):
@@ -160,12 +165,12 @@ class Quiet(Binary):
 class QuietGaussian(Quiet):
     """The same with one kind of noise only."""
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         return base if base.family == "laplace" else super().node_law(base, level)
 
 
 class OtherNoise(Binary):
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         return DiscreteGaussian(Fraction(2**60))
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.laws import (
     LawBroken,
     check_line_description,
@@ -134,8 +134,8 @@ class ClaimsUnits(Haar):
 
 
 class OtherShift(Haar):
-    def shift(self, *args: Any, **options: Any) -> Shift:
-        return Shift(1, 1)
+    def sensitivities(self, *args: Any, **options: Any) -> Sensitivity:
+        return Sensitivity(1, 1)
 
 
 class OtherSensitivity(Haar):
@@ -148,8 +148,8 @@ class OtherSensitivity(Haar):
 class ForgetsSteps(Haar):
     """A unit of several steps is protected as if it were one's."""
 
-    def shift(self, relation: Relation = "add_remove", **when: Any) -> Shift:
-        return super().shift(relation)
+    def sensitivities(self, relation: Relation = "add_remove", **when: Any) -> Sensitivity:
+        return super().sensitivities(relation)
 
 
 class DescribesLess(Haar):

@@ -13,7 +13,7 @@ from counton.base.errors import InvalidInput
 from counton.laws import (
     LawBroken,
     check_tree_estimates,
-    check_tree_shift,
+    check_tree_sensitivity,
     check_tree_strategy,
     check_tree_variance,
     tree_laws,
@@ -71,9 +71,9 @@ def does_not_add_up(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
 @pytest.mark.parametrize(
     ("check", "wrong"),
     [
-        (check_tree_shift, shows_a_count),
-        (check_tree_shift, hides_the_noise),
-        (check_tree_shift, halves_the_noise),
+        (check_tree_sensitivity, shows_a_count),
+        (check_tree_sensitivity, hides_the_noise),
+        (check_tree_sensitivity, halves_the_noise),
         (check_tree_estimates, loses_a_child),
         (check_tree_estimates, does_not_add_up),
         (check_tree_variance, hides_the_noise),

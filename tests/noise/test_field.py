@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from counton.base.distributions import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Law,
+    NoiseDistribution,
     law_from_dict,
     law_to_dict,
 )
@@ -29,7 +29,7 @@ from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource
 
 SUBKEY = bytes(range(32))
-LAWS: list[Law] = [
+LAWS: list[NoiseDistribution] = [
     DiscreteLaplace(Fraction(6)),
     DiscreteLaplace(Fraction(10**5)),
     DiscreteGaussian(Fraction(30)),
@@ -40,7 +40,9 @@ ANSWERS = Path(__file__).with_name("known_answers.json")
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("shape", [(), (1,), (16,), (3, 5), (40_000,)], ids=str)
-def test_a_window_is_a_slice_of_a_larger_window(law: Law, shape: tuple[int, ...]) -> None:
+def test_a_window_is_a_slice_of_a_larger_window(
+    law: NoiseDistribution, shape: tuple[int, ...]
+) -> None:
     field = NoiseField(SUBKEY, law, shape)
     whole = field.run(2, range(5, 25))
     assert whole.shape == (20, *shape)
@@ -49,7 +51,7 @@ def test_a_window_is_a_slice_of_a_larger_window(law: Law, shape: tuple[int, ...]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_a_part_of_a_part_is_a_slice_of_the_whole(law: Law) -> None:
+def test_a_part_of_a_part_is_a_slice_of_the_whole(law: NoiseDistribution) -> None:
     field = NoiseField(SUBKEY, law, (3, 7))
     whole = field.run(2, range(4, 9)).reshape(5, 21)
     for first, cells, then, rest in ((0, 21, 0, 21), (5, 12, 0, 4), (5, 12, 3, 9), (20, 1, 0, 1)):
@@ -181,7 +183,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("law", [*LAWS, DiscreteGaussian(Fraction(2**80))], ids=str)
 @pytest.mark.parametrize("shape", [(), (37,)], ids=str)
 def test_no_block_serves_two_purposes(
-    law: Law, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    law: NoiseDistribution, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block read by two packings, lanes, attempts or levels would tie their noise together."""
     readers: dict[tuple[int, int], tuple[object, ...]] = {}

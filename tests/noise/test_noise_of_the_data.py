@@ -14,10 +14,10 @@ import pytest
 
 M = 8  # noise is uniform on 0 ... M - 1
 
-Law = dict[tuple[int, int], Fraction]
+NoiseDistribution = dict[tuple[int, int], Fraction]
 
 
-def outputs(first: int, second: int, *, digested: bool) -> Law:
+def outputs(first: int, second: int, *, digested: bool) -> NoiseDistribution:
     """Law of what two runs show, which counted ``first`` and ``second``, over all functions."""
     addresses = [first, second] if digested else ["run 1", "run 2"]
     names = sorted(set(addresses), key=str)
@@ -28,13 +28,13 @@ def outputs(first: int, second: int, *, digested: bool) -> Law:
     return {shown: Fraction(times, M ** len(names)) for shown, times in found.items()}
 
 
-def advantage(one: Law, other: Law) -> Fraction:
+def advantage(one: NoiseDistribution, other: NoiseDistribution) -> Fraction:
     """How much better than by guessing the two can be told apart: their total variation."""
     none = Fraction(0)
     return sum((abs(one.get(x, none) - other.get(x, none)) for x in {*one, *other}), none) / 2
 
 
-def equal(law: Law) -> Fraction:
+def equal(law: NoiseDistribution) -> Fraction:
     return sum((chance for (first, second), chance in law.items() if first == second), Fraction(0))
 
 

@@ -10,7 +10,7 @@ import pytest
 from reference_sampler import Reference
 from scipy import stats
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource, Tile
 from counton.noise.samplers import (
@@ -27,13 +27,15 @@ LAPLACE_SCALES = [Fraction(1, 50), Fraction(1, 2), Fraction(3), Fraction(65, 3),
 LARGE_LAPLACE_SCALES = [Fraction(25), Fraction(1000), Fraction(2**20, 3), Fraction(2**40)]
 TABLE_VARIANCES = [Fraction(1, 50), Fraction(1, 2), Fraction(9), Fraction(1000), Fraction(128**2)]
 BLOCK_VARIANCES = [Fraction(128**2 + 1), Fraction(10**6), Fraction(2**60, 7), Fraction(2**80)]
-LAWS: list[Law] = [
+LAWS: list[NoiseDistribution] = [
     *(DiscreteLaplace(s) for s in LAPLACE_SCALES + LARGE_LAPLACE_SCALES),
     *(DiscreteGaussian(v) for v in TABLE_VARIANCES + BLOCK_VARIANCES),
 ]
 
 
-def reference_draw(reference: Reference, law: Law, level: int, row: int, column: int) -> int:
+def reference_draw(
+    reference: Reference, law: NoiseDistribution, level: int, row: int, column: int
+) -> int:
     if isinstance(law, DiscreteLaplace):
         return reference.laplace(law.scale, level, row, column)
     return reference.gaussian(law.sigma_squared, level, row, column)
@@ -41,7 +43,7 @@ def reference_draw(reference: Reference, law: Law, level: int, row: int, column:
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.slow
-def test_draws_equal_the_slow_definition_at_single_addresses(law: Law) -> None:
+def test_draws_equal_the_slow_definition_at_single_addresses(law: NoiseDistribution) -> None:
     reference = Reference(SUBKEY)
     scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1040))
     expected = [reference_draw(reference, law, 3, 0, column) for column in range(1000, 1040)]
@@ -53,7 +55,9 @@ def test_draws_equal_the_slow_definition_at_single_addresses(law: Law) -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.slow
-def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(law: Law) -> None:
+def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(
+    law: NoiseDistribution,
+) -> None:
     tile = Tile(0, 1, 0, 3000)
     usual, careful = np.empty((1, 3000), np.int64), np.empty((1, 3000), np.int64)
     source = BlockSource(SUBKEY)
@@ -62,7 +66,7 @@ def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(law: Law) 
     assert (usual == careful).all()
 
 
-def exact_sampler(law: Law) -> TileSampler:
+def exact_sampler(law: NoiseDistribution) -> TileSampler:
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law, guard_bits=60)
     if law.sigma_squared <= 128**2:
@@ -90,7 +94,7 @@ def test_the_guard_of_the_test_above_really_forces_the_exact_path(
     assert len(taken) > 5
 
 
-def cumulative_at(law: Law, x: np.ndarray) -> np.ndarray:
+def cumulative_at(law: NoiseDistribution, x: np.ndarray) -> np.ndarray:
     """P(X <= x) in float64, for the chi-square cells."""
     x = x.astype(float)
     if isinstance(law, DiscreteLaplace):
@@ -107,7 +111,7 @@ def cumulative_at(law: Law, x: np.ndarray) -> np.ndarray:
     return np.asarray(sums[(x - support[0]).astype(int)])
 
 
-def chi_square_p(values: np.ndarray, law: Law) -> float:
+def chi_square_p(values: np.ndarray, law: NoiseDistribution) -> float:
     """p-value of a chi-square test over some 40 cells of like probability."""
     cuts = np.unique(np.quantile(values, np.linspace(0, 1, 41)[1:-1]).astype(np.int64))
     edges = np.concatenate([[0.0], cumulative_at(law, cuts), [1.0]])
@@ -123,7 +127,7 @@ def chi_square_p(values: np.ndarray, law: Law) -> float:
     )
 
 
-def narrower(law: Law) -> Law:
+def narrower(law: NoiseDistribution) -> NoiseDistribution:
     """The same family, 3% too narrow."""
     if isinstance(law, DiscreteLaplace):
         return DiscreteLaplace(law.scale * Fraction(97, 100))
@@ -136,7 +140,7 @@ SPREAD_LAWS = [law for law in LAWS if law.variance > 0.2]
 @pytest.mark.parametrize("shape", [(), (1000,)], ids=["scalar", "vector"])
 @pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
 def test_chi_square_accepts_the_law_and_rejects_one_three_percent_narrower(
-    law: Law, shape: tuple[int, ...]
+    law: NoiseDistribution, shape: tuple[int, ...]
 ) -> None:
     nodes = range(300) if shape else range(300_000)
     values = NoiseField(SUBKEY, law, shape).run(0, nodes).reshape(-1)
@@ -163,7 +167,7 @@ def test_places_within_blocks_are_accepted_by_their_probability() -> None:
 
 
 @pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)
-def test_stated_variance_is_the_variance(law: Law) -> None:
+def test_stated_variance_is_the_variance(law: NoiseDistribution) -> None:
     values = NoiseField(SUBKEY, law).run(1, range(300_000)).astype(float)
     kurtosis = 6 if isinstance(law, DiscreteLaplace) else 3
     error = ((kurtosis + 2) / len(values)) ** 0.5

@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Contribution
-from counton.base.distributions import DiscreteLaplace, Family, Law
+from counton.base.distributions import DiscreteLaplace, Family, NoiseDistribution
 from counton.numbers.node_law import law_for
 from counton.privacy import calibrate
 from counton.privacy.concentrated import renyi_by_concentrated
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.slow
 class Assigned:
     """Noise of which every coordinate is another assignment to the nodes."""
 
-    def __init__(self, strategy: StreamStrategy, law: Law, room: int | None) -> None:
+    def __init__(self, strategy: StreamStrategy, law: NoiseDistribution, room: int | None) -> None:
         assert strategy.horizon is not None
         steps = range(1, strategy.horizon + 1)
         nodes = sorted({node[:2] for step in steps for node in strategy.row(step)})
@@ -87,7 +87,7 @@ def ball(nodes: int, most: int, power: int) -> NDArray[np.int64]:
     return np.vstack([np.repeat(np.array(firsts), lengths)[None], np.hstack(parts)])
 
 
-def masses(law: Law, values: NDArray[np.int64]) -> Reals:
+def masses(law: NoiseDistribution, values: NDArray[np.int64]) -> Reals:
     """Probabilities of one node's noise."""
     if isinstance(law, DiscreteLaplace):
         rate = 1 / float(law.scale)
@@ -98,7 +98,11 @@ def masses(law: Law, values: NDArray[np.int64]) -> Reals:
 
 
 def best_way(
-    strategy: StreamStrategy, law: Law, gain: Gain, never: float, room: int | None = None
+    strategy: StreamStrategy,
+    law: NoiseDistribution,
+    gain: Gain,
+    never: float,
+    room: int | None = None,
 ) -> tuple[float, float]:
     """What the best way of choosing a step gains, and the probability that was left out.
 
@@ -186,7 +190,7 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
 def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
     """Who waits for the second block where the first one tells too little gains."""
     strategy, guarantee = KAry(8, 4), GUARANTEES[0]
-    law = calibrate(guarantee, strategy.shift(), "laplace").law
+    law = calibrate(guarantee, strategy.sensitivities(), "laplace").law
     lost, left_out = best_way(strategy, law, beyond(6), never=0, room=200_000)
     assert lost - math.exp(6) * left_out > 1.02 * float(guarantee.delta)
 
@@ -221,7 +225,7 @@ def both_known(epsilon: float) -> Gain:
 
 
 def best_of_streams(
-    strategy: StreamStrategy, law: Law, epsilon: float, most: int
+    strategy: StreamStrategy, law: NoiseDistribution, epsilon: float, most: int
 ) -> tuple[float, float]:
     """What the best way loses in one stream, and in so many that each has noise of its own.
 
@@ -269,7 +273,7 @@ def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee()
 def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
     """Composed losses of a strategy that is not causal."""
     strategy, guarantee = KAry(4, 3), GUARANTEES[0]
-    law = calibrate(guarantee, strategy.shift(), "laplace").law
+    law = calibrate(guarantee, strategy.sensitivities(), "laplace").law
     one, lost = best_of_streams(strategy, law, 6, 3)
     assert one <= float(guarantee.delta) < lost / 1.09
 

@@ -16,12 +16,12 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import StateError
 from counton.numbers import Design
 from counton.numbers.node_law import law_for
 from counton.planning import plan
-from counton.privacy import Guarantee, Shift, calibrate
+from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy
 
@@ -29,7 +29,7 @@ Reals = NDArray[np.float64]
 ONE = Contribution.add_remove()
 
 
-def masses(law: Law, values: NDArray[Any]) -> Reals:
+def masses(law: NoiseDistribution, values: NDArray[Any]) -> Reals:
     """Probabilities of one node's noise."""
     if isinstance(law, DiscreteLaplace):
         rate = 1 / float(law.scale)
@@ -42,7 +42,7 @@ def masses(law: Law, values: NDArray[Any]) -> Reals:
 # ------------------------------------------------------------------------- waiting for a block
 
 
-def waiting(law: Law, epsilon: float, blocks: int) -> float:
+def waiting(law: NoiseDistribution, epsilon: float, blocks: int) -> float:
     """Delta of who waits for the best of so many blocks of a tree of two levels with subtraction.
 
     Before the last item of a block he knows m = z_1 - z_0 of the two nodes that hide it.
@@ -65,7 +65,7 @@ def waiting(law: Law, epsilon: float, blocks: int) -> float:
 def test_waiting_for_a_block_gains_nothing() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
     strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, strategy.shift(), "laplace").law
+    fixed = calibrate(guarantee, strategy.sensitivities(), "laplace").law
     assert isinstance(fixed, DiscreteLaplace)
     assert float(fixed.scale) == pytest.approx(1.9495, abs=1e-4)
     assert composed_delta(fixed.scale, 1, 2, 1.0) == pytest.approx(0.01, rel=1e-3)
@@ -78,7 +78,7 @@ def test_waiting_for_a_block_gains_nothing() -> None:
 def test_waiting_for_a_stream_gains_nothing() -> None:
     """As many blocks as gain anything: those of a thousand jobs, of which he chooses one."""
     strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, strategy.shift(), "laplace").law
+    fixed = calibrate(guarantee, strategy.sensitivities(), "laplace").law
     lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
     assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
     law = law_for(strategy, guarantee, ONE, family="gaussian").law
@@ -101,8 +101,8 @@ def test_choosing_among_many_cells_gains_nothing(
     What hides an item there is then one coin of loss 2 / scale, instead of two of 1 / scale.
     """
     strategy, guarantee = KAry(4, 3, subtraction=True), ApproxDP(epsilon, delta)
-    shift = strategy.shift()
-    many = Shift(cells * shift.l1, cells * shift.l2_squared, ((1, cells * shift.l1),))
+    shift = strategy.sensitivities()
+    many = Sensitivity(cells * shift.l1, cells * shift.l2_squared, ((1, cells * shift.l1),))
     fixed = calibrate(guarantee, many, "laplace").law
     assert isinstance(fixed, DiscreteLaplace)
     same = float(np.sum(masses(fixed, np.arange(-400, 401)) ** 2))
@@ -137,13 +137,16 @@ def around(centre: float, square: float, epsilon: float) -> float:
 def test_causal_strategies_need_what_a_fixed_step_needs(guarantee: Guarantee) -> None:
     for strategy in (Binary(100), KAry(100, 5, subtraction=False), SmoothBinary(100, 9, 4)):
         law = law_for(strategy, guarantee, ONE).law
-        assert law == calibrate(guarantee, strategy.shift()).law
+        assert law == calibrate(guarantee, strategy.sensitivities()).law
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2")])
 def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarantee) -> None:
     for strategy in (KAry(100, 5), LookAhead.best(100)):
-        assert law_for(strategy, guarantee, ONE).law == calibrate(guarantee, strategy.shift()).law
+        assert (
+            law_for(strategy, guarantee, ONE).law
+            == calibrate(guarantee, strategy.sensitivities()).law
+        )
 
 
 def test_units_in_several_steps_are_converted_where_what_is_to_come_is_read() -> None:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import Counter
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers import halfwidths, interval_halfwidth, intervals
@@ -42,7 +42,7 @@ from counton.strategies.strategy import window_rows
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
 
-def masses(law: Law) -> NDArray[np.float64]:
+def masses(law: NoiseDistribution) -> NDArray[np.float64]:
     """Probabilities on -reach..reach."""
     if isinstance(law, DiscreteLaplace):
         scale = float(law.scale)
@@ -55,7 +55,7 @@ def masses(law: Law) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def by_convolution(law: Law, terms: int) -> NDArray[np.float64]:
+def by_convolution(law: NoiseDistribution, terms: int) -> NDArray[np.float64]:
     """P(|N| <= c) for c = 0, 1, ..."""
     total = np.ones(1)
     for _ in range(terms):
@@ -70,7 +70,9 @@ def by_convolution(law: Law, terms: int) -> NDArray[np.float64]:
     [DiscreteLaplace(Fraction(b)) for b in ("0.2", "1", "3.7", "12")]
     + [DiscreteGaussian(Fraction(s)) for s in ("0.05", "0.5", "1", "3.9", "4.1", "100")],
 )
-def test_halfwidth_is_the_smallest_by_direct_convolution(law: Law, terms: int) -> None:
+def test_halfwidth_is_the_smallest_by_direct_convolution(
+    law: NoiseDistribution, terms: int
+) -> None:
     inside = by_convolution(law, terms)
     for level in LEVELS:
         assert interval_halfwidth(law, terms, level) == int(np.argmax(inside >= level))
@@ -114,7 +116,7 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
     "base",
     [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(9)), DiscreteGaussian(Fraction(90))],
 )
-def test_laws_that_differ_by_level_are_convolved(growth: str, base: Law) -> None:
+def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistribution) -> None:
     strategy, total = Expiring(growth, delay=2), np.ones(1)
     for level in range(6):
         total = np.convolve(total, masses(strategy.node_law(base, level)))
@@ -163,7 +165,7 @@ def test_gaussian_sum_and_integral_meet() -> None:
 class Draws:
     """Independent draws of a law for every node, from numpy's generator."""
 
-    def __init__(self, law: Law, draws: int, seed: int) -> None:
+    def __init__(self, law: NoiseDistribution, draws: int, seed: int) -> None:
         self.shape, self._law, self._seed = (draws,), law, seed
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
@@ -201,7 +203,7 @@ MANY = Solved(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
     ids=lambda value: type(value).__name__,
 )
 def test_intervals_cover_as_often_as_they_say(
-    strategy: StreamStrategy, law: Law, level: float
+    strategy: StreamStrategy, law: NoiseDistribution, level: float
 ) -> None:
     draws, steps = 40_000, range(1, 16)
     noise = strategy.noise(Draws(law, draws, seed=11), steps) / 2.0**strategy.fraction_bits
@@ -261,7 +263,9 @@ def test_halfwidths_of_a_year_of_hours_are_those_of_single_steps() -> None:
     + [DiscreteGaussian(Fraction(s)) for s in ("1/9", "5", "2000000")],
     ids=str,
 )
-def test_releases_that_read_many_nodes_have_the_interval_of_each_number(law: Law) -> None:
+def test_releases_that_read_many_nodes_have_the_interval_of_each_number(
+    law: NoiseDistribution,
+) -> None:
     """Up to 400 nodes, beyond the numbers where mixtures and sums give way to integrals."""
     tree, other = KAry(400, 800), Binary(7)
     steps = np.array([*range(1, 20), *range(20, 240, 19), *range(250, 262), 398])
@@ -284,7 +288,7 @@ def test_narrow_noise_of_two_kinds_has_a_narrow_interval() -> None:
 def test_a_year_of_hours_costs_few_sums_at_any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     computed, sums = [], intervals.sum_tail
 
-    def counted(counts: Mapping[Law, int]) -> Callable[[int], float]:
+    def counted(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
         computed.append(counts)
         return sums(counts)
 
@@ -394,7 +398,7 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_windows_are_covered_as_often_as_they_say(
-    strategy: StreamStrategy, law: Law, cells: int
+    strategy: StreamStrategy, law: NoiseDistribution, cells: int
 ) -> None:
     draws, level = 30_000 if cells == 1 else 4_000, 0.95
     noise = strategy.noise(Draws(law, draws * cells, seed=5), range(1, 16))
@@ -414,7 +418,7 @@ def test_windows_are_covered_as_often_as_they_say(
 
 
 def by_enumeration(
-    strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
+    strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[int, NDArray[np.float64]]:
     """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit."""
     weights: dict[tuple[int, int], Fraction] = {}
@@ -441,7 +445,7 @@ def by_enumeration(
 )
 @pytest.mark.parametrize("strategy", [HonakerOnline(6), Binary(6), KAry(6, 3)], ids=repr)
 def test_windows_of_narrow_nodes_are_covered_by_enumeration(
-    strategy: StreamStrategy, law: Law, cells: int
+    strategy: StreamStrategy, law: NoiseDistribution, cells: int
 ) -> None:
     for start, stop in ((0, 1), (0, 6), (1, 2), (1, 4), (2, 3), (3, 5), (3, 6), (4, 6)):
         unit, inside = by_enumeration(strategy, law, start, stop, cells)
@@ -475,7 +479,10 @@ def test_inverted_sums_are_those_of_mixtures_and_products() -> None:
         for times in (0.0, 0.3, 1.0, 2.0, 4.0, 6.0, 40.0):
             c = int(times * law.std * math.sqrt(terms))
             assert inverted(c) == pytest.approx(mixture(c), abs=2e-12)
-    several: dict[Law, int] = {DiscreteLaplace(Fraction(40)): 20, DiscreteLaplace(Fraction(90)): 30}
+    several: dict[NoiseDistribution, int] = {
+        DiscreteLaplace(Fraction(40)): 20,
+        DiscreteLaplace(Fraction(90)): 30,
+    }
     std = math.sqrt(sum(law.variance * count for law, count in several.items()))
     product, inverted = _transformed_tail(several, std), _inverted_tail(several, std)
     assert inverted is not None

@@ -43,7 +43,7 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
     for guarantee in GUARANTEES:
         choice = counton.plan(cells=shape, guarantee=guarantee, line=strategy).best
         matrix = kronecker(choice.strategy)
-        one, moved = choice.strategy.shift(), choice.strategy.shift("move")
+        one, moved = choice.strategy.sensitivities(), choice.strategy.sensitivities("move")
         assert one.l1 == np.abs(matrix).sum(axis=0).max()
         assert one.l2_squared == (matrix**2).sum(axis=0).max()
         moves = matrix[:, :, None] - matrix[:, None, :]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from once import grid as grid_of
 from once import line, released
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.numbers.intervals import is_narrow, smooth_halfwidth, weighted_halfwidth
@@ -31,7 +31,7 @@ with pytest.warns(InsecureKeyWarning):
 BUDGETS = [PureDP(e) for e in ("0.3", 1, 3, 5)] + [ZCDP(r) for r in ("0.045", "0.5", 2, 12)]
 
 
-def masses(law: Law) -> NDArray[np.float64]:
+def masses(law: NoiseDistribution) -> NDArray[np.float64]:
     """Probabilities on -reach..reach."""
     if isinstance(law, DiscreteLaplace):
         reach = math.ceil(30 * float(law.scale)) + 2
@@ -45,7 +45,9 @@ def masses(law: Law) -> NDArray[np.float64]:
 
 
 @cache
-def inside(law: Law, weights: tuple[Fraction, ...]) -> tuple[NDArray[np.float64], int]:
+def inside(
+    law: NoiseDistribution, weights: tuple[Fraction, ...]
+) -> tuple[NDArray[np.float64], int]:
     """P(|N| <= c / d) for c = 0, 1, ..., and d: by convolution on the lattice of all weights."""
     common = math.lcm(*(weight.denominator for weight in weights))
     total = np.ones(1)
@@ -174,7 +176,9 @@ def test_three_cells_of_the_example_are_covered_over_many_keys() -> None:
     assert hits / tries >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / tries)
 
 
-def by_sampling(law: Law, weights: NDArray[np.float64], draws: int) -> NDArray[np.float64]:
+def by_sampling(
+    law: NoiseDistribution, weights: NDArray[np.float64], draws: int
+) -> NDArray[np.float64]:
     """|N| of so many sums of draws, wide laws taken for what they are discretized from."""
     generator, size = np.random.default_rng(3), (draws, len(weights))
     if law.variance > 10**6:
@@ -189,7 +193,7 @@ def by_sampling(law: Law, weights: NDArray[np.float64], draws: int) -> NDArray[n
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(2, 3)), DiscreteGaussian(Fraction(1, 3))])
 @pytest.mark.parametrize("weights", [[1.0, 0.37, 0.37, 0.05], [0.5, 0.3], [1.0] + [0.01] * 30])
-def test_weights_without_a_lattice(law: Law, weights: list[float]) -> None:
+def test_weights_without_a_lattice(law: NoiseDistribution, weights: list[float]) -> None:
     values, counts = np.unique(weights, return_counts=True)
     kind = tuple(zip(values.tolist(), counts.tolist(), strict=True))
     sampled = by_sampling(law, np.array(weights), 100_000)
@@ -203,7 +207,7 @@ def test_weights_without_a_lattice(law: Law, weights: list[float]) -> None:
 
 @pytest.mark.slow
 def test_wide_noise_is_covered_by_the_smooth_rule() -> None:
-    laws: list[Law] = [DiscreteLaplace(Fraction(20)), DiscreteLaplace(Fraction(3000))]
+    laws: list[NoiseDistribution] = [DiscreteLaplace(Fraction(20)), DiscreteLaplace(Fraction(3000))]
     for law in [*laws, DiscreteGaussian(Fraction(400))]:
         assert not is_narrow(law)
         for weights in ([1], [1, 1], [1] * 3, [1] * 8, [2, 1], [3, 2], [3, 1, 1], [4, 3, 2, 1]):

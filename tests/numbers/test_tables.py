@@ -11,7 +11,7 @@ from counton.base.errors import SumOverflow
 from counton.numbers.table_noise import (
     noise_kinds,
     rank_attempts,
-    shift_of_cells,
+    sensitivity_of_cells,
 )
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
@@ -42,7 +42,7 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
     assert noise_kinds(ZCDP(rho + 2)) == ("laplace", "gaussian")
     assert noise_kinds(PureDP(rho)) == ("laplace",)
     for cells in (1, 2, 100):
-        shift = shift_of_cells(Haar.cascade(cells), Contribution.add_remove())
+        shift = sensitivity_of_cells(Haar.cascade(cells), Contribution.add_remove())
         laplace, gaussian = (calibrate(ZCDP(rho), shift, f).law for f in ("laplace", "gaussian"))
         assert gaussian.variance < laplace.variance
 

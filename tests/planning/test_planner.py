@@ -164,7 +164,7 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
     ]
 
     def costs(strategy: StreamStrategy) -> NDArray[np.float64]:
-        moved = strategy.shift(**when)
+        moved = strategy.sensitivities(**when)
         return strategy.overall_variance("mean") * np.array([moved.l1**2, moved.l2_squared], float)
 
     least = np.min([costs(strategy) for strategy in everything], axis=0)
@@ -175,7 +175,7 @@ def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
     """Values found by enumeration over dense matrices."""
     for height, zeros, expected in [(8, 2, 6 * 6), (9, 2, 7 * 5)]:
         tree = SmoothBinary(21, height, zeros)
-        moved = tree.shift(steps=100, separation=10)
+        moved = tree.sensitivities(steps=100, separation=10)
         assert moved.l2_squared * tree.overall_variance("max") == expected
     kinds = members(21, "mean", 100, 10)
     assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]

@@ -38,7 +38,7 @@ MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
 def half_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """What half of the noise keeps that keeps ``guarantee``."""
     law = law_for(strategy, guarantee, Contribution.add_remove()).law
-    shift = strategy.shift()
+    shift = strategy.sensitivities()
     if isinstance(law, DiscreteLaplace):
         return PureDP(2 * shift.l1 / law.scale)
     assert isinstance(law, DiscreteGaussian)

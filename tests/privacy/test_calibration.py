@@ -12,36 +12,36 @@ from hypothesis import strategies as st
 
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Shift, calibrate
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Sensitivity, calibrate
 from counton.privacy.calibration import elders_scale
 
 
 @given(st.fractions("0.001", "100"), st.integers(1, 1000))
 def test_pure_is_laplace_of_the_exact_scale(epsilon: Fraction, l1: int) -> None:
-    law = calibrate(PureDP(epsilon), Shift(l1, l1)).law
+    law = calibrate(PureDP(epsilon), Sensitivity(l1, l1)).law
     assert law == DiscreteLaplace(l1 / epsilon)
 
 
 @given(st.fractions("0.001", "1"), st.integers(1, 1000))
 def test_concentrated_is_gaussian_of_the_exact_variance(rho: Fraction, count: int) -> None:
-    law = calibrate(ZCDP(rho), Shift(2 * count, 4 * count)).law
+    law = calibrate(ZCDP(rho), Sensitivity(2 * count, 4 * count)).law
     assert law == DiscreteGaussian(4 * count / (2 * rho))
 
 
 def test_concentrated_takes_laplace_where_it_has_less_variance() -> None:
     """One large jump and a large rho: P(x = 1) is exp(-rho/l1) against exp(-rho/l1^2)."""
-    chosen = calibrate(ZCDP(300), Shift(10, 100))
+    chosen = calibrate(ZCDP(300), Sensitivity(10, 100))
     assert chosen.law == DiscreteLaplace(Fraction(10, 300))
     # epsilon = l1 / scale bounds every Renyi divergence, and alpha > 1.
     assert 10 / chosen.law.scale <= 300
-    assert chosen.law.variance < calibrate(ZCDP(300), Shift(10, 100), "gaussian").law.variance
+    assert chosen.law.variance < calibrate(ZCDP(300), Sensitivity(10, 100), "gaussian").law.variance
 
 
 @pytest.mark.parametrize("delta", ["1e-3", "1e-6", "1e-9", "1e-12", "1e-15", "1e-40", "1e-300"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])
 @pytest.mark.parametrize("count", [1, 4, 20, 90])
 def test_approximate_takes_the_least_variance(count: int, epsilon: str, delta: str) -> None:
-    chosen = calibrate(ApproxDP(epsilon, delta), Shift(count, count, ((1, count),)))
+    chosen = calibrate(ApproxDP(epsilon, delta), Sensitivity(count, count, ((1, count),)))
     assert len(chosen.candidates) == 6
     assert chosen.law.variance == min(candidate.variance for candidate in chosen.candidates)
     assert [c.variance for c in chosen.candidates] == sorted(c.variance for c in chosen.candidates)
@@ -56,7 +56,7 @@ def test_approximate_takes_the_least_variance(count: int, epsilon: str, delta: s
 @pytest.mark.parametrize("magnitude", [1, 3])
 def test_every_candidate_keeps_the_guarantee(magnitude: int, epsilon: str, delta: str) -> None:
     """One node that moves by `magnitude`: the divergence is a sum over the integers."""
-    shift = Shift(magnitude, magnitude**2, ((magnitude, 1),))
+    shift = Sensitivity(magnitude, magnitude**2, ((magnitude, 1),))
     chosen = calibrate(ApproxDP(epsilon, delta), shift)
     assert all(candidate.law is not None for candidate in chosen.candidates)
     for candidate in chosen.candidates:
@@ -67,7 +67,7 @@ def test_every_candidate_keeps_the_guarantee(magnitude: int, epsilon: str, delta
 def test_every_laplace_candidate_keeps_the_guarantee_for_many_nodes(
     epsilon: str, delta: str
 ) -> None:
-    shift = Shift(80, 80, ((1, 80),))
+    shift = Sensitivity(80, 80, ((1, 80),))
     laplace = [
         c.law
         for c in calibrate(ApproxDP(epsilon, delta), shift).candidates
@@ -99,7 +99,7 @@ def one_node_delta(law: object, magnitude: int, epsilon: float) -> float:
 @pytest.mark.parametrize("rho", ["0.001", "0.1", "0.5", "2", "8"])
 def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
     """Then all nodes' losses may be one coin of +-l1 / scale: its divergences, at whole orders."""
-    shift = Shift(24, 24, ((1, 24),))
+    shift = Sensitivity(24, 24, ((1, 24),))
     seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).law
     assert isinstance(seen, DiscreteLaplace)
     epsilon, most = 24 / float(seen.scale), float(Fraction(rho))
@@ -122,7 +122,7 @@ def test_the_bound_of_elders_solves_its_equation(epsilon: str, delta: str) -> No
 
 
 def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:
-    shift = Shift(20, 20, ((1, 20),))
+    shift = Sensitivity(20, 20, ((1, 20),))
     assert isinstance(calibrate(ApproxDP(1, 1e-6), shift).law, DiscreteGaussian)
     assert isinstance(calibrate(ApproxDP(1, 1e-30), shift).law, DiscreteLaplace)
 
@@ -132,36 +132,36 @@ def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:
 def test_a_family_can_be_forced(guarantee: Guarantee, family: str) -> None:
     if isinstance(guarantee, PureDP) and family == "gaussian":
         with pytest.raises(InvalidInput, match="never satisfies pure"):
-            calibrate(guarantee, Shift(20, 20), family)
+            calibrate(guarantee, Sensitivity(20, 20), family)
         return
-    chosen = calibrate(guarantee, Shift(20, 20), family)
+    chosen = calibrate(guarantee, Sensitivity(20, 20), family)
     assert isinstance(chosen.law, DiscreteLaplace if family == "laplace" else DiscreteGaussian)
     assert chosen.reason.endswith(f"{family} noise was asked for")
 
 
 def test_unknown_families_and_guarantees_are_refused() -> None:
     with pytest.raises(InvalidInput, match="family is 'cauchy'"):
-        calibrate(PureDP(1), Shift(1, 1), "cauchy")
+        calibrate(PureDP(1), Sensitivity(1, 1), "cauchy")
     with pytest.raises(InvalidInput, match="cannot be calibrated"):
-        calibrate("strong", Shift(1, 1))
+        calibrate("strong", Sensitivity(1, 1))
 
 
 def test_noise_beyond_the_range_of_laws_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidInput, match="raise epsilon"):
-        calibrate(PureDP(1e-13), Shift(1, 1))
+        calibrate(PureDP(1e-13), Sensitivity(1, 1))
     with pytest.raises(InvalidInput, match=r"no noise is known .*raise epsilon"):
-        calibrate(ApproxDP(1e-13, 1e-13), Shift(1, 1, ((1, 1),)))
+        calibrate(ApproxDP(1e-13, 1e-13), Sensitivity(1, 1, ((1, 1),)))
 
 
 def test_unknown_entries_leave_out_composition_only() -> None:
-    chosen = calibrate(ApproxDP(1, 1e-6), Shift(30, 60))
+    chosen = calibrate(ApproxDP(1, 1e-6), Sensitivity(30, 60))
     missing = [c for c in chosen.candidates if c.law is None]
     assert ["not all known" in c.method for c in missing] == [True]
     assert missing[0].variance == math.inf
 
 
 def test_more_privacy_never_means_less_noise() -> None:
-    shift = Shift(12, 12, ((1, 12),))
+    shift = Sensitivity(12, 12, ((1, 12),))
     for family in ("laplace", "gaussian"):
         stds = [
             calibrate(ApproxDP(epsilon, 1e-6), shift, family).law.std
@@ -171,7 +171,7 @@ def test_more_privacy_never_means_less_noise() -> None:
 
 
 def test_results_are_remembered() -> None:
-    arguments = ApproxDP(1, 1e-7), Shift(12, 12, ((1, 12),))
+    arguments = ApproxDP(1, 1e-7), Sensitivity(12, 12, ((1, 12),))
     assert calibrate(*arguments) is calibrate(*arguments)
 
 
@@ -180,8 +180,8 @@ def test_pure_and_concentrated_calibration_load_no_large_library() -> None:
     import sys
 
     code = (
-        "import sys; from counton.privacy import *; calibrate(PureDP(1), Shift(2, 2)); "
-        "calibrate(ZCDP(1), Shift(2, 2)); "
+        "import sys; from counton.privacy import *; calibrate(PureDP(1), Sensitivity(2, 2)); "
+        "calibrate(ZCDP(1), Sensitivity(2, 2)); "
         "sys.exit(' '.join({'scipy', 'dp_accounting', 'polars'} & set(sys.modules)) or None)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

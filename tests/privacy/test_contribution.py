@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import BudgetExceeded, InvalidInput
-from counton.privacy import Contribution, Ledger, PureDP, Shift
+from counton.privacy import Contribution, Ledger, PureDP, Sensitivity
 from counton.strategies import Binary, KAry, SqrtToeplitz
 
 
@@ -34,16 +34,18 @@ def changes(contribution: Contribution, size: int, values: range) -> set[tuple[i
     return {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
 
 
-def assert_exact(shift: Shift, found: set[tuple[int, ...]], column: tuple[int, ...]) -> None:
+def assert_exact(
+    sensitivity: Sensitivity, found: set[tuple[int, ...]], column: tuple[int, ...]
+) -> None:
     nodes = [tuple(c * x for c in column for x in d) for d in found]
-    assert shift.l1 == max(sum(map(abs, d)) for d in nodes)
-    assert shift.l2_squared == max(sum(x * x for x in d) for d in nodes)
-    if shift.entries is None:
+    assert sensitivity.l1 == max(sum(map(abs, d)) for d in nodes)
+    assert sensitivity.l2_squared == max(sum(x * x for x in d) for d in nodes)
+    if sensitivity.entries is None:
         return
-    worst = sorted((m for m, count in shift.entries for _ in range(count)), reverse=True)
+    worst = sorted((m for m, count in sensitivity.entries for _ in range(count)), reverse=True)
     for d in nodes:
         sizes = sorted((abs(x) for x in d if x), reverse=True)
-        assert len(sizes) <= len(worst) == shift.most_affected
+        assert len(sizes) <= len(worst) == sensitivity.most_affected
         assert all(size <= bound for size, bound in zip(sizes, worst, strict=False))
 
 
@@ -53,9 +55,9 @@ def assert_exact(shift: Shift, found: set[tuple[int, ...]], column: tuple[int, .
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
     contribution = getattr(Contribution, relation)(cells=cells, per_cell=per_cell)
-    shift = contribution.shift(Shift(2, 2, ((1, 2),)), cells=size)
-    assert_exact(shift, changes(contribution, size, range(per_cell + 1)), (1, -1))
-    assert shift.entries is not None
+    sensitivity = contribution.sensitivities(Sensitivity(2, 2, ((1, 2),)), cells=size)
+    assert_exact(sensitivity, changes(contribution, size, range(per_cell + 1)), (1, -1))
+    assert sensitivity.entries is not None
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -73,20 +75,22 @@ def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> No
     found = units
     if relation == "replace":
         found = {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
-    shift = contribution.shift(Shift(3, 3, ((1, 3),)), cells=size)
-    assert_exact(shift, found, (1, 1, 1))
+    sensitivity = contribution.sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=size)
+    assert_exact(sensitivity, found, (1, 1, 1))
 
 
 def test_columns_of_other_weights() -> None:
     column = (4, 2, 1)
-    shift = Contribution.replace(2).shift(Shift(7, 21), cells=3)
-    assert shift == Shift(7 * 3, 21 * 3)
-    assert_exact(shift, changes(Contribution.replace(2), 3, range(2)), column)
+    sensitivity = Contribution.replace(2).sensitivities(Sensitivity(7, 21), cells=3)
+    assert sensitivity == Sensitivity(7 * 3, 21 * 3)
+    assert_exact(sensitivity, changes(Contribution.replace(2), 3, range(2)), column)
 
 
 def test_larger_units_make_larger_entries() -> None:
-    shift = Contribution.add_remove(per_cell=3).shift(Shift(48, 3 * 256, ((16, 3),)), 1)
-    assert shift == Shift(144, 9 * 3 * 256, ((48, 3),))
+    sensitivity = Contribution.add_remove(per_cell=3).sensitivities(
+        Sensitivity(48, 3 * 256, ((16, 3),)), 1
+    )
+    assert sensitivity == Sensitivity(144, 9 * 3 * 256, ((48, 3),))
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", 2**41])
@@ -253,7 +257,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
     for strategy in (Binary(5), KAry(5, 3, subtraction=True), SqrtToeplitz(4)):
         horizon = strategy.horizon
         assert horizon is not None
-        one = strategy.shift()
+        one = strategy.sensitivities()
         unit = 1 << strategy.lattice_bits
         columns = [
             {node[:2]: int(node.weight * unit) for node in strategy.column(step)}
@@ -262,7 +266,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
         places = list(product(range(horizon), range(2)))
         for most, once in product((1, 2, 3), (None, "group")):
             contribution = Contribution.events(most, once=once)  # type: ignore[arg-type]
-            claimed = contribution.shift(one, cells=2)
+            claimed = contribution.sensitivities(one, cells=2)
             l1 = l2 = 0
             kept = min(most, 2) if once else most  # no two events in one of two cells
             for events in combinations_with_replacement(places, kept):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.privacy import Shift
+from counton.privacy import Sensitivity
 from counton.privacy.gaussian import (
     analytic_gaussian_sigma,
     delta_at_most,
@@ -109,8 +109,8 @@ def enumerated_delta(sigma_squared: float, moves: tuple[int, ...], epsilon: floa
 def test_the_discrete_law_satisfies_its_bound(
     moves: tuple[int, ...], epsilon: str, delta: str
 ) -> None:
-    shift = Shift(sum(moves), sum(m * m for m in moves), tuple((m, 1) for m in moves))
-    variance = float(variance_for(Fraction(epsilon), Fraction(delta), shift))
+    sensitivity = Sensitivity(sum(moves), sum(m * m for m in moves), tuple((m, 1) for m in moves))
+    variance = float(variance_for(Fraction(epsilon), Fraction(delta), sensitivity))
     assert enumerated_delta(variance, moves, float(epsilon)) <= float(delta)
 
 
@@ -119,8 +119,8 @@ def test_the_discrete_law_satisfies_its_bound(
 def test_one_percent_less_noise_violates_it(
     moves: tuple[int, ...], epsilon: str, delta: str
 ) -> None:
-    shift = Shift(sum(moves), sum(m * m for m in moves))
-    variance = float(variance_for(Fraction(epsilon), Fraction(delta), shift))
+    sensitivity = Sensitivity(sum(moves), sum(m * m for m in moves))
+    variance = float(variance_for(Fraction(epsilon), Fraction(delta), sensitivity))
     assert enumerated_delta(variance * 0.99**2, moves, float(epsilon)) > float(delta)
 
 
@@ -129,7 +129,7 @@ def test_many_coordinates_against_composed_loss_distributions(count: int) -> Non
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     epsilon, delta = Fraction(1), Fraction(1, 10**6)
-    variance = float(variance_for(epsilon, delta, Shift(count, count, ((1, count),))))
+    variance = float(variance_for(epsilon, delta, Sensitivity(count, count, ((1, count),))))
 
     def delta_at(sigma_squared: float) -> float:
         one = pld.from_discrete_gaussian_mechanism(
@@ -143,7 +143,7 @@ def test_many_coordinates_against_composed_loss_distributions(count: int) -> Non
 
 def test_rounding_variance_is_a_small_price() -> None:
     for count in (1, 30, 10**6):
-        shift = Shift(count, count)
-        variance = float(variance_for(Fraction(1), Fraction(1, 10**6), shift))
+        sensitivity = Sensitivity(count, count)
+        variance = float(variance_for(Fraction(1), Fraction(1, 10**6), sensitivity))
         excess = variance - count * analytic_gaussian_sigma(1, 1e-6) ** 2
         assert 0 < excess < 3

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.privacy import Shift
+from counton.privacy import Sensitivity
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ from counton.privacy import Shift
 )
 def test_impossible_shifts_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Shift(*arguments)
+        Sensitivity(*arguments)
 
 
 def test_affected_nodes_are_counted_or_bounded() -> None:
-    assert Shift(5, 9, ((2, 2), (1, 1))).most_affected == 3
-    assert Shift(5, 9).most_affected == 5
+    assert Sensitivity(5, 9, ((2, 2), (1, 1))).most_affected == 3
+    assert Sensitivity(5, 9).most_affected == 5

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from scipy.special import ndtr
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Sensitivity
 from counton.numbers.discovery import Discovery
 from counton.numbers.node_law import law_for
 from counton.privacy import (
@@ -47,7 +47,7 @@ def test_the_loss_exceeds_epsilon_with_more_probability_than_delta() -> None:
 
 
 def test_somebody_with_many_units_loses_their_square_under_rho() -> None:
-    one, many = Shift(1, 1), Shift(100, 10_000)
+    one, many = Sensitivity(1, 1), Sensitivity(100, 10_000)
     laws = [calibrate(ZCDP(1), shift, "gaussian").law for shift in (one, many)]
     assert isinstance(laws[0], DiscreteGaussian)
     assert isinstance(laws[1], DiscreteGaussian)

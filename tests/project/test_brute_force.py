@@ -41,10 +41,10 @@ def test_every_statistic_is_tried() -> None:
 
 def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_small(*given: Any) -> Any:
-        shift = calibration.shift_of(*given)
+        shift = calibration.sensitivity_of(*given)
         return replace(shift, l2_squared=shift.l2_squared * 9 // 10)
 
-    monkeypatch.setattr(brute_force, "shift_of", too_small)
+    monkeypatch.setattr(brute_force, "sensitivity_of", too_small)
     with pytest.raises(Exceeded, match="squared 2-norm"):
         list(try_contributions())
 
@@ -55,9 +55,9 @@ def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
     def of_one_step(strategy: Any, said: Contribution, shape: Any) -> Any:
         if said.most_a_step is not None:
             said = Contribution.events(said.most_a_step)
-        return calibration.shift_of(strategy, said, shape)
+        return calibration.sensitivity_of(strategy, said, shape)
 
-    monkeypatch.setattr(brute_force, "shift_of", of_one_step)
+    monkeypatch.setattr(brute_force, "sensitivity_of", of_one_step)
     with pytest.raises(Exceeded, match="at most 1 of them in one step"):
         list(try_contributions())
 
@@ -73,8 +73,10 @@ def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.Mo
     monkeypatch.setattr(brute_force, "PROMISES", [{"most": 2, "append": True}])
     monkeypatch.setattr(
         brute_force,
-        "shift_of",
-        lambda strategy, said, shape: calibration.shift_of(strategy, replace(said, most=1), shape),
+        "sensitivity_of",
+        lambda strategy, said, shape: calibration.sensitivity_of(
+            strategy, replace(said, most=1), shape
+        ),
     )
     with pytest.raises(Exceeded, match="people"):
         list(try_people(share=0.02))

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from counton.noise import Key
 from counton.run import Job, run
-from counton.run.contribution_bounds import Bounding  # noqa: F401 - loaded before the children are forked
+from counton.run.contribution_bounds import ContributionBounder  # noqa: F401 - loaded before the children are forked
 
 _spec = importlib.util.spec_from_file_location(
     "killing", Path(__file__).parents[1] / "store" / "killing.py"

@@ -144,16 +144,16 @@ def test_the_same_rows_count_whatever_is_left_out_meanwhile(
 def test_a_thinning_that_drops_a_tie_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = people.Bounding._thin
+    right = people.ContributionBounder._thin
 
-    def by_time_alone(self: people.Bounding, rows: HeldRows) -> HeldRows:
+    def by_time_alone(self: people.ContributionBounder, rows: HeldRows) -> HeldRows:
         named, self._named = self._named, np.zeros_like(self._named)
         try:
             return right(self, rows)
         finally:
             self._named = named
 
-    monkeypatch.setattr(people.Bounding, "_thin", by_time_alone)
+    monkeypatch.setattr(people.ContributionBounder, "_thin", by_time_alone)
     wrong = 0
     for seed in range(6):
         (tmp_path / str(seed)).mkdir()
@@ -171,9 +171,9 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
     rows = pl.DataFrame({"at": [START] * 9, "page": "a", "who": "ann", "paid": 1})
     asked = job({"most": 2}, tmp_path / "s.db", events=rows, until=START + timedelta(hours=12))
     asked = asked.having(append=False)
-    right, done = people.Bounding.choose, list[bool]()
+    right, done = people.ContributionBounder.choose, list[bool]()
 
-    def meanwhile(self: people.Bounding, *arguments: Any) -> Any:
+    def meanwhile(self: people.ContributionBounder, *arguments: Any) -> Any:
         if not done:
             done.append(True)
             run(asked).close()
@@ -181,7 +181,7 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
                 return right(self, stream, stream.step)
         return right(self, *arguments)
 
-    monkeypatch.setattr(people.Bounding, "choose", meanwhile)
+    monkeypatch.setattr(people.ContributionBounder, "choose", meanwhile)
     with pytest.raises(StreamConflict, match="another process has released steps"):
         run(asked)
 

@@ -157,7 +157,9 @@ def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bu
 def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     if wrong == "their room comes back":
         monkeypatch.setattr(
-            people.Bounding, "_not_refused", lambda _, rows, *others: np.arange(len(rows))
+            people.ContributionBounder,
+            "_not_refused",
+            lambda _, rows, *others: np.arange(len(rows)),
         )
     else:
         right = marks.write

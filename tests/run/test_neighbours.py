@@ -24,9 +24,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from counton.base.distributions import BoundedChange, Shift
+from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import CountonError
-from counton.numbers.node_law import shift_of
+from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution
 from counton.released.release_facts import facts_of
 from counton.run import Job, View, export, methods, run
@@ -210,7 +210,7 @@ def claimed(contribution: Contribution, cells: int) -> tuple[int, int]:
     """What a unit moves at most where it moves one node a cell: 1-norm, and squared 2-norm."""
     if isinstance(contribution.pattern, BoundedChange):
         return contribution.pattern.l1, contribution.pattern.l2_squared
-    shift = contribution.shift(Shift(1, 1), cells)
+    shift = contribution.sensitivities(Sensitivity(1, 1), cells)
     return shift.l1, shift.l2_squared
 
 
@@ -307,7 +307,7 @@ def test_one_unit_moves_what_is_stated_where_rows_are_in_order(
     change = (with_it.changes - without.changes).reshape(len(with_it.changes), -1)
     taken = np.asarray(matrices(with_it.strategy, 6)[1], float)[:, : len(change)]
     nodes = taken @ change
-    shift = shift_of(with_it.strategy, with_it.contribution, (change.shape[1],))
+    shift = sensitivity_of(with_it.strategy, with_it.contribution, (change.shape[1],))
     assert np.abs(nodes).sum() <= shift.l1 + 1e-6, (without, with_it)
     assert (nodes**2).sum() <= shift.l2_squared + 1e-6, (without, with_it)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from counton import Key
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.base.private import open_private
-from counton.numbers.node_law import shift_of
+from counton.numbers.node_law import sensitivity_of
 from counton.run import Job, run
 from counton.run.contribution_bounds import USER, _digests, period_of
 from counton.state import Store, Stream
@@ -175,7 +175,7 @@ def check(log: Log, folder: Path) -> int:
     """The largest part of the claim that any unit uses up, in percent of the 1-norm."""
     folder.mkdir()
     whole, terms = inputs(log, folder / "all")
-    claimed = shift_of(terms.strategy, terms.contribution, terms.shape)
+    claimed = sensitivity_of(terms.strategy, terms.contribution, terms.shape)
     used = 0
     for number, keeps in enumerate(units(log)):
         rest = without(log, keeps)
@@ -227,7 +227,7 @@ def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_pat
     log = Log([rows], [START + timedelta(hours=34)], False, {"most": 4})
     whole, terms = inputs(log, tmp_path / "all")
     rest, _ = inputs(without(log, lambda row: row[0].day != 30), tmp_path / "rest")
-    claimed, found = shift_of(terms.strategy, terms.contribution, terms.shape), whole - rest
+    claimed, found = sensitivity_of(terms.strategy, terms.contribution, terms.shape), whole - rest
     assert claimed.l1 < moved(terms.strategy, found)[0] <= 2 * claimed.l1
     assert moved(terms.strategy, found)[1] <= 4 * claimed.l2_squared
 

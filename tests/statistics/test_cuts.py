@@ -38,7 +38,10 @@ def test_a_sighting_moves_as_much_as_claimed() -> None:
             if one is not None
         ]
         check_sensitivity(statistic, 3, pairs)
-        assert statistic.shift(smooth).l2_squared == squared * smooth.shift().l2_squared
+        assert (
+            statistic.sensitivities(smooth).l2_squared
+            == squared * smooth.sensitivities().l2_squared
+        )
 
 
 def test_any_cut_can_be_asked() -> None:
@@ -76,7 +79,7 @@ def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice(
     cut = reading.cut([0, 1], [2, 3, 4])
     # Whole numbers: what lies within half of one more is in it too.
     assert 1.9599 <= ((cut.upper - cut.lower) / 2 + 0.5) / cut.std <= 2.1
-    one, other = (Cuts(3, neighbours=n).shift(Binary(7)) for n in ("add_remove", "replace"))
+    one, other = (Cuts(3, neighbours=n).sensitivities(Binary(7)) for n in ("add_remove", "replace"))
     assert (other.l1, other.l2_squared) == (2 * one.l1, 2 * one.l2_squared)
 
 

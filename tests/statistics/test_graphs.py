@@ -166,7 +166,7 @@ def test_replaced_is_removed_and_added() -> None:
     for make in Edges, lambda **given: Triangles(3, **given), lambda **given: Degrees(3, **given):
         statistic = make(neighbours="replace")
         check_sensitivity(statistic, 2, swapped(), slack=math.inf, batched=True)
-    twice = Edges(neighbours="replace").shift(Binary(7))
+    twice = Edges(neighbours="replace").sensitivities(Binary(7))
     assert (twice.l1, twice.l2_squared) == (6, 6)
 
 
@@ -219,7 +219,7 @@ def test_one_sighting_moves_a_histogram_by_four_changes() -> None:
     streams: Any = tuple([before, [one], *[[edge] for edge in late]] for one in ((0, 1), (4, 5)))
     ((l1, l2),) = largest_norms(degrees, [Independent(4)], iter([streams]))
     assert (l1, round(l2**2)) == (16, 40)
-    shift = degrees.shift(Independent(4))
+    shift = degrees.sensitivities(Independent(4))
     assert shift.l1 >= l1
     assert shift.l2_squared >= 40
 

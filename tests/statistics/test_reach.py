@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton import ZCDP, PureDP
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
 from counton.run import Job, run
@@ -143,7 +143,7 @@ def check_neighbours(
     """Without any one unit nothing moves by more than is stated; the norms of the largest move."""
     changes, definition = released(way, given, folder)
     stated, most = definition.contribution, (0, 0)
-    bound: Any = stated.pattern or stated.shift(Shift(1, 1), changes.shape[1])
+    bound: Any = stated.pattern or stated.sensitivities(Sensitivity(1, 1), changes.shape[1])
     units = Counter((who, period(way, at)) for rows in given for at, who, _ in rows)
     for unit, _ in units.most_common(12):
         rest = [[row for row in rows if (row[1], period(way, row[0])) != unit] for rows in given]
@@ -173,12 +173,14 @@ def test_one_unit_moves_just_what_is_stated(way: dict[str, Any], tmp_path: Path)
 
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank among the rows of one run, so that a user counts again in a later step."""
-    right = people.Bounding._with_ranks
+    right = people.ContributionBounder._with_ranks
 
-    def of_this_run(self: people.Bounding, rows: HeldRows, periods: Any, before: Any) -> HeldRows:
+    def of_this_run(
+        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any
+    ) -> HeldRows:
         return right(self, rows, periods, before._replace(users={}))
 
-    monkeypatch.setattr(people.Bounding, "_with_ranks", of_this_run)
+    monkeypatch.setattr(people.ContributionBounder, "_with_ranks", of_this_run)
 
 
 def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +190,15 @@ def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank among the rows of a user in all groups."""
-    right = people.Bounding._with_ranks
+    right = people.ContributionBounder._with_ranks
 
-    def of_all(self: people.Bounding, rows: HeldRows, periods: Any, before: Any) -> HeldRows:
+    def of_all(
+        self: people.ContributionBounder, rows: HeldRows, periods: Any, before: Any
+    ) -> HeldRows:
         found = right(self, replace(rows, group=np.zeros_like(rows.group)), periods, before)
         return replace(found, group=rows.group)
 
-    monkeypatch.setattr(people.Bounding, "_with_ranks", of_all)
+    monkeypatch.setattr(people.ContributionBounder, "_with_ranks", of_all)
 
 
 @pytest.mark.parametrize("wrong", [forgetful, without_rooms], ids=lambda one: one.__name__)

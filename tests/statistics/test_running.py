@@ -202,7 +202,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
             worst = [max(worst[0], np.abs(vector).sum()), max(worst[1], (vector**2).sum())]
         found = shift_by(strategy, pattern)
         assert (found.l1, found.l2_squared) == pytest.approx(worst, rel=1e-12)
-        one = strategy.shift()
+        one = strategy.sensitivities()
         bounded = shift_by(strategy, BoundedChange(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
     with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):

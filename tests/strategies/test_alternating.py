@@ -48,7 +48,7 @@ def test_five_changes_in_fourteen_steps() -> None:
         SmoothBinary.best(14, norm=2),
         SqrtToeplitz(14),
     ):
-        moved, one = shift_by(strategy, Alternating(5)), strategy.shift()
+        moved, one = shift_by(strategy, Alternating(5)), strategy.sensitivities()
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {
@@ -90,7 +90,7 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
                     assert claimed[0] >= truth[0], (strategy, changes)
                     assert claimed[1] >= truth[1], (strategy, changes)
                     if strategy.structure.aligned():
-                        assert claimed[1] <= 1.01 * changes * strategy.shift().l2_squared
+                        assert claimed[1] <= 1.01 * changes * strategy.sensitivities().l2_squared
 
 
 def test_long_streams_cost_little_for_each_change() -> None:
@@ -102,8 +102,8 @@ def test_long_streams_cost_little_for_each_change() -> None:
     ):
         for changes in (8, 3000):
             found = shift_by(strategy, Alternating(changes, cells=2, size=3))
-            assert found.l1 <= 2 * 3 * changes * strategy.shift().l1
-            assert found.l2_squared <= 2 * 9 * changes * strategy.shift().l2_squared
+            assert found.l1 <= 2 * 3 * changes * strategy.sensitivities().l1
+            assert found.l2_squared <= 2 * 9 * changes * strategy.sensitivities().l2_squared
 
 
 def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
@@ -112,7 +112,11 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     assert not strategy.structure.aligned()
     up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
-    assert shift_by(strategy, Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
+    assert (
+        shift_by(strategy, Alternating(2)).l2_squared
+        == truth
+        == 3 * strategy.sensitivities().l2_squared
+    )
     for pattern in BoundedChange(2, 2), Runs((Run(1), Run(1, 1))):
         assert shift_by(strategy, pattern).l2_squared >= truth
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
-from counton.privacy import Shift
+from counton.privacy import Sensitivity
 from counton.strategies import (
     Binary,
     Expiring,
@@ -76,7 +76,7 @@ def test_short_horizons_are_exact_over_all_sets(horizon: int) -> None:
     for steps, separation in [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (5, 1), (5, 2), (4, 5)]:
         sets = list(admissible(horizon, steps, separation))
         for strategy in strategies(horizon):
-            claimed = strategy.shift(steps=steps, separation=separation)
+            claimed = strategy.sensitivities(steps=steps, separation=separation)
             assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
 
 
@@ -85,7 +85,7 @@ def test_fixed_schedules_are_exact_over_all_starts(horizon: int) -> None:
     for every, steps in itertools.product((1, 2, 3, 7), (None, 1, 2, 4)):
         sets = [range(i, horizon, every)[:steps] for i in range(horizon)]
         for strategy in strategies(horizon):
-            claimed = strategy.shift(steps=steps, every=every)
+            claimed = strategy.sensitivities(steps=steps, every=every)
             assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
 
 
@@ -98,7 +98,7 @@ def test_units_may_miss_some_of_a_schedule(horizon: int) -> None:
             s for row in rows for n in range(1, steps + 1) for s in itertools.combinations(row, n)
         }
         for strategy in strategies(horizon):
-            claimed = strategy.shift(steps=steps, every=every)
+            claimed = strategy.sensitivities(steps=steps, every=every)
             assert (claimed.l1, claimed.l2_squared) == worst(strategy, sets), strategy
 
 
@@ -106,8 +106,8 @@ def test_steps_anywhere_in_a_schedule_need_a_separation() -> None:
     """Steps 1 and 3 share a node, steps in a row do not: no schedule of two steps covers them."""
     tree = KAry(3, 3)
     moved = worst(tree, [(0, 2)])[1]
-    assert tree.shift(steps=2, every=1).l2_squared < moved
-    assert tree.shift(steps=2, separation=1).l2_squared == moved
+    assert tree.sensitivities(steps=2, every=1).l2_squared < moved
+    assert tree.sensitivities(steps=2, separation=1).l2_squared == moved
 
 
 @pytest.mark.parametrize("horizon", [2, 3, 9, 40, 250, 1500, 4000])
@@ -115,8 +115,8 @@ def test_all_steps_are_one_set(horizon: int) -> None:
     """Who may count in every step moves what counting in every step does, exactly."""
     schedule = participation.Schedule(horizon, 1, fixed=True)
     for strategy in (*strategies(horizon), SmoothBinary(horizon, 40, 12)):
-        everything = strategy.shift(steps=horizon)
-        assert everything == strategy.shift(every=1) == strategy.shift(steps=10**9)
+        everything = strategy.sensitivities(steps=horizon)
+        assert everything == strategy.sensitivities(every=1) == strategy.sensitivities(steps=10**9)
         if strategy.structure.divisions(None):
             assert [everything.l1, everything.l2_squared] == [
                 participation._over_starts(strategy, norm, schedule) for norm in (1, 2)
@@ -162,18 +162,18 @@ def test_bounds_of_long_horizons_hold_for_steps_close_together() -> None:
         for steps, separation in [(20, 2), (30, 7), (9, 30)]:
             runs = [range(i, 300, separation)[:steps] for i in range(60)]
             sums = [matrix[:, list(run)].sum(axis=1) for run in runs]
-            claimed = strategy.shift(steps=steps, separation=separation).l2_squared
+            claimed = strategy.sensitivities(steps=steps, separation=separation).l2_squared
             assert max(int((s**2).sum()) for s in sums) <= claimed
 
 
 def test_values_of_the_table() -> None:
     """Exact values computed independently, by enumeration over dense matrices."""
-    assert Binary(16).shift(steps=3).l2_squared == 33
-    assert Binary(16).shift(steps=4, separation=4).l2_squared == 30
-    assert Binary(16).shift(steps=5).l2_squared == 74
-    assert KAry(22, 4).shift(steps=4).l2_squared == 35
-    assert SmoothBinary.best(19, 2).shift(steps=4).l2_squared == 35
-    assert HonakerOnline(16).shift(steps=4, separation=3).l2_squared == 40
+    assert Binary(16).sensitivities(steps=3).l2_squared == 33
+    assert Binary(16).sensitivities(steps=4, separation=4).l2_squared == 30
+    assert Binary(16).sensitivities(steps=5).l2_squared == 74
+    assert KAry(22, 4).sensitivities(steps=4).l2_squared == 35
+    assert SmoothBinary.best(19, 2).sensitivities(steps=4).l2_squared == 35
+    assert HonakerOnline(16).sensitivities(steps=4, separation=3).l2_squared == 40
 
 
 @pytest.mark.slow
@@ -207,9 +207,9 @@ def test_one_step_is_what_it_was(horizon: int) -> None:
         unit = 2**strategy.lattice_bits
         l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
         entries = ((unit, int(l1)),) if strategy.unit_columns else None
-        expected = Shift(int(l1 * unit), int(squared * unit**2), entries)
-        assert strategy.shift() == strategy.shift(steps=1, separation=9) == expected
-        assert strategy.shift(every=horizon) == expected
+        expected = Sensitivity(int(l1 * unit), int(squared * unit**2), entries)
+        assert strategy.sensitivities() == strategy.sensitivities(steps=1, separation=9) == expected
+        assert strategy.sensitivities(every=horizon) == expected
         assert strategy.sensitivity(1) == float(l1)
         assert strategy.sensitivity(2) == float(squared) ** 0.5
 
@@ -217,7 +217,7 @@ def test_one_step_is_what_it_was(horizon: int) -> None:
 def test_sensitivities_as_floats_are_never_below() -> None:
     for strategy in strategies(11):
         for p in (1, 2):
-            moved = strategy.shift(steps=3)
+            moved = strategy.sensitivities(steps=3)
             exact = Fraction((moved.l1, moved.l2_squared)[p - 1], 2 ** (p * strategy.lattice_bits))
             claimed = strategy.sensitivity(p, steps=3)
             assert Fraction(claimed) ** p >= exact
@@ -271,8 +271,8 @@ def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
     strategy = OnlyColumns(horizon)
     matrix = np.abs(weights(strategy)) if horizon < 100 else np.zeros((0, 0))
     for steps, separation in [(3, 1), (3, 2), (5, 4), (horizon, 1)]:
-        claimed = strategy.shift(steps=steps, separation=separation)
-        one = strategy.shift()
+        claimed = strategy.sensitivities(steps=steps, separation=separation)
+        one = strategy.sensitivities()
         assert claimed.l2_squared <= claimed.l1**2
         assert claimed.l2_squared <= steps**2 * one.l2_squared
         if horizon == 11:
@@ -283,8 +283,8 @@ def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
             runs = [range(i, horizon, separation)[:steps] for i in range(horizon)]
             sums = [matrix[:, list(run)].sum(axis=1) for run in runs]
             assert claimed.l2_squared >= max(int((s**2).sum()) for s in sums)
-    every = strategy.shift(every=5, steps=3)
-    assert every.l2_squared <= strategy.shift(steps=3, separation=5).l2_squared
+    every = strategy.sensitivities(every=5, steps=3)
+    assert every.l2_squared <= strategy.sensitivities(steps=3, separation=5).l2_squared
 
 
 @pytest.mark.parametrize(
@@ -301,30 +301,34 @@ def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:
 def test_impossible_participation_is_refused(arguments: Any, message: str) -> None:
     for strategy in (Binary(16), SqrtToeplitz(16)):
         with pytest.raises(InvalidInput, match=message):
-            strategy.shift(**arguments)
+            strategy.sensitivities(**arguments)
 
 
 def test_endless_streams_have_no_norms() -> None:
     arguments: list[dict[str, int]] = [{"steps": 3}, {"every": 3, "steps": 2}, {"every": 3}]
     for given in arguments:
         with pytest.raises(InvalidInput, match=r"never ends|has no horizon"):
-            Expiring(1).shift(**given)  # type: ignore[arg-type]
+            Expiring(1).sensitivities(**given)  # type: ignore[arg-type]
 
 
 def test_no_more_steps_than_fit() -> None:
     tree = Binary(16)
-    assert tree.shift(steps=10**6) == tree.shift(steps=16)
-    assert tree.shift(steps=99, separation=5) == tree.shift(steps=4, separation=5)
+    assert tree.sensitivities(steps=10**6) == tree.sensitivities(steps=16)
+    assert tree.sensitivities(steps=99, separation=5) == tree.sensitivities(steps=4, separation=5)
 
 
 def test_many_steps_of_long_streams() -> None:
     tree = Binary(2**20 - 1)
     full = sum(2 ** (19 - level) * 4**level for level in range(20))
-    assert tree.shift(steps=2**20 - 1).l2_squared == tree.shift(every=1).l2_squared == full
+    assert (
+        tree.sensitivities(steps=2**20 - 1).l2_squared
+        == tree.sensitivities(every=1).l2_squared
+        == full
+    )
     makers: list[Callable[[int], StreamStrategy]] = [KAry.best, SmoothBinary.best, HonakerOnline]
     for make in makers:
         strategy = make(10**6)
-        few, many = (strategy.shift(steps=k).l2_squared for k in (100, 1100))
+        few, many = (strategy.sensitivities(steps=k).l2_squared for k in (100, 1100))
         assert few < many <= 1100**2 * strategy.squared_sensitivity()
 
 
@@ -338,7 +342,7 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
     """The schedule from step 1 on against random ones, over more steps than can be enumerated."""
     matrix, rng = _dense(60), np.random.default_rng(separation)
     for steps in (3, 7):
-        claimed = SqrtToeplitz(60).shift(steps=steps, separation=separation).l2_squared
+        claimed = SqrtToeplitz(60).sensitivities(steps=steps, separation=separation).l2_squared
         for _ in range(200):
             gaps = separation + rng.geometric(0.5, steps) - 1
             chosen = np.cumsum(gaps) - gaps[0] + rng.integers(0, 5)
@@ -386,10 +390,10 @@ def test_sums_beyond_int64_are_added_up_exactly(
 
 def test_norms_of_heavy_levels_over_many_steps() -> None:
     tree = LookAhead(65536, (256, 256), (1, 2**20, 2**20))
-    assert tree.shift(every=2).l2_squared == 2**15 + 2**40 * (256 * 128**2 + 2**30)
-    assert tree.shift(steps=1024).l2_squared == 2**10 + 2**40 * (4 * 256**2 + 2**20)
+    assert tree.sensitivities(every=2).l2_squared == 2**15 + 2**40 * (256 * 128**2 + 2**30)
+    assert tree.sensitivities(steps=1024).l2_squared == 2**10 + 2**40 * (4 * 256**2 + 2**20)
     short = Hidden(16, (2, 8), (1, 2**20, 2**20))
-    assert short.shift(every=2).l2_squared == 8 + 2**40 * (8 + 8**2)
+    assert short.sensitivities(every=2).l2_squared == 8 + 2**40 * (8 + 8**2)
 
 
 @pytest.mark.parametrize(

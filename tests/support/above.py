@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from counton import Contribution
-from counton.base.distributions import BoundedChange, Shift
+from counton.base.distributions import BoundedChange, Sensitivity
 from counton.numbers import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
 from counton.statistics.readings import Cells, OnDemandReading, Reading
@@ -189,8 +189,8 @@ def claiming(**claims: Any) -> Above:
     return made
 
 
-def one(self: Any, strategy: Any, *, batched: bool = False) -> Shift:
-    return Shift(1, 1)
+def one(self: Any, strategy: Any, *, batched: bool = False) -> Sensitivity:
+    return Sensitivity(1, 1)
 
 
 def within(self: Any, horizon: int | None, *, batched: bool = False) -> Contribution:

@@ -1,7 +1,7 @@
 """Noise laws as data, exact discrete distributions on the integers; and what they must cover.
 
 A law says *which* distribution a node's noise has; `counton.noise` draws from it and
-`counton.privacy` chooses it, for the `Shift` by one protected unit. Neither needs to know the
+`counton.privacy` chooses it, for the `Sensitivity` by one protected unit. Neither needs to know the
 other, so laws stand below both. So do patterns: how one unit changes the counts of a stream, where
 that is more than this many steps times this many cells.
 Parameters are exact rationals: a float is not the number you meant.
@@ -111,10 +111,10 @@ class DiscreteGaussian:
         return math.sqrt(self.variance)
 
 
-Law = DiscreteLaplace | DiscreteGaussian
+NoiseDistribution = DiscreteLaplace | DiscreteGaussian
 
 
-def law_to_dict(law: Law, grid: Fraction | None = None) -> dict[str, str]:
+def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[str, str]:
     """JSON values from which `law_from_dict` rebuilds the law exactly.
 
     Args:
@@ -137,7 +137,7 @@ def law_to_dict(law: Law, grid: Fraction | None = None) -> dict[str, str]:
     }
 
 
-def law_from_dict(saved: dict[str, str]) -> Law:
+def law_from_dict(saved: dict[str, str]) -> NoiseDistribution:
     """Inverse of `law_to_dict`.
 
     >>> law_from_dict({"law": "discrete Gaussian", "sigma_squared": "7/2"})
@@ -159,7 +159,7 @@ def law_from_dict(saved: dict[str, str]) -> Law:
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class Sensitivity:
     """Largest change of all node values together between neighbours, in lattice integers.
 
     Attributes:
@@ -172,7 +172,7 @@ class Shift:
     Raises:
         InvalidInput: a norm below 1, norms no integer vector has, or entries that contradict them.
 
-    >>> Shift(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
+    >>> Sensitivity(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
     3
     """
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, exact, shorten, text
 
@@ -77,7 +77,7 @@ class Expiry:
         """(1 + level)^(1 - growth): exact where rational, else above it by under 2^-39 of it."""
         return _power_above(1 + level, 1 - self.growth)
 
-    def law(self, base: Law, level: int) -> Law:
+    def law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """Law of the nodes of one level, given the law of level 0."""
         if isinstance(base, DiscreteLaplace):
             return DiscreteLaplace(base.scale * self.factor(level))

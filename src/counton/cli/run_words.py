@@ -16,7 +16,7 @@ from counton.spec.job import EXPIRING
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
-    from counton.base.distributions import Law
+    from counton.base.distributions import NoiseDistribution
     from counton.numbers.discovery import Discovery
     from counton.run import Definition, Job, Outcome
     from counton.run.definition import Continuation
@@ -136,7 +136,7 @@ def promise(definition: Definition) -> str:
     return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
 
 
-def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
+def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
     """What is protected, in words: unit, guarantee, cost, and how the noise is arranged.
 
     Args:
@@ -228,7 +228,7 @@ def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
     return [("", f"{words} probability of at most {right}%, always")]
 
 
-def _of_table(definition: Definition, law: Law) -> list[tuple[str, str]]:
+def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
     """What is promised of a table that is released once."""
     from counton.released.stream_words import cost_in_words
 

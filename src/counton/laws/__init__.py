@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from counton.laws.tree_laws import check_tree_cells as check_tree_cells
     from counton.laws.tree_laws import check_tree_description as check_tree_description
     from counton.laws.tree_laws import check_tree_estimates as check_tree_estimates
-    from counton.laws.tree_laws import check_tree_shift as check_tree_shift
+    from counton.laws.tree_laws import check_tree_sensitivity as check_tree_sensitivity
     from counton.laws.tree_laws import check_tree_strategy as check_tree_strategy
     from counton.laws.tree_laws import check_tree_variance as check_tree_variance
     from counton.laws.tree_laws import tree_matrix as tree_matrix

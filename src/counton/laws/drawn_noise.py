@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from counton.base.arrays import Floats
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.noise import Key, NoiseField
@@ -24,7 +24,7 @@ _AT_ONCE = 2**22
 
 def simulate(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     runs: int,
     *,
     steps: int | None = None,
@@ -59,13 +59,17 @@ def simulate(
     return _noise(strategy, law, drawn.derive(b"simulation"), runs, last).T
 
 
-def _noise(strategy: StreamStrategy, law: Law, subkey: bytes, runs: int, last: int) -> Floats:
+def _noise(
+    strategy: StreamStrategy, law: NoiseDistribution, subkey: bytes, runs: int, last: int
+) -> Floats:
     field = NoiseField(subkey, lambda level: strategy.node_law(law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.fraction_bits, dtype=np.float64)
 
 
-def error_curve(strategy: StreamStrategy, law: Law, steps: int | None = None) -> Floats:
+def error_curve(
+    strategy: StreamStrategy, law: NoiseDistribution, steps: int | None = None
+) -> Floats:
     """Standard deviation of the noise at every step, exactly; shape ``(steps,)``.
 
     Args:
@@ -85,7 +89,7 @@ def error_curve(strategy: StreamStrategy, law: Law, steps: int | None = None) ->
 
 def band(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     level: float = 0.95,
     *,
     steps: int | None = None,

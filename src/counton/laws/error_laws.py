@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import (
+    LARGEST_SPREAD,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+)
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws.node_noise import HashedNoise
@@ -20,8 +25,14 @@ from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Calibrated laws under which errors are compared: wide ones, and of few integers (data units).
-_WIDE: tuple[Law, ...] = DiscreteLaplace(Fraction(2**30)), DiscreteGaussian(Fraction(2**60))
-_NARROW: tuple[Law, ...] = DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(1, 3))
+_WIDE: tuple[NoiseDistribution, ...] = (
+    DiscreteLaplace(Fraction(2**30)),
+    DiscreteGaussian(Fraction(2**60)),
+)
+_NARROW: tuple[NoiseDistribution, ...] = (
+    DiscreteLaplace(Fraction(3, 2)),
+    DiscreteGaussian(Fraction(1, 3)),
+)
 #: Variances are sums of some hundred floats.
 _NEAR = 1e-9
 _METRICS: tuple[Metric, ...] = ("mean", "max")
@@ -77,7 +88,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     require(any(alike) or not alike, strategy, said)
 
 
-def _narrow(strategy: StreamStrategy) -> tuple[Law, ...]:
+def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
     """Laws of few integers where the lattice is that of integers, else of as little noise."""
     unit = 1 << strategy.lattice_bits
     laplace, gaussian = _NARROW
@@ -146,7 +157,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     require(any(enough) or not enough, strategy, said)
 
 
-def _reads_by_width(strategy: StreamStrategy, law: Law, levels: Integers) -> Floats:
+def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
     """Standard deviations of nodes of these levels, in that of the calibrated law."""
     known = {level: strategy.node_law(law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
@@ -236,7 +247,7 @@ def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -
             _endless_under(strategy, count, law)
 
 
-def _endless_under(strategy: StreamStrategy, count: int, law: Law) -> None:
+def _endless_under(strategy: StreamStrategy, count: int, law: NoiseDistribution) -> None:
     """The same of released noise, where it is known of a law."""
     if getattr(strategy, "largest_variance", None) is None:  # of those the planner knows
         return
@@ -282,6 +293,6 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
             require(not narrow, strategy, said)
 
 
-def spread(law: Law) -> Fraction:
+def spread(law: NoiseDistribution) -> Fraction:
     """Scale of Laplace, variance of Gaussian noise."""
     return law.scale if isinstance(law, DiscreteLaplace) else law.sigma_squared

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.base.distributions import Alternating, BoundedChange, Run, Runs, Shift
+from counton.base.distributions import Alternating, BoundedChange, Run, Runs, Sensitivity
 from counton.laws.rows import columns_in_order, count_steps, require
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import (
@@ -161,7 +161,7 @@ def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
 
 
 def _enough(
-    strategy: StreamStrategy, pattern: object, claimed: Shift, l1: int, squared: int
+    strategy: StreamStrategy, pattern: object, claimed: Sensitivity, l1: int, squared: int
 ) -> None:
     # Integer vectors have l1 <= l2_squared, so that a 1-norm above it cannot be.
     enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared

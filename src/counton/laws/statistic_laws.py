@@ -13,13 +13,13 @@ import numpy as np
 
 from counton import strategies as known
 from counton.base.arrays import Integers
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInput
 from counton.laws.rows import LawBroken, require
 from counton.noise import Key
 from counton.numbers import Counter, StepRelease
 from counton.numbers.intervals import std_at
-from counton.numbers.node_law import law_for, shift_of
+from counton.numbers.node_law import law_for, sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
 from counton.strategies import Independent, StreamStrategy, matrices
 
@@ -80,7 +80,7 @@ class AnyStatistic(Protocol):
     def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
         """The same in a stream of this many steps."""
 
-    def shift(self, strategy: Any, *, batched: bool = False) -> Shift:
+    def sensitivities(self, strategy: Any, *, batched: bool = False) -> Sensitivity:
         """How far one unit moves all node values."""
 
     def sensitivity(self, strategy: Any, p: Any, *, batched: bool = False) -> float:
@@ -386,8 +386,8 @@ def check_statistic_neighbours(
     Each unit's events are taken away or, where neighbours replace one event, each event is replaced
     by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
     Steps are batches of events (``batched``), and then have one event each. Contributions, those
-    within this many steps, ``shift`` and ``sensitivity`` are no less, and no unit changes other
-    steps or cells than a contribution names.
+    within this many steps, ``sensitivities`` and ``sensitivity`` are no less, and no unit changes
+    other steps or cells than a contribution names.
 
     Args:
         statistic, batches, unit_of: see `check_statistic`.
@@ -431,8 +431,10 @@ def _check_neighbours(
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
-        shifts = {name: shift_of(strategy, one, statistic.cells) for name, one in said.items()}
-        shifts[f"shift(batched={batched})"] = statistic.shift(strategy, batched=batched)
+        shifts = {
+            name: sensitivity_of(strategy, one, statistic.cells) for name, one in said.items()
+        }
+        shifts[f"shift(batched={batched})"] = statistic.sensitivities(strategy, batched=batched)
         found: dict[str, tuple[float, float]] = {
             name: (one.l1, one.l2_squared) for name, one in shifts.items()
         }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.laws.error_laws import (
@@ -80,7 +80,7 @@ _ALL_SETS = 16
 _SLACK = Fraction(5, 4)
 #: Calibrated laws, of which no node's may be narrower: of all widths that there are.
 _SCALES = (Fraction(1, 7), *(Fraction(2**bits) for bits in (1, 8, 17, 24, 30, 35, 38, 40)))
-_LAWS: tuple[Law, ...] = (
+_LAWS: tuple[NoiseDistribution, ...] = (
     *(DiscreteLaplace(scale) for scale in _SCALES),
     *(DiscreteGaussian(scale**2) for scale in _SCALES),
 )
@@ -171,7 +171,9 @@ def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
     )
 
 
-def _law_or_none(strategy: StreamStrategy, law: Law, level: int) -> Law | None:
+def _law_or_none(
+    strategy: StreamStrategy, law: NoiseDistribution, level: int
+) -> NoiseDistribution | None:
     try:
         return strategy.node_law(law, level)
     except InvalidInput:
@@ -342,8 +344,8 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
 
     Weights count by the noise of their node: for the 1-norm by its scale, for the squared 2-norm by
     its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
-    is its law. Units that act several times are tried in some sets of their steps; ``shift`` and
-    ``sensitivity`` may refuse them.
+    is its law. Units that act several times are tried in some sets of their steps;
+    ``sensitivities`` and ``sensitivity`` may refuse them.
 
     Raises:
         LawBroken: a column has more, or a law is given whose norm is refused.
@@ -391,7 +393,7 @@ def _some_sets(count: int) -> list[tuple[int, ...]]:
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
     """What is claimed for units that act several times; None where it is refused."""
     try:
-        moved = strategy.shift(steps=steps)
+        moved = strategy.sensitivities(steps=steps)
         claimed = strategy.sensitivity(norm, steps=steps)
     except InvalidInput:
         return None
@@ -446,11 +448,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         sets = [tuple(run[:size]) for run in runs for size in sizes]
     apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
     norms = [norms_moved(s) for s in sets]
-    one = strategy.shift()
+    one = strategy.sensitivities()
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         fit = [n for s, gap, n in zip(sets, apart, norms, strict=True) if len(s) <= k and gap >= b]
         l1, squared = (max(norm) for norm in zip(*fit, strict=True))
-        claimed = strategy.shift(steps=k, separation=b)
+        claimed = strategy.sensitivities(steps=k, separation=b)
         said = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
@@ -465,7 +467,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         for row in (None, *sizes):
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
             l1, squared = (max(norm) for norm in zip(*map(norms_moved, every), strict=True))
-            claimed = strategy.shift(every=b, steps=row)
+            claimed = strategy.sensitivities(every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
             said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared

@@ -22,7 +22,8 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
         matrix: C, one column a cell.
 
     Raises:
-        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry, ``shift`` or
+        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry,
+        ``sensitivities`` or
             ``sensitivity`` claims another, or several steps are not refused. What is said of moves
             may be a bound.
 
@@ -39,7 +40,7 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     require(strategy.largest_entry >= largest, strategy, f"largest entry is {largest}")
     if strategy.unit_columns:
         require(largest == 1, strategy, "C has entries other than 1 and -1")
-    one, moved = strategy.shift(), strategy.shift("move")
+    one, moved = strategy.sensitivities(), strategy.sensitivities("move")
     require((one.l1, one.l2_squared) == (l1, squared), strategy, "shift is not the largest column")
     units = ((1, l1),) if strategy.unit_columns else None
     require(one.entries == units, strategy, f"entries of the shift are not {units}")
@@ -47,7 +48,11 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
         claimed = strategy.sensitivity(p)  # type: ignore[arg-type]
         require(claimed == exact, strategy, f"sensitivity({p}) is {claimed}, not {exact}")
     calls: tuple[Callable[..., object], ...]
-    calls = strategy.shift, partial(strategy.shift, "move"), partial(strategy.sensitivity, 1)
+    calls = (
+        strategy.sensitivities,
+        partial(strategy.sensitivities, "move"),
+        partial(strategy.sensitivity, 1),
+    )
     for several in ({"steps": 2}, {"steps": 2, "separation": 2}, {"every": 1}):
         for call in calls:
             try:

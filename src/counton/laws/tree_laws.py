@@ -38,7 +38,7 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
     check_tree_description(strategy)
     check_columns(strategy, tree_matrix(strategy)[1])
     check_tree_cells(strategy)
-    check_tree_shift(strategy)
+    check_tree_sensitivity(strategy)
     check_tree_estimates(strategy)
     check_tree_variance(strategy)
 
@@ -146,7 +146,7 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
         require(agree and bool(near), strategy, "whole estimates of cells are not near, or add up")
 
 
-def check_tree_shift(strategy: TreeStrategy) -> None:
+def check_tree_sensitivity(strategy: TreeStrategy) -> None:
     """Noise shifted by a column of C gives the estimates of the neighbour to the bit.
 
     That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
@@ -158,7 +158,7 @@ def check_tree_shift(strategy: TreeStrategy) -> None:
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_shift(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    >>> check_tree_sensitivity(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]

@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
 from counton.noise.samplers import SPAN, TileSampler, sampler_for
@@ -35,7 +35,7 @@ class NoiseField:
     def __init__(
         self,
         subkey: bytes,
-        law: Law | Callable[[int], Law],
+        law: NoiseDistribution | Callable[[int], NoiseDistribution],
         shape: tuple[int, ...] = (),
     ) -> None:
         self._source = BlockSource(subkey)
@@ -84,7 +84,7 @@ class NoiseField:
         """
         return self._digest, self._first
 
-    def law(self, level: int) -> Law:
+    def law(self, level: int) -> NoiseDistribution:
         """The law of the nodes of one level."""
         return self._law(level) if callable(self._law) else self._law
 

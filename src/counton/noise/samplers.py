@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import LAST_ATTEMPT, LAST_LANE, Address, BlockSource, Tile, Words
 
@@ -536,7 +536,7 @@ class GaussianBlockSampler(TileSampler):
 
 
 @lru_cache(maxsize=256)
-def sampler_for(law: Law) -> TileSampler:
+def sampler_for(law: NoiseDistribution) -> TileSampler:
     """The one sampler of a law (tables are shared between streams)."""
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law)

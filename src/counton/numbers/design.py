@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import Law, law_from_dict, law_to_dict
+from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput, RequestMismatch, StateError
 from counton.base.exact import quote, quoted_numbers
 from counton.noise import Key, NoiseField
@@ -89,7 +89,7 @@ class Design(Errors[S]):
     guarantee: Guarantee
     contribution: Contribution
     shape: tuple[int, ...] = ()
-    law: Law
+    law: NoiseDistribution
     strategy: S
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
 from counton.base.expiry import Expiry
@@ -55,7 +55,7 @@ _SERIES_ERROR = 1e-10
 _WIDE = DiscreteLaplace(Fraction(2**24))
 
 
-def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
+def interval_halfwidth(law: NoiseDistribution, terms: int, level: float = 0.95) -> int:
     """Smallest c with P(|N| <= c) >= level, N the sum of ``terms`` independent draws of ``law``.
 
     Exact up to float64 (about 1e-12 in probability). Only for Gaussian sums with a standard
@@ -84,12 +84,14 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
+def _of_sum(counts: tuple[tuple[NoiseDistribution, int], ...], level: float) -> int:
     """Smallest c with P(|N| <= c) >= level, N the sum of this many draws of each law."""
     return _within(dict(counts), level, 0, None)
 
 
-def _within(counts: Mapping[Law, int], level: float, low: int, high: int | None) -> int:
+def _within(
+    counts: Mapping[NoiseDistribution, int], level: float, low: int, high: int | None
+) -> int:
     """As `_of_sum`, from what is known: no c below ``low`` is enough, and ``high`` is."""
     if high == low:
         return low
@@ -98,7 +100,10 @@ def _within(counts: Mapping[Law, int], level: float, low: int, high: int | None)
 
 
 def _of_numbers(
-    law: Law, numbers: NDArray[np.int64], level: float, more: tuple[tuple[Law, int], ...] = ()
+    law: NoiseDistribution,
+    numbers: NDArray[np.int64],
+    level: float,
+    more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64]:
     """`_of_sum` of this many draws of ``law``, and of ``more`` laws, for each of the numbers.
 
@@ -133,7 +138,7 @@ def _of_numbers(
 
 def halfwidths(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     steps: range | NDArray[np.int64],
     level: float = 0.95,
     *,
@@ -157,7 +162,9 @@ def halfwidths(
     return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
 
 
-def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any = None) -> Any:
+def std_at(
+    strategy: StreamStrategy, law: NoiseDistribution, resolution: Fraction, steps: Any = None
+) -> Any:
     """Standard deviation of what is released at ``steps``, in data units.
 
     Args:
@@ -191,9 +198,9 @@ def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any 
 
 
 def joint_halfwidths(
-    before: Sequence[tuple[StreamStrategy, Law, int]],
+    before: Sequence[tuple[StreamStrategy, NoiseDistribution, int]],
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     steps: range | NDArray[np.int64],
     level: float = 0.95,
 ) -> NDArray[np.float64]:
@@ -225,7 +232,7 @@ def joint_halfwidths(
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
         variances = strategy.window_variance(zeros, stops)
         if strategy.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
-            fixed: Counter[Law] = Counter()
+            fixed: Counter[NoiseDistribution] = Counter()
             for part in sums:
                 fixed.update(dict(part or ()))
             numbers = np.rint(variances).astype(np.int64)
@@ -235,7 +242,7 @@ def joint_halfwidths(
         if None not in own:
             found = np.empty(len(some))
             for number, alone in enumerate(own):
-                counts: Counter[Law] = Counter()
+                counts: Counter[NoiseDistribution] = Counter()
                 for part in (*sums, alone):
                     counts.update(dict(part or ()))
                 found[number] = _of_sum(tuple(counts.items()), level)
@@ -260,7 +267,7 @@ def joint_halfwidths(
 
 def window_halfwidths(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     starts: Steps,
     stops: Steps,
     level: float = 0.95,
@@ -327,7 +334,7 @@ def window_halfwidths(
 
 def _of_variances(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     variance: NDArray[np.float64],
     std: NDArray[np.float64],
     rounding: NDArray[np.float64],
@@ -353,7 +360,9 @@ def _of_variances(
     return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
 
 
-def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) -> float:
+def widest_halfwidth(
+    strategy: StreamStrategy, law: NoiseDistribution, level: float = 0.95
+) -> float:
     """Half-width at the step with the largest variance, whichever that is; of totals.
 
     With ``level = 1 - (1 - p) / T`` all T releases are that near to the truth with probability p
@@ -439,7 +448,7 @@ def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bo
 
 def _of_trees(
     strategy: StreamStrategy,
-    law: Law,
+    law: NoiseDistribution,
     first: NDArray[np.int64],
     last: NDArray[np.int64],
     level: float,
@@ -485,8 +494,8 @@ def check_level(level: float) -> float:
 
 
 def _laws_in_sum(
-    strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
-) -> tuple[tuple[Law, int], ...] | None:
+    strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
+) -> tuple[tuple[NoiseDistribution, int], ...] | None:
     """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""
     weights: dict[tuple[int, int], int | Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
@@ -500,7 +509,7 @@ def _laws_in_sum(
 
 
 def weighted_halfwidth(
-    law: Law, weights: tuple[tuple[float, int], ...], level: float = 0.95
+    law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
 ) -> float:
     """Half-width c with P(|N| <= c) >= level, N a sum of draws of ``law``, each times its weight.
 
@@ -524,7 +533,9 @@ def weighted_halfwidth(
 
 
 @lru_cache(maxsize=4096)
-def _of_weighted(law: Law, weights: tuple[tuple[float, int], ...], level: float) -> float:
+def _of_weighted(
+    law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float
+) -> float:
     """See `weighted_halfwidth`.
 
     The sum N has no lattice, so the law computed is that of N + V with V, at most half of
@@ -556,7 +567,7 @@ def _of_weighted(law: Law, weights: tuple[tuple[float, int], ...], level: float)
     return float(at[int(np.argmax(reached))] + jitter / 2)
 
 
-def _characteristic(law: Law, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _characteristic(law: NoiseDistribution, angles: NDArray[np.float64]) -> NDArray[np.float64]:
     """Characteristic function of one draw, at any angles."""
     near = np.remainder(angles + math.pi, 2 * math.pi) - math.pi
     if isinstance(law, DiscreteGaussian) and law.sigma_squared < SMOOTH:
@@ -573,7 +584,9 @@ def _characteristic(law: Law, angles: NDArray[np.float64]) -> NDArray[np.float64
     return np.asarray(square / (square + 4 * math.exp(-rate) * np.sin(near / 2) ** 2))
 
 
-def smooth_halfwidth(std: Any, law: Law, level: float = 0.95, *, draws: int = 1) -> Any:
+def smooth_halfwidth(
+    std: Any, law: NoiseDistribution, level: float = 0.95, *, draws: int = 1
+) -> Any:
     """Half-widths for estimates of which no more is known than their standard deviations.
 
     The largest of the quantiles of a normal law and, with Laplace noise, of the law of each term,
@@ -611,7 +624,7 @@ def smooth_halfwidth(std: Any, law: Law, level: float = 0.95, *, draws: int = 1)
     return (factor + coarse / law.std) * np.asarray(std)
 
 
-def is_narrow(law: Law) -> bool:
+def is_narrow(law: NoiseDistribution) -> bool:
     """Whether draws are so few integers that an atom of their sum is more than a rounding."""
     return law.variance < _NARROW
 
@@ -647,7 +660,7 @@ _FREQUENCIES = 2**16
 _TRANSFORMED = 8192.0
 
 
-def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
+def sum_tail(counts: Mapping[NoiseDistribution, int]) -> Callable[[int], float]:
     """P(|N| > c) of a sum of this many independent draws of each law.
 
     Exact up to float64 (about 1e-12), but for two cases which are above it by little: Gaussian
@@ -717,7 +730,9 @@ def laplace_tail(law: DiscreteLaplace, terms: int) -> Callable[[int], float]:
     return tail
 
 
-def _transformed_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], float]:
+def _transformed_tail(
+    counts: Mapping[NoiseDistribution, int], std: float
+) -> Callable[[int], float]:
     """P(|N| > c) by multiplying transforms over a support of 64 standard deviations and more."""
     length = 1 << math.ceil(64 * std + 64).bit_length()
     angles = np.linspace(0, math.pi, length // 2 + 1)
@@ -733,7 +748,9 @@ def _transformed_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], 
     return tail
 
 
-def _inverted_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], float] | None:
+def _inverted_tail(
+    counts: Mapping[NoiseDistribution, int], std: float
+) -> Callable[[int], float] | None:
     """P(|N| > c) from the few frequencies which a sum of many terms has; None if there are more.
 
     Over a period of L integers, L so long that nothing lies beyond half of it,
@@ -761,7 +778,9 @@ def _inverted_tail(counts: Mapping[Law, int], std: float) -> Callable[[int], flo
     return tail
 
 
-def _log_transform(counts: Mapping[Law, int], angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_transform(
+    counts: Mapping[NoiseDistribution, int], angles: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Logarithm of the characteristic function of a sum at angles in (0, pi]."""
     total = np.zeros(len(angles))
     for law, count in counts.items():
@@ -779,7 +798,9 @@ def _log_transform(counts: Mapping[Law, int], angles: NDArray[np.float64]) -> ND
     return total
 
 
-def _transform(law: Law, angles: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+def _transform(
+    law: NoiseDistribution, angles: NDArray[np.float64], length: int
+) -> NDArray[np.float64]:
     """Characteristic function of a law, cut to ``length`` integers, at the given angles."""
     if isinstance(law, DiscreteLaplace):
         rate = 1 / float(law.scale)
@@ -860,7 +881,7 @@ class Errors(Generic[S]):
     """
 
     strategy: S
-    law: Law
+    law: NoiseDistribution
     guarantee: Guarantee
     contribution: Contribution
     shape: tuple[int, ...]

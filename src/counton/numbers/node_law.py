@@ -14,7 +14,7 @@ from counton.privacy import (
     ExpiringDP,
     ExpiringZCDP,
     Guarantee,
-    Shift,
+    Sensitivity,
     calibrate,
 )
 from counton.privacy.expiration import calibrate_expiring
@@ -26,36 +26,36 @@ from counton.strategies.participation import shift_by
 _FEW_NODES, _BESIDE = 2**28, 2**20
 
 
-def shift_of(
+def sensitivity_of(
     strategy: StreamStrategy, contribution: Contribution, shape: tuple[int, ...] = ()
-) -> Shift:
+) -> Sensitivity:
     """How far one protected unit moves all node values together, in lattice integers.
 
     Raises:
         InvalidInput: not a strategy, or a contribution that does not fit the shape.
 
     >>> from counton.strategies import Binary
-    >>> shift_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
-    Shift(l1=10, l2_squared=10, entries=((1, 10),))
-    >>> shift_of(Binary(16), Contribution.add_remove(steps=3))
-    Shift(l1=13, l2_squared=33, entries=None)
+    >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
+    Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
+    >>> sensitivity_of(Binary(16), Contribution.add_remove(steps=3))
+    Sensitivity(l1=13, l2_squared=33, entries=None)
     """
     _check_strategy(strategy)
     if contribution.pattern is not None:
         return shift_by(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
-        found = shift_of(strategy, contribution.anywhere, shape)
+        found = sensitivity_of(strategy, contribution.anywhere, shape)
         if strategy.horizon is None:
             return found  # of several steps it states nothing
-        several = strategy.shift(steps=contribution.steps)
-        spread = contribution.shift(several, cells=math.prod(shape))
-        return Shift(
+        several = strategy.sensitivities(steps=contribution.steps)
+        spread = contribution.sensitivities(several, cells=math.prod(shape))
+        return Sensitivity(
             min(found.l1, spread.l1), min(found.l2_squared, spread.l2_squared), spread.entries
         )
-    one = strategy.shift(
+    one = strategy.sensitivities(
         steps=contribution.steps, separation=contribution.separation, every=contribution.every
     )
-    return contribution.shift(one, cells=math.prod(shape))
+    return contribution.sensitivities(one, cells=math.prod(shape))
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
@@ -121,9 +121,9 @@ def calibration_of(
                 f"with a horizon"
             )
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
-        one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
+        one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=math.prod(shape))
         return calibrate_expiring(guarantee, one, family)
-    moved = shift_of(strategy, contribution, shape)
+    moved = sensitivity_of(strategy, contribution, shape)
     causal, once = strategy.causal, contribution.in_one_step
     return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
-from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Shift
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Sensitivity
 from counton.strategies import Norm
 from counton.strategies.strategy import TableStrategy
 
@@ -20,7 +20,7 @@ LARGEST_MEASUREMENT = 2**61
 NORMS: dict[Family, Norm] = {"laplace": 1, "gaussian": 2}
 
 
-def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift:
+def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) -> Sensitivity:
     """Worst change of all measurements of a table between neighbours.
 
     Several cells or units per cell multiply the norms, by the triangle inequality. A replaced unit
@@ -30,8 +30,8 @@ def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift
         InvalidInput: a contribution of clipped values (tables hold counts), or of several steps.
 
     >>> from counton.strategies.lines import Nodes
-    >>> shift_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
-    Shift(l1=6, l2_squared=20, entries=None)
+    >>> sensitivity_of_cells(Nodes(2, (2,), (1, 2)), Contribution.add_remove(cells=2))
+    Sensitivity(l1=6, l2_squared=20, entries=None)
     """
     if contribution.resolution is not None:
         raise InvalidInput(
@@ -44,14 +44,16 @@ def shift_of_cells(strategy: TableStrategy, contribution: Contribution) -> Shift
             f"unit's cells in cells, or release a stream"
         )
     times = contribution.cells * contribution.per_cell
-    one = strategy.shift()
+    one = strategy.sensitivities()
     if contribution.relation == "add_remove":
         entries = None
         if one.entries is not None and contribution.cells == 1:
             entries = tuple((times * magnitude, count) for magnitude, count in one.entries)
-        return Shift(times * one.l1, times**2 * one.l2_squared, entries)
-    moved = strategy.shift("move")
-    return Shift(times * max(one.l1, moved.l1), times**2 * max(one.l2_squared, moved.l2_squared))
+        return Sensitivity(times * one.l1, times**2 * one.l2_squared, entries)
+    moved = strategy.sensitivities("move")
+    return Sensitivity(
+        times * max(one.l1, moved.l1), times**2 * max(one.l2_squared, moved.l2_squared)
+    )
 
 
 def fraction_bits(std: float) -> int:

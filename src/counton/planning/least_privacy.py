@@ -20,7 +20,7 @@ _LOWEST, _HIGHEST = -9, 3
 
 
 #: What a bound is said of: a number, "2%" of a public size, or bounds by name.
-Within = Number | str | Mapping[str, Number | str]
+TargetWidth = Number | str | Mapping[str, Number | str]
 
 
 class ReachedHalfwidths(NamedTuple):
@@ -54,7 +54,7 @@ class ReachedHalfwidths(NamedTuple):
         )
 
 
-def bounds_of(within: Within, size: int | None = None) -> dict[str, float]:
+def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
     """Bounds on half-widths by name; "" of one that has none.
 
     Args:

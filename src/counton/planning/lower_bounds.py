@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.base.distributions import Family, Shift
+from counton.base.distributions import Family, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, exact, figures, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
@@ -521,8 +521,8 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     # Laplace noise needs least on integers: of twice the scale it has at least four times the
     # variance. Gaussian noise that is calibrated with care for integers needs least on the
     # finest lattice, where it is as good as continuous.
-    one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=design.cells)
-    fine = Shift(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
+    one = contribution.sensitivities(Sensitivity(1, 1, ((1, 1),)), cells=design.cells)
+    fine = Sensitivity(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
     unit = min(
         calibrate(guarantee, one, family).law.variance,
         calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from counton.base.exact import Number
     from counton.planning.expiration_plans import FadingPlan
-    from counton.planning.least_privacy import Loss, Within
+    from counton.planning.least_privacy import Loss, TargetWidth
     from counton.planning.planner import Plan, StreamPlan
     from counton.planning.ranges_plan import Asked, CellsDesign, Strategies
     from counton.privacy import Contribution, Guarantee
@@ -68,7 +68,7 @@ def plan(
 def plan(
     horizon: int | None,
     *,
-    within: Within,
+    within: TargetWidth,
     level: float = 0.95,
     least: Loss = "epsilon",
     delta: Number | None = None,
@@ -141,7 +141,7 @@ def plan(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
-    within: Within | None = None,
+    within: TargetWidth | None = None,
     level: float = 0.95,
     least: Loss = "epsilon",
     delta: Number | None = None,

@@ -522,8 +522,10 @@ class _Question(NamedTuple):
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
         """Norm and squared norm by which a unit moves a strategy."""
-        shift = strategy.shift(steps=self.steps, separation=self.separation, every=self.every)
-        return shift.l1, shift.l2_squared
+        sensitivity = strategy.sensitivities(
+            steps=self.steps, separation=self.separation, every=self.every
+        )
+        return sensitivity.l1, sensitivity.l2_squared
 
     def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
         """In order of error: those that no other of less error moves less, in either norm."""
@@ -532,10 +534,10 @@ class _Question(NamedTuple):
         for strategy in sorted(
             candidates, key=lambda one: released_variance(one, self.metric, self.release)
         ):
-            shift = self.norms_moved(strategy)
-            if all(l1 > shift[0] or l2 > shift[1] for l1, l2 in moved):
+            sensitivity = self.norms_moved(strategy)
+            if all(l1 > sensitivity[0] or l2 > sensitivity[1] for l1, l2 in moved):
                 front.append(strategy)
-                moved.append(shift)
+                moved.append(sensitivity)
         return front
 
 

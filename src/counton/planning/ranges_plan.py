@@ -14,10 +14,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.base.distributions import Family, Law
+from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote, quoted_numbers
-from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, shift_of_cells
+from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 from counton.planning.planner import Plan
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
@@ -49,7 +49,7 @@ class CellsDesign:
     """
 
     strategy: Grid
-    law: Law
+    law: NoiseDistribution
     guarantee: Guarantee
     contribution: Contribution
     workloads: tuple[Workload, ...]
@@ -95,7 +95,7 @@ def plan_cells(
 
     def attempt(family: Family, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, asked, NORMS[family])
-        law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
+        law = calibrate(guarantee, sensitivity_of_cells(grid, unit), family).law
         return CellsDesign(
             strategy=grid,
             law=law,

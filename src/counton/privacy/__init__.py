@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.base.distributions import Shift as Shift
+    from counton.base.distributions import Sensitivity as Sensitivity
     from counton.privacy.calibration import Calibration as Calibration
     from counton.privacy.calibration import calibrate as calibrate
     from counton.privacy.contribution import Contribution as Contribution

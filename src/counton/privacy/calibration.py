@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import float_below, root_rounded_up, rounded_up
 from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP
@@ -52,18 +52,18 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
         return Candidate(family, None, f"{method}: {why}")
 
 
-def pure(guarantee: PureDP, shift: Shift) -> tuple[Candidate, ...]:
+def pure(guarantee: PureDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
     """Laplace of scale l1 / epsilon; nothing else is known."""
     return (
         _candidate(
-            "laplace", "Laplace of scale l1 / epsilon", lambda: shift.l1 / guarantee.epsilon
+            "laplace", "Laplace of scale l1 / epsilon", lambda: sensitivity.l1 / guarantee.epsilon
         ),
         Candidate("gaussian", None, "Gaussian noise never satisfies pure differential privacy"),
     )
 
 
 def zero_concentrated(
-    guarantee: ZCDP, shift: Shift, *, causal: bool = True
+    guarantee: ZCDP, sensitivity: Sensitivity, *, causal: bool = True
 ) -> tuple[Candidate, ...]:
     """Canonne, Kamath and Steinke 2020, Theorem 14; Bun and Steinke 2016, Proposition 3.3.
 
@@ -73,7 +73,7 @@ def zero_concentrated(
     epsilon^2 / 2.
     """
     rho = guarantee.rho
-    variance = shift.l2_squared / (2 * rho)
+    variance = sensitivity.l2_squared / (2 * rho)
     gaussian = _candidate("gaussian", "Gaussian of variance l2^2 / (2 rho)", lambda: variance)
     if not causal:
         return (
@@ -81,7 +81,7 @@ def zero_concentrated(
             _candidate(
                 "laplace",
                 "Laplace of scale l1 / max(sqrt(2 rho), rho)",
-                lambda: min(root_rounded_up(shift.l1**2 / (2 * rho)), shift.l1 / rho),
+                lambda: min(root_rounded_up(sensitivity.l1**2 / (2 * rho)), sensitivity.l1 / rho),
             ),
         )
     return (
@@ -89,34 +89,34 @@ def zero_concentrated(
         _candidate(
             "laplace",
             "Laplace of scale min(l2 / sqrt(2 rho), l1 / rho)",
-            lambda: min(root_rounded_up(variance), shift.l1 / rho),
+            lambda: min(root_rounded_up(variance), sensitivity.l1 / rho),
         ),
     )
 
 
-def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
+def approximate(guarantee: ApproxDP, sensitivity: Sensitivity) -> tuple[Candidate, ...]:
     """Four ways with Laplace noise, two with Gaussian noise."""
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
     rho = concentrated.rho_within(epsilon, delta, every_order=True)
-    variance = shift.l2_squared / (2 * rho)
+    variance = sensitivity.l2_squared / (2 * rho)
     bounds = (
-        _candidate("laplace", _PURE, lambda: shift.l1 / epsilon),
+        _candidate("laplace", _PURE, lambda: sensitivity.l1 / epsilon),
         _candidate(
             "laplace",
             "Laplace by the bound of Elders, Theorem 1.3",
-            lambda: elders_scale(epsilon, delta, shift.l2_squared),
+            lambda: elders_scale(epsilon, delta, sensitivity.l2_squared),
         ),
         _candidate("laplace", "Laplace by conversion from zCDP", lambda: root_rounded_up(variance)),
     )
     return (
         *bounds,
-        _compose(guarantee, shift, bounds),
+        _compose(guarantee, sensitivity, bounds),
         _candidate(
             "gaussian",
             "Gaussian by analytic calibration",
-            lambda: gaussian.variance_for(epsilon, delta, shift),
+            lambda: gaussian.variance_for(epsilon, delta, sensitivity),
         ),
         _candidate(
             "gaussian",
@@ -126,7 +126,9 @@ def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
     )
 
 
-def approximate_ahead(guarantee: ApproxDP, shift: Shift, *, once: bool) -> tuple[Candidate, ...]:
+def approximate_ahead(
+    guarantee: ApproxDP, sensitivity: Sensitivity, *, once: bool
+) -> tuple[Candidate, ...]:
     """One way with Laplace noise, two with Gaussian noise, for strategies that are not causal.
 
     An attacker who has seen part of the noise waits for a step, and among many cells looks for
@@ -137,14 +139,14 @@ def approximate_ahead(guarantee: ApproxDP, shift: Shift, *, once: bool) -> tuple
     from counton.privacy import concentrated, gaussian
 
     epsilon, delta = guarantee.epsilon, guarantee.delta
-    variance = shift.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
+    variance = sensitivity.l2_squared / (2 * concentrated.rho_within(epsilon, delta))
     around = "Gaussian by analytic calibration around any centre"
     return (
-        _candidate("laplace", _PURE, lambda: shift.l1 / epsilon),
+        _candidate("laplace", _PURE, lambda: sensitivity.l1 / epsilon),
         _candidate(
             "gaussian",
             around,
-            lambda: gaussian.variance_around(epsilon, delta, shift.l2_squared),
+            lambda: gaussian.variance_around(epsilon, delta, sensitivity.l2_squared),
         )
         if once
         else Candidate("gaussian", None, f"{around}: shown for units in one step only"),
@@ -172,13 +174,15 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     return rounded_up(math.sqrt(l2_squared) / a * (1 + 1e-13))
 
 
-def _compose(guarantee: ApproxDP, shift: Shift, bounds: tuple[Candidate, ...]) -> Candidate:
+def _compose(
+    guarantee: ApproxDP, sensitivity: Sensitivity, bounds: tuple[Candidate, ...]
+) -> Candidate:
     from counton.privacy import laplace
 
     method = "Laplace by composed privacy-loss distributions"
-    if shift.entries is None or len(shift.entries) > 1:
+    if sensitivity.entries is None or len(sensitivity.entries) > 1:
         return Candidate("laplace", None, f"{method}: changes of single nodes are not all known")
-    ((magnitude, count),) = shift.entries
+    ((magnitude, count),) = sensitivity.entries
     if not laplace.composable(magnitude, count):
         return Candidate("laplace", None, f"{method}: {count} changed nodes are too many")
     scales = [bound.law.scale for bound in bounds if isinstance(bound.law, DiscreteLaplace)]
@@ -203,7 +207,8 @@ class Calibration:
         reason: in words, why ``law`` was taken.
 
     >>> from counton.privacy import ApproxDP
-    >>> calibration = calibrate(ApproxDP(1, 1e-9), Shift(l1=3, l2_squared=3, entries=((1, 3),)))
+    >>> one = Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
+    >>> calibration = calibrate(ApproxDP(1, 1e-9), one)
     >>> calibration.law == calibration.candidates[0].law
     True
     """
@@ -216,13 +221,13 @@ class Calibration:
 @lru_cache(maxsize=4096)
 def calibrate(
     guarantee: Guarantee,
-    shift: Shift,
+    sensitivity: Sensitivity,
     family: Family | None = None,
     *,
     causal: bool = True,
     once: bool = True,
 ) -> Calibration:
-    """The law with the least variance under which a shift by ``shift`` keeps ``guarantee``.
+    """The law with the least variance under which a change by ``sensitivity`` keeps ``guarantee``.
 
     Pure: Laplace of scale l1 / epsilon. Zero-concentrated: Gaussian of variance l2^2 / (2 rho).
     Approximate: the best of several ways with Laplace and Gaussian noise. Parameters are exact
@@ -230,7 +235,7 @@ def calibrate(
 
     Args:
         guarantee: to keep.
-        shift: how far one unit moves all node values together.
+        sensitivity: how far one unit moves all node values together.
         family: forces one kind of noise.
         causal: nothing that tells of the noise of these nodes was released when an attacker
             chooses the unit: so it is with tables, and with strategies that say so.
@@ -239,26 +244,26 @@ def calibrate(
     Raises:
         InvalidInput: no law of that family meets the guarantee.
 
-    >>> from counton.privacy import ApproxDP, PureDP, Shift
-    >>> calibrate(PureDP(0.5), Shift(3, 3)).law
+    >>> from counton.privacy import ApproxDP, PureDP, Sensitivity
+    >>> calibrate(PureDP(0.5), Sensitivity(3, 3)).law
     DiscreteLaplace(scale=Fraction(6, 1))
-    >>> calibrate(ApproxDP(1, 1e-6), Shift(20, 20)).reason
+    >>> calibrate(ApproxDP(1, 1e-6), Sensitivity(20, 20)).reason
     'Gaussian by analytic calibration: least variance of 5 ways'
-    >>> calibrate(ApproxDP(1, "1e-2"), Shift(2, 2, ((1, 2),))).law.family
+    >>> calibrate(ApproxDP(1, "1e-2"), Sensitivity(2, 2, ((1, 2),))).law.family
     'laplace'
-    >>> calibrate(ApproxDP(1, "1e-2"), Shift(2, 2, ((1, 2),)), "laplace", causal=False).law
+    >>> calibrate(ApproxDP(1, "1e-2"), Sensitivity(2, 2, ((1, 2),)), "laplace", causal=False).law
     DiscreteLaplace(scale=Fraction(2, 1))
     """
     if family not in (None, "laplace", "gaussian"):
         raise InvalidInput(f"family is {family!r}; it must be 'laplace', 'gaussian' or None")
     if isinstance(guarantee, PureDP):
-        ways = pure(guarantee, shift)
+        ways = pure(guarantee, sensitivity)
     elif isinstance(guarantee, ZCDP):
-        ways = zero_concentrated(guarantee, shift, causal=causal)
+        ways = zero_concentrated(guarantee, sensitivity, causal=causal)
     elif isinstance(guarantee, ApproxDP) and not causal:
-        ways = approximate_ahead(guarantee, shift, once=once)
+        ways = approximate_ahead(guarantee, sensitivity, once=once)
     elif isinstance(guarantee, ApproxDP):
-        ways = approximate(guarantee, shift)
+        ways = approximate(guarantee, sensitivity)
     else:
         raise InvalidInput(
             f"{guarantee!r} cannot be calibrated to one law for all nodes; it must be PureDP, "

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.distributions import (
     BoundedChange,
     Pattern,
-    Shift,
+    Sensitivity,
     pattern_from_dict,
     pattern_to_dict,
 )
@@ -550,7 +550,7 @@ class Contribution:
     def __str__(self) -> str:
         return self.describe()
 
-    def shift(self, one: Shift, cells: int) -> Shift:
+    def sensitivities(self, one: Sensitivity, cells: int) -> Sensitivity:
         """Worst change of all node values between neighbours, in the units of ``one``.
 
         Args:
@@ -565,13 +565,13 @@ class Contribution:
             InvalidInput: a vector without cells, or a pattern over several steps: a strategy says
                 what that moves.
 
-        >>> Contribution.replace(cells=2).shift(Shift(3, 3, ((1, 3),)), cells=10)
-        Shift(l1=12, l2_squared=12, entries=((1, 12),))
+        >>> Contribution.replace(cells=2).sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=10)
+        Sensitivity(l1=12, l2_squared=12, entries=((1, 12),))
         """
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
         if isinstance(self.pattern, BoundedChange) and self.pattern.once:
-            return Shift(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
+            return Sensitivity(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
             raise InvalidInput(
                 f"contribution is {self}, a pattern in the steps of a stream: release it as one"
@@ -587,7 +587,7 @@ class Contribution:
         if one.entries is not None and changes is not None:
             size, count = changes
             entries = tuple((size * magnitude, count * times) for magnitude, times in one.entries)
-        return Shift(one.l1 * l1, one.l2_squared * l2_squared, entries)
+        return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
         """l1 and squared l2 of the worst change of one step's vector, and its entries if known."""

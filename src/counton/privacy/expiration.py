@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Shift
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, text
 from counton.base.expiry import LEVELS, Expiry, checked_age, checked_ages
@@ -230,30 +230,30 @@ class ExpiringZCDP(ExpiringGuarantee):
 
 
 def calibrate_expiring(
-    guarantee: ExpiringDP | ExpiringZCDP, shift: Shift, family: Family | None = None
+    guarantee: ExpiringDP | ExpiringZCDP, sensitivity: Sensitivity, family: Family | None = None
 ) -> Calibration:
     """Law of the nodes of level 0 under a guarantee that is bound to a strategy.
 
     Args:
         guarantee: with its expiry; the law of level l is ``guarantee.expiry.law(law, l)``.
-        shift: how far one unit moves one step's input, all cells together.
+        sensitivity: how far one unit moves one step's input, all cells together.
         family: "laplace" or "gaussian"; must be the one that the guarantee needs.
 
     Raises:
         InvalidInput: the other family is asked for, or the noise would be too large.
 
     >>> from counton.strategies import Expiring
-    >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Shift(1, 1)).law
+    >>> calibrate_expiring(ExpiringDP(0.5).bound_to(Expiring(2)), Sensitivity(1, 1)).law
     DiscreteLaplace(scale=Fraction(2, 1))
     """
     law: DiscreteLaplace | DiscreteGaussian
     needed: Family
     if isinstance(guarantee, ExpiringDP):
         needed, method = "laplace", "Laplace of scale l1 / epsilon times a factor for each level"
-        law = DiscreteLaplace(shift.l1 / guarantee.epsilon)
+        law = DiscreteLaplace(sensitivity.l1 / guarantee.epsilon)
     else:
         needed, method = "gaussian", "Gaussian of variance l2^2 / (2 rho) times a factor each level"
-        law = DiscreteGaussian(shift.l2_squared / (2 * guarantee.rho))
+        law = DiscreteGaussian(sensitivity.l2_squared / (2 * guarantee.rho))
     if family not in (None, needed):
         raise InvalidInput(
             f"{guarantee} needs {needed} noise, not {family}: leave the family out, or use "

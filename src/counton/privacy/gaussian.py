@@ -58,7 +58,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, exact, float_below, rounded_up, text
 
@@ -125,8 +125,8 @@ def delta_at_most(sigma: float, epsilon: float) -> float:
     """
     from scipy.special import erfcx, ndtr
 
-    shift = 1 / (2 * sigma)
-    low, high = epsilon * sigma - shift, epsilon * sigma + shift
+    sensitivity = 1 / (2 * sigma)
+    low, high = epsilon * sigma - sensitivity, epsilon * sigma + sensitivity
     density = math.exp(-low * low / 2)
     lost = density * math.sqrt(0.25) * float(erfcx(high / math.sqrt(2)))
     if low > 0:
@@ -144,8 +144,8 @@ def log_factor(tau_squared: float) -> tuple[float, float]:
     return math.log1p(2 * eta / (1 - eta)), math.log1p(eta)
 
 
-def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
-    """Parameter sigma^2 of discrete Gaussian noise that gives (epsilon, delta) under ``shift``.
+def variance_for(epsilon: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Fraction:
+    """Parameter sigma^2 of discrete Gaussian noise that gives (epsilon, delta) at this sensitivity.
 
     The rounding variance tau^2 trades its own size against the part of epsilon it costs; of nine
     values the best is taken.
@@ -153,7 +153,7 @@ def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
     """
-    budget, rest, count = float_below(epsilon), float_below(delta), shift.most_affected
+    budget, rest, count = float_below(epsilon), float_below(delta), sensitivity.most_affected
     best = math.inf
     for exponent in range(1, 10):
         q = min(budget, 1.0) * 10.0**-exponent / (4 * count)
@@ -162,7 +162,7 @@ def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
         left = (budget - count * epsilon_factor) * (1 - 1e-15)
         scale = math.exp(-count * delta_factor) * (1 - 1e-13)
         sigma = _sigma(left, rest * scale)
-        best = min(best, (shift.l2_squared * sigma**2 + tau_squared) * (1 + 1e-14))
+        best = min(best, (sensitivity.l2_squared * sigma**2 + tau_squared) * (1 + 1e-14))
     return rounded_up(best)
 
 

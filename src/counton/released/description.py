@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import BoundedChange, Law, law_from_dict, law_to_dict
+from counton.base.distributions import BoundedChange, NoiseDistribution, law_from_dict, law_to_dict
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
@@ -405,7 +405,7 @@ class CarriedTotals:
 
     estimates: NDArray[Any]
     variance: float
-    releases: tuple[tuple[StreamStrategy, Law, int], ...]
+    releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...]
 
     def of(self, groups: int) -> CarriedTotals:
         """Those of the first groups."""

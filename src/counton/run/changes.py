@@ -27,7 +27,7 @@ from counton.statistics import TallyStatistic
 X = TypeVar("X")
 
 if TYPE_CHECKING:
-    from counton.base.distributions import Law
+    from counton.base.distributions import NoiseDistribution
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class SumBounds(NamedTuple):
         return cls(largest, statistic.most_readable(definition.strategy, _law_of(definition)))
 
 
-def _law_of(definition: Definition) -> Law:
+def _law_of(definition: Definition) -> NoiseDistribution:
     from counton.numbers.node_law import law_for
 
     terms = (definition.guarantee, definition.contribution, definition.shape)

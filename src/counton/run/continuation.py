@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.private import open_private
 from counton.base.windows import microseconds
@@ -357,7 +357,7 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     earlier = carried_by(reader, before)
     estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
     variance = 0.0
-    releases: tuple[tuple[StreamStrategy, Law, int], ...] = ()
+    releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...] = ()
     if earlier is not None:
         estimates, variance, releases = earlier.estimates, earlier.variance, earlier.releases
     if found.step:

@@ -220,7 +220,7 @@ def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
     return number // amount
 
 
-class Bounding:
+class ContributionBounder:
     """The choice of rows for one run of a stream.
 
     Args:

@@ -33,7 +33,7 @@ from counton.run.settlement import SettledJob
 from counton.spec.job import Job
 from counton.spec.refusals import refuse_of_ordered
 from counton.state import Stream
-from counton.state.database import Within
+from counton.state.database import CommitHook
 from counton.statistics import Exact, Statistic
 
 #: Values released in one transaction.
@@ -184,7 +184,7 @@ class OrderedRows:
             self._try(open_private(stream.exact()), chunks)
         return self
 
-    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
+    def release(self, stream: Stream, progress: Progress, also: CommitHook | None) -> None:
         """Release the steps that are new.
 
         Raises:

@@ -25,7 +25,7 @@ from counton.run.settlement import SettledJob, predecessor, resolve
 from counton.run.unordered_rows import TalliedRows, tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
-from counton.state.database import Closing, Within
+from counton.state.database import Closing, CommitHook
 
 if TYPE_CHECKING:
     from counton.released.read_options import View
@@ -98,7 +98,7 @@ def run(
     request: Job,
     progress: Progress = silent,
     *,
-    also: Within | None = None,
+    also: CommitHook | None = None,
     now: datetime | None = None,
 ) -> Outcome:
     """Read the events, check them, release the windows that have ended, and keep what was seen.
@@ -190,7 +190,7 @@ def commit(
     settled: SettledJob,
     rows: TalliedRows | OrderedRows,
     progress: Progress = silent,
-    also: Within | None = None,
+    also: CommitHook | None = None,
 ) -> Outcome:
     """Release what is due of some rows; the state of the job is then the outcome's.
 

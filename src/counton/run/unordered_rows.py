@@ -37,12 +37,12 @@ from counton.run.redelivery import (
 from counton.run.settlement import SettledJob
 from counton.spec.job import Job
 from counton.state import Stream
-from counton.state.database import Within
+from counton.state.database import CommitHook
 from counton.state.seen import Change, Secret
 from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
-    from counton.run.contribution_bounds import Bounding, ChosenRows
+    from counton.run.contribution_bounds import ChosenRows, ContributionBounder
     from counton.run.label_discovery import FoundLabels
 
 
@@ -85,7 +85,7 @@ class TalliedRows:
 
     settled: SettledJob
     rows: CountedRows
-    bounding: Bounding | None
+    bounding: ContributionBounder | None
     files: Private[KnownBy]
     until: int | None
     ended: int
@@ -198,7 +198,7 @@ class TalliedChanges:
             )
         )
 
-    def release(self, stream: Stream, progress: Progress, also: Within | None) -> None:
+    def release(self, stream: Stream, progress: Progress, also: CommitHook | None) -> None:
         """Give a stream what the rows add, transaction by transaction."""
         for done, addition in self.additions(empty=also is not None):
             progress("releasing", 0.4 + 0.3 * done)
@@ -364,7 +364,7 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
 
 def _count(
     settled: SettledJob, source: Source, progress: Progress, *, looks: bool
-) -> tuple[CountedRows, Private[KnownBy], Bounding | None, Source]:
+) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
     try:
         rows, bounding = _read(settled, source, progress, looks=looks)
@@ -379,7 +379,7 @@ def _count(
 
 def _read(
     settled: SettledJob, source: Source, progress: Progress, *, looks: bool
-) -> tuple[CountedRows, Bounding | None]:
+) -> tuple[CountedRows, ContributionBounder | None]:
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
     reading = reading_of(job, definition)
@@ -395,10 +395,10 @@ def _read(
         by = discovery.counted_by(definition, labels)
     bounding = None
     if definition.people is not None or definition.columns.id is not None:
-        from counton.run.contribution_bounds import Bounding
+        from counton.run.contribution_bounds import ContributionBounder
 
         judged = job.counted == "new" or not isinstance(source, Spread)
-        bounding = Bounding(
+        bounding = ContributionBounder(
             *(by, settled.secret(), job.append, judged, settled.steps_released or 0),
             keep=job.counted == "keep",
         )

@@ -38,7 +38,7 @@ from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, explain, unpack_rows
 from counton.state import Store
-from counton.state.database import Within
+from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
 
 
@@ -260,7 +260,7 @@ class Releaser:
             self._set_aside()
         return outcome.after > outcome.before
 
-    def _removal(self, fold: Fold) -> Within:
+    def _removal(self, fold: Fold) -> CommitHook:
         """Removes the rows of a fold, in the transaction that counts them."""
         return partial(self._inbox.take, fold=fold, keep_aside=self._served.quarantine is not None)
 

@@ -43,7 +43,7 @@ _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (t
 
 
 #: What is done in a transaction of a database, before it is committed.
-Within = Callable[[Connection], None]
+CommitHook = Callable[[Connection], None]
 
 
 class Closing:

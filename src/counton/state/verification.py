@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.base.distributions import Law, law_to_dict
+from counton.base.distributions import NoiseDistribution, law_to_dict
 from counton.base.errors import (
     InvalidInput,
     OldCopy,
@@ -465,7 +465,9 @@ def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]
     return checks, problems
 
 
-def _width(needed: Law, law: Law, checks: list[str], problems: list[str]) -> None:
+def _width(
+    needed: NoiseDistribution, law: NoiseDistribution, checks: list[str], problems: list[str]
+) -> None:
     name = law_to_dict(law)["law"]
     if law.variance >= needed.variance * (1 - 1e-9):
         checks.append(f"the noise ({name}) is as wide as the guarantee needs")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.lazy import attach
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Drawing, Exact, Statistic
+from counton.statistics.statistic import ChartSpec, Exact, Statistic
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
@@ -39,4 +39,4 @@ if TYPE_CHECKING:
     from counton.statistics.top_k import TopK as TopK
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-__all__ += ["Drawing", "Exact", "Reading", "Statistic"]
+__all__ += ["ChartSpec", "Exact", "Reading", "Statistic"]

@@ -40,7 +40,7 @@ from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Drawing, ErrorOf
+from counton.statistics.statistic import ChartSpec, ErrorScale
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _NAMES = ("mean", "sum", "count")
@@ -82,7 +82,7 @@ class Average(TallyStatistic):
     column = "name"
     says = "The mean of clipped values, and their sum and number."
     phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
-    drawing = Drawing("Running average", "mean", ("mean",), of_values=True, from_zero=False)
+    drawing = ChartSpec("Running average", "mean", ("mean",), of_values=True, from_zero=False)
     also_called = ("mean", "avg")
     options = (
         VALUE,
@@ -182,7 +182,7 @@ class Average(TallyStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """A mean's error depends on how many values there are.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
@@ -192,12 +192,14 @@ class Average(TallyStatistic):
         / n
         """
         if self.number is not None:
-            return ErrorOf(f"the sum of values; of the mean after t steps: over {self.number:,} t")
+            return ErrorScale(
+                f"the sum of values; of the mean after t steps: over {self.number:,} t"
+            )
         lower, upper = float(self.lower), float(self.upper)
         one = math.sqrt(2) / self.width
         total = math.hypot(lower, upper) / math.sqrt(2)
         mean = (upper - lower) / math.sqrt(2)
-        return ErrorOf(
+        return ErrorScale(
             f"the number of values; of their sum: times {total:,.3g}; of the mean of n values: up "
             f"to times {mean:,.3g} / n",
             one,

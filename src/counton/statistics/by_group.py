@@ -16,7 +16,7 @@ from counton.base.exact import quote
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict
 from counton.statistics.readings import Cells, Reading, columns_by_group
-from counton.statistics.statistic import ErrorOf, Events, Exact, Statistic
+from counton.statistics.statistic import ErrorScale, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
@@ -177,7 +177,7 @@ class Grouped(TallyStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         return self.inner.error_of
 
     @property

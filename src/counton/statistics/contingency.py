@@ -23,7 +23,7 @@ from counton.numbers.table_fit import cut_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
-from counton.statistics.statistic import Drawing, ErrorOf, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Statistic
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
 
@@ -165,7 +165,7 @@ class Contingency(GridCells):
         f"values."
     )
     phrase = "contingency table of {columns}"
-    drawing = Drawing("Running {counted}", "{counted}", once="margins")
+    drawing = ChartSpec("Running {counted}", "{counted}", once="margins")
     also_called = ("crosstab", "table")
     options = (
         TABLE_COLUMNS,
@@ -279,7 +279,7 @@ class Contingency(GridCells):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """The mean and the largest over all numbers of all margins."""
         mean, largest = 1.0, 1.0
         for axis in self.grid.axes:
@@ -288,7 +288,7 @@ class Contingency(GridCells):
             mean *= float(axis.cells * cell + whole) / (axis.cells + 1)
             largest *= float(max(cell, whole))
         what = "a number of any margin, over all steps and margins"
-        return ErrorOf(what, math.sqrt(mean), math.sqrt(largest))
+        return ErrorScale(what, math.sqrt(mean), math.sqrt(largest))
 
     def check_fit(self, fit: Fit) -> None:
         """Refuse known totals, of which a table without levels has none.

@@ -16,7 +16,7 @@ from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
 from counton.statistics.count import Count
-from counton.statistics.statistic import Drawing, Events, Exact, Statistic
+from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
 from counton.statistics.users import DIGEST, once, pair_of
 
 _MOST = 2**40
@@ -74,7 +74,7 @@ class Distinct(Statistic):
     keyword = "distinct"
     says = "How many users there are: so far, in each window, or now."
     phrase = "number of distinct {units}"
-    drawing = Drawing("Running number of distinct users", "users")
+    drawing = ChartSpec("Running number of distinct users", "users")
     also_called = ("unique", "uniques", "users", "visitors")
     options = (
         Option("window", "count users anew in each run of this many steps", "whole"),

@@ -36,7 +36,7 @@ from counton.numbers.intervals import (
     weighted_halfwidth,
 )
 from counton.numbers.releases import ReleaseDifference, StepRelease
-from counton.numbers.table_noise import fraction_bits, shift_of_cells
+from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
@@ -340,7 +340,7 @@ class GridCells(TableStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """The same for batches."""
         return self._contribution_of(
-            shift_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
         )
 

@@ -40,13 +40,13 @@ from counton.numbers.table_fit import (
     all_levels,
     check_known,
 )
-from counton.numbers.table_noise import fraction_bits, shift_of_cells
+from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import refuse_of_tables
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, X
 from counton.strategies.strategy import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
@@ -323,7 +323,7 @@ class Hierarchy(TableStatistic):
         f"guarantee the command computes what the wanted accuracy costs."
     )
     phrase = "table of counts at the levels {levels} of a hierarchy"
-    drawing = Drawing("Running {counted}", "{counted}", once="tree")
+    drawing = ChartSpec("Running {counted}", "{counted}", once="tree")
     options = (
         Option(
             "levels", "the level columns of a hierarchy, coarsest first: A,B,C", several=True,
@@ -502,7 +502,7 @@ class Hierarchy(TableStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """The same for batches."""
         return self._contribution_of(
-            shift_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
+            sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
 
@@ -535,11 +535,11 @@ class Hierarchy(TableStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """The mean and the largest over all nodes."""
         variances = np.concatenate(self.law.variances)
         mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
-        return ErrorOf("how much there is at a node, over all steps and nodes", mean, largest)
+        return ErrorScale("how much there is at a node, over all steps and nodes", mean, largest)
 
     @property
     @override

@@ -21,7 +21,7 @@ from counton.numbers.fit_request import Fit
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
-from counton.statistics.statistic import Drawing, ErrorOf, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Statistic
 from counton.strategies.lines import LineStrategy
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
@@ -145,7 +145,7 @@ class Ranges(GridCells):
         f"shows the same numbers. The number of cells is published, and so are their labels."
     )
     phrase = "line of counts, for sums over any of its ranges,"
-    drawing = Drawing("Running {counted}", "{counted}", once="line")
+    drawing = ChartSpec("Running {counted}", "{counted}", once="line")
     options = (
         Option("label", "column that names the cells of a line", column="label", needed=True),
         COUNTS,
@@ -313,12 +313,12 @@ class Ranges(GridCells):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """The mean and the largest over all prefixes of the line."""
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
-        return ErrorOf(
+        return ErrorScale(
             "the first cells together, over all steps and numbers of them", mean, largest
         )
 

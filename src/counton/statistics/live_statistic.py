@@ -317,8 +317,8 @@ def noise_at(terms: Design, step: int) -> tuple[float, str | None]:
         step: one of its steps.
 
     Returns:
-        A standard deviation, and the words of `ErrorOf` of its statistic; None of plain counts and
-        sums.
+        A standard deviation, and the words of `ErrorScale` of its statistic; None of plain counts
+        and sums.
     """
     std = float(terms.std(step))
     if terms.statistic is None:

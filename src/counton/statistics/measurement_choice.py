@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.distributions import BoundedChange, Shift
+from counton.base.distributions import BoundedChange, Sensitivity
 from counton.base.errors import SumOverflow
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
@@ -88,7 +88,7 @@ class TableStatistic(FittedStatistic):
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
-    def _contribution_of(self, moved: Shift, words: str) -> Contribution:
+    def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
         """The contribution of a unit that counts in one cell of one step.
 
         Args:

@@ -60,7 +60,7 @@ from counton.statistics.moment_ends import (
     variance_ends,
 )
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -457,7 +457,7 @@ class Moments(TallyStatistic):
     reading = MomentsReading
     column = "name"
     phrase = "table of means, variances, covariances and least-squares slopes of {columns}"
-    drawing = Drawing("Running means, variances and slopes", "", panels=True, from_zero=False)
+    drawing = ChartSpec("Running means, variances and slopes", "", panels=True, from_zero=False)
     also_called = ("variance", "var", "std", "correlation")
     known_beforehand = ("count",)
     options = (
@@ -579,7 +579,7 @@ class Moments(TallyStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """See `Statistic.error_of`.
 
         >>> print(Moments({"price": (0, 100)}).error_of.what)
@@ -587,7 +587,7 @@ class Moments(TallyStatistic):
         bounds, over n
         """
         one = 1 / self.grid**2
-        return ErrorOf(
+        return ErrorScale(
             "the number of rows; of the mean of n values in the middle: times half the width of "
             "their bounds, over n",
             one,

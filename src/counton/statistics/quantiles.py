@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
 from counton.base.columns import TextTable, readable
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
 from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
@@ -36,7 +36,7 @@ from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, X
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import (
@@ -328,7 +328,7 @@ class Quantiles(TableStatistic):
     keyword = "quantiles"
     says = "How values are distributed: median and other quantiles."
     phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
-    drawing = Drawing(
+    drawing = ChartSpec(
         "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
     )
     also_called = ("median", "quantile", "percentile", "percentiles")
@@ -470,7 +470,7 @@ class Quantiles(TableStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """The same for batches."""
         return self._contribution_of(
-            _line_shift(self.line, self.neighbours),
+            _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {len(self.edges) - 1:,} cells, which are measured "
             f"together",
         )
@@ -500,7 +500,7 @@ class Quantiles(TableStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """The mean and the largest over all edges but the first.
 
         >>> from counton import PureDP
@@ -511,7 +511,9 @@ class Quantiles(TableStatistic):
         """
         below = self._variances[0][1:]
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
-        return ErrorOf("how many values lie below an edge, over all steps and edges", mean, largest)
+        return ErrorScale(
+            "how many values lie below an edge, over all steps and edges", mean, largest
+        )
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -631,18 +633,18 @@ def _fitting(line: LineStrategy | Mapping[str, Any], cells: int) -> LineStrategy
 
 
 @lru_cache(maxsize=64)
-def _line_shift(line: LineStrategy, relation: Relation) -> Shift:
+def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
     """How far a value that is added, or that goes into another cell, moves the rows.
 
     The largest distance of two columns is found by trying all where these are not too many.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
-    >>> line.shift("move").l1, _line_shift(line, "replace").l1
+    >>> line.sensitivities("move").l1, _line_sensitivity(line, "replace").l1
     (612, 465)
     """
     if relation != "replace":
-        return line.shift("add_remove")
-    bound = line.shift("move")
+        return line.sensitivities("add_remove")
+    bound = line.sensitivities("move")
     many = line.cells**2 * line.measurements > _MOST_DISTANCES or line.cells == 1
     if many or 4 * line.largest_entry**2 * line.measurements > _LARGEST_SUM:
         return bound
@@ -651,7 +653,7 @@ def _line_shift(line: LineStrategy, relation: Relation) -> Shift:
         apart = np.abs(columns[:place] - columns[place])
         l1 = max(l1, int(apart.sum(axis=1).max()))
         l2_squared = max(l2_squared, int((apart**2).sum(axis=1).max()))
-    return Shift(min(l1, bound.l1), min(l2_squared, bound.l2_squared))
+    return Sensitivity(min(l1, bound.l1), min(l2_squared, bound.l2_squared))
 
 
 @lru_cache(maxsize=64)
@@ -663,7 +665,7 @@ def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...
 
     def error(name: str) -> float:
         line = build(name, asked, norm, _BITS)
-        moved = _line_shift(line, relation)
+        moved = _line_sensitivity(line, relation)
         size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
         return total_variance(name, asked, norm, _BITS) * size
 

@@ -26,7 +26,7 @@ from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Drawing, Events, Exact
+from counton.statistics.statistic import ChartSpec, Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of
 
@@ -82,7 +82,7 @@ class Reach(UsersByRank):
             several=True, default="1",
         ),
     )  # fmt: skip
-    drawing = Drawing("Running number of users by how many rows they have", "users")
+    drawing = ChartSpec("Running number of users by how many rows they have", "users")
     event = "user"
     column = "name"
 

@@ -55,7 +55,7 @@ from counton.statistics.report_members import (
     whole_weights,
 )
 from counton.statistics.report_readings import FollowedReading, ReportReading
-from counton.statistics.statistic import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 
 #: Rows say one integer, which has to hold what they say to every statistic.
@@ -112,7 +112,7 @@ class Report(TallyStatistic):
     says = "Several statistics of the same rows, under one guarantee and one bound on people."
     phrase = "report of {statistics}"
     also_called = ("several", "dashboard")
-    drawing = Drawing("{statistics} so far", "", panels=True, from_zero=False, cells="name")
+    drawing = ChartSpec("{statistics} so far", "", panels=True, from_zero=False, cells="name")
     event = "row"
     shows = ("over", "sums")
     reads = ("size",)
@@ -470,8 +470,8 @@ class Report(TallyStatistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
-        return ErrorOf("one cell, before it is divided by the weight of its statistic")
+    def error_of(self) -> ErrorScale:
+        return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
     @override
     def for_people(self, most: int) -> Report:

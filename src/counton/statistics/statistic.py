@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Integers
-from counton.base.distributions import Shift
+from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import float_above, root_above
 from counton.base.options import Option, OwnColumns, Statement
 from counton.numbers import StepRelease
-from counton.numbers.node_law import shift_of
+from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.live_statistic import Running
 from counton.statistics.readings import Cells, OnDemandReading, Reading
@@ -47,7 +47,7 @@ WHEN_ASKED = (
 )
 
 
-class ErrorOf(NamedTuple):
+class ErrorScale(NamedTuple):
     """What the standard deviations of a plan are of, in those of one cell that is measured.
 
     Attributes:
@@ -60,7 +60,7 @@ class ErrorOf(NamedTuple):
     largest: float = 1.0
 
 
-class Drawing(NamedTuple):
+class ChartSpec(NamedTuple):
     """How a chart shows a statistic.
 
     Attributes:
@@ -78,7 +78,7 @@ class Drawing(NamedTuple):
         once: the chart of its table where that is released once: ``"tree"``, ``"line"``,
             ``"margins"`` or ``"quantiles"``; "": it is none.
 
-    >>> Drawing("Running number of large values", "values").from_zero
+    >>> ChartSpec("Running number of large values", "values").from_zero
     True
     """
 
@@ -189,7 +189,7 @@ class Statistic(ABC):
     options: ClassVar[tuple[Option, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
     shows: ClassVar[tuple[str, ...]] = ("over", "sums")
-    drawing: ClassVar[Drawing] = Drawing()
+    drawing: ClassVar[ChartSpec] = ChartSpec()
     stream: ClassVar[str] = "statistic"
     windowed: ClassVar[bool] = False
     additive: ClassVar[bool] = False
@@ -419,9 +419,9 @@ class Statistic(ABC):
         )
 
     @property
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """What a plan's errors are of; of one cell, unless readings say something else."""
-        return ErrorOf("one cell")
+        return ErrorScale("one cell")
 
     @abstractmethod
     def begin(self) -> Exact:
@@ -552,10 +552,10 @@ class Statistic(ABC):
         """Name of a cell: inverse of `cell`."""
         return str(cell)
 
-    def shift(self, strategy: StreamStrategy, *, batched: bool = False) -> Shift:
+    def sensitivities(self, strategy: StreamStrategy, *, batched: bool = False) -> Sensitivity:
         """How far one unit moves all node values together, in lattice integers."""
         contribution = self.contribution_within(strategy.horizon, batched=batched)
-        return shift_of(strategy, contribution, self.cells)
+        return sensitivity_of(strategy, contribution, self.cells)
 
     def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
         """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
@@ -568,7 +568,7 @@ class Statistic(ABC):
         Raises:
             InvalidInput: ``p`` is neither 1 nor 2, or the strategy is unbounded.
         """
-        norm, moved = check_norm(p), self.shift(strategy, batched=batched)
+        norm, moved = check_norm(p), self.sensitivities(strategy, batched=batched)
         scale = 1 << strategy.lattice_bits
         if norm == 1:
             return float_above(Fraction(moved.l1, scale))

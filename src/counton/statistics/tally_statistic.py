@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, SumOverflow, field
 from counton.numbers.design import Design
 from counton.numbers.intervals import std_at
@@ -216,12 +216,14 @@ class TallyStatistic(Statistic):
         """
         return np.zeros(len(cells))
 
-    def most_readable(self, strategy: StreamStrategy, law: Law) -> float:
+    def most_readable(self, strategy: StreamStrategy, law: NoiseDistribution) -> float:
         """How much all places may have together so that every release of a stream can be read."""
         stds = std_at(strategy, law, Fraction(1), [1, strategy.longest or 1])
         return self.most_counted(*stds.tolist())
 
-    def refuse_unreadable(self, strategy: StreamStrategy, law: Law, whole: float) -> None:
+    def refuse_unreadable(
+        self, strategy: StreamStrategy, law: NoiseDistribution, whole: float
+    ) -> None:
         """Refuse sums of which releases could not be read.
 
         Args:

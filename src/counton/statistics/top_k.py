@@ -20,7 +20,7 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import Drawing, Events, Exact, Statistic
+from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
 
@@ -129,7 +129,7 @@ class TopK(TallyStatistic):
     finds = ranks = True
     says = "The largest groups of a histogram, with intervals that hold for all of them at once."
     phrase = "ranking of the {k} largest groups"
-    drawing = Drawing("Running {counted}", "{counted}", jointly=True)
+    drawing = ChartSpec("Running {counted}", "{counted}", jointly=True)
     also_called = ("top", "topk", "top_k", "largest")
     options = (
         Option(

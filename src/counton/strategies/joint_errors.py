@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from counton.base.arrays import Floats, Integers
-    from counton.base.distributions import Law
+    from counton.base.distributions import NoiseDistribution
 
 
-def noise_variance(strategy: StreamStrategy, law: Law, steps: Iterable[int]) -> Floats:
+def noise_variance(
+    strategy: StreamStrategy, law: NoiseDistribution, steps: Iterable[int]
+) -> Floats:
     """Exact variance of the released noise at ``steps`` under a calibrated law.
 
     >>> from counton.laws import DiscreteGaussian
@@ -35,7 +37,7 @@ def noise_variance(strategy: StreamStrategy, law: Law, steps: Iterable[int]) -> 
 
 
 def sum_noise_variance(
-    strategy: StreamStrategy, law: Law, stops: Integers, weights: Floats
+    strategy: StreamStrategy, law: NoiseDistribution, stops: Integers, weights: Floats
 ) -> float | None:
     """Exact variance of the noise in what happened up to each of ``stops``, with weights.
 

@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from counton.base.distributions import Alternating, BoundedChange, Pattern, Runs, Shift
+from counton.base.distributions import Alternating, BoundedChange, Pattern, Runs, Sensitivity
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.streams.power_series import exact_dot
@@ -194,7 +194,7 @@ class _StepNodes(Hashable, Protocol):
     @property
     def structure(self) -> Structure: ...
     def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
-    def shift(self) -> Shift: ...
+    def sensitivities(self) -> Sensitivity: ...
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
@@ -243,7 +243,7 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
     return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
 
-def shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
+def shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -265,14 +265,14 @@ def shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
     Raises:
         InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
     """
-    known: dict[Pattern, Shift] = vars(strategy).setdefault("_moved_by", {})
+    known: dict[Pattern, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if pattern not in known:
         known[pattern] = _shift_by(strategy, pattern)
     return known[pattern]
 
 
-def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
-    one = strategy.shift()
+def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
+    one = strategy.sensitivities()
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
         if not strategy.structure.aligned():
@@ -285,7 +285,7 @@ def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
             l2_squared = one.l2_squared * changes**2
     # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-    return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+    return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
 def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
@@ -381,7 +381,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
 
     >>> from counton.strategies import Binary
-    >>> largest_alternating(Binary(14), 2, 5), 5 * Binary(14).shift().l2_squared
+    >>> largest_alternating(Binary(14), 2, 5), 5 * Binary(14).sensitivities().l2_squared
     (12, 20)
     """
     if strategy.horizon is None:
@@ -394,7 +394,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
-        one = strategy.shift()
+        one = strategy.sensitivities()
         every_node = _over_parts(strategy, norm, alternating=True)
         return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
     if _few_sets(strategy.horizon, Schedule(changes, 1, fixed=False)):
@@ -412,7 +412,7 @@ def _change_bound(strategy: _StepNodes) -> int | None:
     """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
     known = strategy.structure
     if known.falling_series is not None:
-        return strategy.shift().l2_squared
+        return strategy.sensitivities().l2_squared
     return known.change_bound() if known.change_bound is not None else None
 
 
@@ -423,7 +423,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     >>> each_alternating(Binary(14), 2)
     4
     """
-    one = strategy.shift()
+    one = strategy.sensitivities()
     if norm == 1:
         return one.l1
     if strategy.structure.divisions(None):
@@ -485,7 +485,7 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
-    one = strategy.shift()
+    one = strategy.sensitivities()
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
     divided = bool(strategy.structure.divisions(None))
     if divided and k <= _MOST_SHARED:
@@ -512,7 +512,7 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
     """
-    small = (members * strategy.shift().l1) ** norm < _LARGEST_SUM
+    small = (members * strategy.sensitivities().l1) ** norm < _LARGEST_SUM
     return np.dtype(np.int64 if small else object)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Law, Shift
+from counton.base.distributions import NoiseDistribution, Sensitivity
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.exact import check_integer, check_sequence, float_above, quote, root_above
 from counton.strategies import participation
@@ -155,14 +155,14 @@ class Strategy(ABC):
         """At least the largest magnitude in C, in units of ``2**-lattice_bits``: bounds C x."""
 
     @abstractmethod
-    def shift(
+    def sensitivities(
         self,
         relation: Relation = "add_remove",
         *,
         steps: int | None = None,
         separation: int = 1,
         every: int | None = None,
-    ) -> Shift:
+    ) -> Sensitivity:
         """How far one unit moves all measurements together, in units of ``2**-lattice_bits``.
 
         The unit counts by 1 in one cell, which is never below the truth.
@@ -182,7 +182,7 @@ class Strategy(ABC):
     def sensitivity(
         self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
     ) -> float:
-        """Largest p-norm by which one unit moves the measurements: `shift` as a float.
+        """Largest p-norm by which one unit moves the measurements: `sensitivities` as a float.
 
         With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
         is never below the exact value.
@@ -195,7 +195,7 @@ class Strategy(ABC):
         10.0
         """
         p = check_norm(p)
-        moved = self.shift(steps=steps, separation=separation, every=every)
+        moved = self.sensitivities(steps=steps, separation=separation, every=every)
         exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
         if steps in (None, 1) and every is None:
             return float(exact) if p == 1 else math.sqrt(exact)
@@ -314,16 +314,16 @@ class StreamStrategy(Strategy):
     @property
     def largest_entry(self) -> int:
         """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
-        return 1 << self.lattice_bits if self.unit_columns else self.shift().l1
+        return 1 << self.lattice_bits if self.unit_columns else self.sensitivities().l1
 
-    def shift(
+    def sensitivities(
         self,
         relation: Relation = "add_remove",
         *,
         steps: int | None = None,
         separation: int = 1,
         every: int | None = None,
-    ) -> Shift:
+    ) -> Sensitivity:
         """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
 
         On a stream without an end a unit with k steps moves them by up to k times as much as one
@@ -333,8 +333,8 @@ class StreamStrategy(Strategy):
             InvalidInput: an argument out of range, or a relation other than "add_remove".
 
         >>> from counton.strategies import Binary
-        >>> Binary(1000).shift()
-        Shift(l1=10, l2_squared=10, entries=((1, 10),))
+        >>> Binary(1000).sensitivities()
+        Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
         """
         if relation != "add_remove":
             raise InvalidInput(
@@ -343,13 +343,13 @@ class StreamStrategy(Strategy):
             )
         schedule = participation.schedule_for(self.horizon, steps, separation, every)
         if schedule.steps > 1 and self.horizon is not None:
-            known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
+            known: dict[participation.Schedule, Sensitivity] = vars(self).setdefault("_moved", {})
             if schedule not in known:
                 l1, l2_squared = (
                     participation.largest_sum(self, norm, schedule) for norm in _NORMS
                 )
                 # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-                known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+                known[schedule] = Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
             return known[schedule]
         unit, times = 1 << self.lattice_bits, schedule.steps
         columns = self.l1_sensitivity() * unit, self.squared_sensitivity() * unit**2
@@ -360,7 +360,7 @@ class StreamStrategy(Strategy):
                 f"or sensitivities"
             )
         entries = ((unit, int(columns[0]) // unit),) if self.unit_columns and times == 1 else None
-        return Shift(times * int(columns[0]), times**2 * int(columns[1]), entries)
+        return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
     @property
     def structure(self) -> participation.Structure:
@@ -503,14 +503,14 @@ class StreamStrategy(Strategy):
         """By how much rounding moves a release, at most: half a unit, unless all are integers."""
         return 0.5 if self.fraction_bits else 0.0
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
 
         A strategy with other weights overrides it, rounding towards more noise.
         """
         return base
 
-    def check_law(self, law: Law) -> None:
+    def check_law(self, law: NoiseDistribution) -> None:
         """Refuse noise with which some release could leave what is exact.
 
         It is asked before a stream begins, so that whatever begins can release its last step. A
@@ -525,7 +525,9 @@ class StreamStrategy(Strategy):
         """
         self.node_law(law, 0)
 
-    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def window_noise_variance(
+        self, law: NoiseDistribution, starts: Steps, stops: Steps
+    ) -> NDArray[np.float64]:
         """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
         return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
 
@@ -736,11 +738,11 @@ def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
 class Endless(Protocol):
     """A strategy without a last step whose errors are known, up to any step."""
 
-    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Mean of the variances of the first so many releases."""
         ...
 
-    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest of them."""
         ...
 
@@ -750,8 +752,10 @@ class TableStrategy(Strategy):
 
     >>> from counton.strategies.lines import Nodes
     >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
-    >>> strategy.shift(), strategy.shift("move")
-    (Shift(l1=3, l2_squared=3, entries=((1, 3),)), Shift(l1=4, l2_squared=4, entries=None))
+    >>> strategy.sensitivities()
+    Sensitivity(l1=3, l2_squared=3, entries=((1, 3),))
+    >>> strategy.sensitivities("move")
+    Sensitivity(l1=4, l2_squared=4, entries=None)
     """
 
     @abstractmethod
@@ -770,15 +774,15 @@ class TableStrategy(Strategy):
     def squared_move_sensitivity(self) -> int:
         """At least the squared 2-norm of any difference of two columns."""
 
-    def shift(
+    def sensitivities(
         self,
         relation: Relation = "add_remove",
         *,
         steps: int | None = None,
         separation: int = 1,
         every: int | None = None,
-    ) -> Shift:
-        """How far one unit moves all measurements together; see `Strategy.shift`.
+    ) -> Sensitivity:
+        """How far one unit moves all measurements together; see `Strategy.sensitivities`.
 
         Raises:
             InvalidInput: another relation than "add_remove" and "move", or several steps: a table
@@ -793,7 +797,7 @@ class TableStrategy(Strategy):
         if relation == "add_remove":
             l1 = self.l1_sensitivity()
             entries = ((1, l1),) if self.unit_columns else None
-            return Shift(l1, self.squared_sensitivity(), entries)
+            return Sensitivity(l1, self.squared_sensitivity(), entries)
         if relation != "move":
             raise InvalidInput(
                 f"relation is {relation!r}; a unit of a table is added or removed, or moved to "
@@ -801,7 +805,7 @@ class TableStrategy(Strategy):
             )
         l1 = self.l1_move_sensitivity()
         # Both may be bounds; integer vectors have l1 <= l2_squared.
-        return Shift(l1, max(self.squared_move_sensitivity(), l1))
+        return Sensitivity(l1, max(self.squared_move_sensitivity(), l1))
 
 
 class Reader:

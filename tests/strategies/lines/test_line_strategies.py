@@ -253,22 +253,22 @@ def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> Non
 
 def test_a_table_has_no_steps_and_two_relations() -> None:
     strategy = Haar.cascade(4)
-    assert strategy.shift(steps=1) == strategy.shift()
+    assert strategy.sensitivities(steps=1) == strategy.sensitivities()
     wrong: list[dict[str, Any]] = [{"steps": 2}, {"separation": 2}, {"every": 1}, {"steps": 0}]
     for arguments in wrong:
         with pytest.raises(InvalidInput, match="a table is released once"):
-            strategy.shift(**arguments)
+            strategy.sensitivities(**arguments)
         with pytest.raises(InvalidInput, match="a table is released once"):
             strategy.sensitivity(2, **arguments)
     relation: Any = "replace"
     with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*use 'add_remove' or 'move'"):
-        strategy.shift(relation)
+        strategy.sensitivities(relation)
 
 
 def test_columns_that_nearly_agree_have_a_shift_all_the_same() -> None:
     """Bounds of a move's norms must still be those of some integer vector."""
     strategy = Dense(np.array([[5, 5], [1, 0]]), "mine")
-    moved = strategy.shift("move")
+    moved = strategy.sensitivities("move")
     assert moved.l1 <= moved.l2_squared
     check_line_strategy(strategy)
 

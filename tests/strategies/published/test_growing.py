@@ -115,18 +115,18 @@ def test_units_that_act_in_several_steps_by_brute_force(doublings: int) -> None:
                 if all(b - a >= apart for a, b in pairwise(chosen))
             ]
             squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in sets)
-            found = cascade.shift(steps=steps, separation=apart)
+            found = cascade.sensitivities(steps=steps, separation=apart)
             assert squared <= found.l2_squared <= squared + 1
             assert max(lengths[chosen].sum() for chosen in sets) <= found.l1
             schedules = [list(cells[i::apart][:steps]) for i in cells]
             squared = max(int(products[np.ix_(chosen, chosen)].sum()) for chosen in schedules)
-            found = cascade.shift(steps=steps, every=apart)
+            found = cascade.sensitivities(steps=steps, every=apart)
             assert squared <= found.l2_squared <= 1.05 * squared
 
 
 def test_units_that_act_often_in_a_long_stream() -> None:
     cascade = GrowingCascade(20)
-    once, often = cascade.shift(), cascade.shift(steps=100)
+    once, often = cascade.sensitivities(), cascade.sensitivities(steps=100)
     assert 100 * once.l2_squared < often.l2_squared < 100**2 * once.l2_squared
-    assert cascade.shift(steps=100, separation=1000).l2_squared < often.l2_squared
-    assert cascade.shift(steps=1) == once
+    assert cascade.sensitivities(steps=100, separation=1000).l2_squared < often.l2_squared
+    assert cascade.sensitivities(steps=1) == once

@@ -140,7 +140,7 @@ def test_candidates_for_units_of_many_steps_are_better_for_them(
     steps: int, separation: int
 ) -> None:
     def error(tree: LookAhead) -> float:
-        moved = tree.shift(steps=steps, separation=separation)
+        moved = tree.sensitivities(steps=steps, separation=separation)
         return tree.overall_variance("mean") * float(moved.l2_squared >> 2 * tree.lattice_bits)
 
     once = error(LookAhead.best(1000, norm=2))

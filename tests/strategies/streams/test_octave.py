@@ -126,9 +126,9 @@ def test_columns_far_apart_meet_on_high_levels_alone() -> None:
                     shared = of_one.keys() & of_other.keys()
                     product = sum(of_one[node] * of_other[node] for node in shared)
                     assert abs(product) <= bound
-    alone = strategy.shift().l2_squared
-    assert strategy.shift(steps=2, separation=1000).l2_squared < 0.98 * 4 * alone
-    assert strategy.shift(steps=2).l2_squared == 4 * alone
+    alone = strategy.sensitivities().l2_squared
+    assert strategy.sensitivities(steps=2, separation=1000).l2_squared < 0.98 * 4 * alone
+    assert strategy.sensitivities(steps=2).l2_squared == 4 * alone
 
 
 # --- noise ---------------------------------------------------------------------------------------

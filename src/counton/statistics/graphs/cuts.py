@@ -27,7 +27,7 @@ from counton.statistics.graphs.graph_statistic import (
     ends_of_edges,
 )
 from counton.statistics.readings import OnDemandReading
-from counton.statistics.statistic import Drawing, Events, Exact, Statistic
+from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -82,7 +82,7 @@ class Cuts(Statistic):
     keyword = "cuts"
     says = "A noisy weight for every pair of nodes: any cut is a sum of them."
     phrase = "weight of the cuts of a growing graph"
-    drawing = Drawing("Cuts of a growing graph", "weight of a cut", cells="cut")
+    drawing = ChartSpec("Cuts of a growing graph", "weight of a cut", cells="cut")
     options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
     reads = ("domain",)
     shows = ("cut",)

@@ -26,7 +26,7 @@ from counton.statistics.graphs.graph_statistic import (
     ranks_of,
 )
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 #: A number of edges as a text, as `Degrees.name_of` writes it.
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -85,7 +85,7 @@ class Degrees(GraphStatistic):
     keyword = "degrees"
     says = "How many nodes of a growing graph have each number of edges."
     phrase = "number of nodes of each degree up to {degree} of a growing graph"
-    drawing = Drawing("Degrees of a growing graph", "nodes of each degree", bars=True)
+    drawing = ChartSpec("Degrees of a growing graph", "nodes of each degree", bars=True)
     options = (
         DEGREE,
         Option("nodes", "how many nodes there are, if that is public", "whole"),

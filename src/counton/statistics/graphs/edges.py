@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond
 from counton.statistics.graphs.subgraphs import Subgraphs
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 
 class Edges(Subgraphs):
@@ -47,7 +47,7 @@ class Edges(Subgraphs):
     keyword = "edges"
     says = "How many edges a growing graph has."
     phrase = "number of edges of a growing graph"
-    drawing = Drawing("Edges of a growing graph", "edges")
+    drawing = ChartSpec("Edges of a growing graph", "edges")
     options = OF_GRAPHS
     sources = ("constants",)
 

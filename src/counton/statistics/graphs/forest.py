@@ -30,7 +30,7 @@ from counton.statistics.graphs.graph_statistic import (
     keys_of,
 )
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import Drawing, ErrorOf, Events, Exact, Statistic
+from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Exact, Statistic
 
 _MOST_WEIGHT = 2**32
 
@@ -78,7 +78,7 @@ class Forest(Statistic):
     keyword = "forest"
     says = "The weight of a minimum spanning forest of a growing graph."
     phrase = "weight of a minimum spanning forest of a growing graph"
-    drawing = Drawing("Weight of a minimum spanning forest", "weight")
+    drawing = ChartSpec("Weight of a minimum spanning forest", "weight")
     options = (
         EDGE,
         replace(WEIGHT, needed=True),
@@ -157,9 +157,11 @@ class Forest(Statistic):
 
     @property
     @override
-    def error_of(self) -> ErrorOf:
+    def error_of(self) -> ErrorScale:
         """Weights are counted in units of their resolution."""
-        return ErrorOf("the weight of the forest", float(self.resolution), float(self.resolution))
+        return ErrorScale(
+            "the weight of the forest", float(self.resolution), float(self.resolution)
+        )
 
     @override
     def begin(self) -> Exact:

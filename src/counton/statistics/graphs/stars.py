@@ -16,7 +16,7 @@ from counton.base.options import DEGREE, Option
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, ranks_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 #: Larger numbers of stars of one edge could not be summed in int64.
 _MOST_STARS = 2**40
@@ -46,7 +46,7 @@ class Stars(Subgraphs):
     keyword = "stars"
     says = "How many stars with a given number of edges a growing graph has."
     phrase = "number of stars with {leaves} leaves of a growing graph"
-    drawing = Drawing("Stars of a growing graph", "stars")
+    drawing = ChartSpec("Stars of a growing graph", "stars")
     options = (DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS)
     sources = ("constants",)
 

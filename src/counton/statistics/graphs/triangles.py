@@ -14,7 +14,7 @@ from counton.base.options import DEGREE
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import OF_GRAPHS, Beyond, keys_of
 from counton.statistics.graphs.subgraphs import Subgraphs, sums_by_step
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 #: Pairs of edges that are looked at together.
 _WEDGES = 2**20
@@ -68,7 +68,7 @@ class Triangles(Subgraphs):
     keyword = "triangles"
     says = "How many triangles a growing graph has."
     phrase = "number of triangles of a growing graph"
-    drawing = Drawing("Triangles of a growing graph", "triangles")
+    drawing = ChartSpec("Triangles of a growing graph", "triangles")
     options = (DEGREE, *OF_GRAPHS)
     sources = ("constants",)
 

@@ -14,7 +14,7 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 #: Letters that are read at a time, each a bit of an integer.
 _BLOCK = 2**16
@@ -86,7 +86,7 @@ class Episodes(Words):
     keyword = "episodes"
     says = "How often each word occurred, with other letters in between."
     phrase = "number of times that each word came as an episode of a stream of letters"
-    drawing = Drawing("Episodes so far", "times that each episode came")
+    drawing = ChartSpec("Episodes so far", "times that each episode came")
     sources = ("constants",)
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:

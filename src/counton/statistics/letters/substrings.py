@@ -11,7 +11,7 @@ from typing_extensions import override
 from counton.base.distributions import BoundedChange, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.letters.words import Words, WordTally
-from counton.statistics.statistic import Drawing
+from counton.statistics.statistic import ChartSpec
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
@@ -71,7 +71,7 @@ class Substrings(Words):
     keyword = "substrings"
     says = "How often each word occurred as a part of the letters."
     phrase = "number of times that each word came in a stream of letters"
-    drawing = Drawing("Words so far", "times that each word came")
+    drawing = ChartSpec("Words so far", "times that each word came")
     sources = ("constants",)
 
     @override

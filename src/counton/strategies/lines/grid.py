@@ -59,7 +59,7 @@ class Grid(TableStrategy):
     >>> from counton.strategies.lines import Haar
     >>> grid = Grid((Haar.cascade(4), Haar.cascade(8)))
     >>> unit = math.prod(axis.weights[0] ** 2 for axis in grid.axes)
-    >>> round(grid.shift().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
+    >>> round(grid.sensitivities().l2_squared / unit, 9) == round((1 + 2 / 3) * (1 + 3 / 3), 9)
     True
     """
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, largest_sum
@@ -206,7 +206,7 @@ class GrowingCascade(StreamStrategy):
         mean = sum(n * lack for n, lack in zip(many, lacks, strict=True)) / self.horizon
         return float(v - mean)
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The same law for all levels, if its sums fit.
 
         Raises:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
@@ -181,7 +181,7 @@ class HonakerOnline(StreamStrategy):
         steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
         return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The same law for all levels, if its sums fit.
 
         Raises:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Law
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.exact import check_integer
 from counton.strategies.strategy import (
     Node,
@@ -295,7 +295,7 @@ class Epochs(StreamStrategy):
         """Square of the scale of Laplace noise, in that of the first epoch's."""
         return float(self._factor(self._number(level))) ** 2
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The base law with (j + 2) / 2 times its scale (Laplace) or variance (Gaussian).
 
         Raises:
@@ -303,7 +303,7 @@ class Epochs(StreamStrategy):
         """
         epoch = _epoch(self.radix, self._number(level))
         factor = self._factor(epoch.number)
-        law: Law
+        law: NoiseDistribution
         if isinstance(base, DiscreteLaplace):
             law = DiscreteLaplace(base.scale * factor)
         else:
@@ -317,7 +317,9 @@ class Epochs(StreamStrategy):
         """Of differences, in variances of Laplace noise of the first epoch."""
         return self._differences(starts, stops, self.node_variance)
 
-    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def window_noise_variance(
+        self, law: NoiseDistribution, starts: Steps, stops: Steps
+    ) -> NDArray[np.float64]:
         """Exact variance of a difference, with the law that each epoch really has."""
         return self._differences(starts, stops, lambda level: self.node_law(law, level).variance)
 
@@ -336,7 +338,7 @@ class Epochs(StreamStrategy):
                 found[some] += width * epoch.window_variance(low[some], high[some])
         return found
 
-    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Mean of the variances of the first so many releases, in closed form.
 
         In variances of Laplace noise of the first epoch, or exactly with a calibrated law.
@@ -353,7 +355,7 @@ class Epochs(StreamStrategy):
             past += width * epoch.root
         return total / steps
 
-    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest variance of the first so many releases, within 1e-3 of it.
 
         Units as of `mean_variance`. From single steps upwards, of all places in a node of a level
@@ -373,7 +375,7 @@ class Epochs(StreamStrategy):
             past += width * epoch.root
         return largest
 
-    def _width(self, epoch: _Epoch, law: Law | None) -> float:
+    def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
         """Variance of the nodes of an epoch."""
         level = epoch.level
         return self.node_variance(level) if law is None else self.node_law(law, level).variance

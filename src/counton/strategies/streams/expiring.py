@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
@@ -147,7 +147,9 @@ class Expiring(StreamStrategy):
         levels = range(self.expiry.top + 1)
         return self._differences([self.node_variance(level) for level in levels], starts, stops)
 
-    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def window_noise_variance(
+        self, law: NoiseDistribution, starts: Steps, stops: Steps
+    ) -> NDArray[np.float64]:
         """Exact variance of a difference, with the law that each level really has."""
         laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
         return self._differences([level.variance for level in laws], starts, stops)
@@ -163,7 +165,9 @@ class Expiring(StreamStrategy):
         total = total + sums[np.minimum(bits[1], len(by_level))]
         return total
 
-    def mean_variance(self, steps: int, law: Law | None = None, *, gaussian: bool = False) -> float:
+    def mean_variance(
+        self, steps: int, law: NoiseDistribution | None = None, *, gaussian: bool = False
+    ) -> float:
         """Mean of ``variance`` over the steps 1..steps, in closed form; exactly with a law.
 
         With ``gaussian``, in variances of Gaussian noise of level 0, where (1 + level)^(1 - growth)
@@ -182,12 +186,12 @@ class Expiring(StreamStrategy):
             total += node * (reach - (1 << level) + 1)
         return float(total / steps)
 
-    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest variance of the releases 1..steps, which is the last's."""
         one = [check_step(self, steps)]
         return float((self.variance(one) if law is None else noise_variance(self, law, one))[0])
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
 
         Raises:

@@ -39,7 +39,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
+from counton.base.distributions import (
+    LARGEST_SPREAD,
+    DiscreteGaussian,
+    NoiseDistribution,
+    Sensitivity,
+)
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure, schedule_for
@@ -719,14 +724,14 @@ class GrowingSquareRoot(StreamStrategy):
             self._laplace()
         return super().sensitivity(p, steps=steps, separation=separation, every=every)
 
-    def shift(
+    def sensitivities(
         self,
         relation: Relation = "add_remove",
         *,
         steps: int | None = None,
         separation: int = 1,
         every: int | None = None,
-    ) -> Shift:
+    ) -> Sensitivity:
         """How far one unit moves all nodes, each by its own variance, in lattice units.
 
         Only the 2-norm means anything: Laplace noise is refused. A unit with k steps moves them by
@@ -736,10 +741,10 @@ class GrowingSquareRoot(StreamStrategy):
             InvalidInput: an argument out of range, or a relation other than "add_remove".
         """
         if relation != "add_remove":
-            return super().shift(relation)
+            return super().sensitivities(relation)
         times = schedule_for(None, steps, separation, every).steps
         whole = (times << self.lattice_bits) ** 2
-        return Shift(whole, whole)
+        return Sensitivity(whole, whole)
 
     @property
     def largest_entry(self) -> int:
@@ -786,7 +791,7 @@ class GrowingSquareRoot(StreamStrategy):
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self.equal)
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The base law with q times its variance, within blocks 4 times.
 
         Raises:
@@ -872,7 +877,7 @@ class GrowingSquareRoot(StreamStrategy):
             return 0.0
         return float(self._inside(at.kind)._variances[at.step - 1])
 
-    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Mean of the variances of the first so many releases.
 
         In units of the variance of the first node, or exactly with a calibrated law.
@@ -888,7 +893,7 @@ class GrowingSquareRoot(StreamStrategy):
             total += blocks * inside.sum() + inside[:rest].sum()
         return float(total) / steps * self._unit(law)
 
-    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest variance of the first so many releases; units as of `mean_variance`."""
         largest = 0.0
         for blocks, rest, before, inside in self._blocks_until(steps):
@@ -910,7 +915,7 @@ class GrowingSquareRoot(StreamStrategy):
             inside = _WITHIN * self._inside(kind)._variances if kind.size > 1 else np.zeros(0)
             yield blocks, rest, of_nodes[kind.nodes : kind.nodes + blocks + 1], inside
 
-    def _unit(self, law: Law | None) -> float:
+    def _unit(self, law: NoiseDistribution | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, check_integers, shorten
 from counton.strategies.participation import Stretch, Structure, schedule_for
@@ -516,7 +516,7 @@ class LookAhead(StreamStrategy):
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]
 
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """The same law for all levels, if its sums fit.
 
         Raises:

@@ -186,7 +186,9 @@ class NormalisedSqrt(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """Products of columns only fall with distance, so that D_2^2 bounds each change."""
-        return Structure(overlaps=self._overlaps, change_bound=lambda: self.shift().l2_squared)
+        return Structure(
+            overlaps=self._overlaps, change_bound=lambda: self.sensitivities().l2_squared
+        )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
         """Exact at some distances: coefficients only fall and weights only rise, so that of all

@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
@@ -695,7 +695,9 @@ class Octave(StreamStrategy):
         """Half a unit, and half of a fine one at every level."""
         return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
 
-    def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def window_noise_variance(
+        self, law: NoiseDistribution, starts: Steps, stops: Steps
+    ) -> NDArray[np.float64]:
         """The same of differences, with both ends rounded."""
         first, last = check_ends(self, starts, stops)
         ends = np.where(first < last, (first > 0) * 1.0 + (last > 0), 0.0)

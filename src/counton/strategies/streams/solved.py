@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import Law
+from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
 from counton.strategies.lines.least_squares import (
@@ -275,7 +275,7 @@ class Solved(StreamStrategy):
         return max(self.tree.unit * self.line.largest_entry, inside)
 
     @override
-    def node_law(self, base: Law, level: int) -> Law:
+    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
         """See `StreamStrategy.node_law`.
 
         Raises:
@@ -290,7 +290,7 @@ class Solved(StreamStrategy):
         return base
 
     @override
-    def check_law(self, law: Law) -> None:
+    def check_law(self, law: NoiseDistribution) -> None:
         """Sums up to every block, and those inside blocks."""
         super().check_law(law)
         inner = 2.0**INNER_BITS if self.radices else 1.0

@@ -139,8 +139,8 @@ class TreeStrategy(TableStrategy):
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> strategy = TreeStrategy(tree, 2, (np.array([3]), np.zeros(3, int)),
     ...                         (np.array([1]), np.zeros(3, int)))
-    >>> strategy.shift(), strategy.shift("move")
-    (Shift(l1=6, l2_squared=10, entries=None), Shift(l1=6, l2_squared=18, entries=None))
+    >>> strategy.sensitivities(), strategy.sensitivities("move")
+    (Sensitivity(l1=6, l2_squared=10, entries=None), Sensitivity(l1=6, l2_squared=18, entries=None))
     """
 
     sources = ("ranges",)
