@@ -32,7 +32,6 @@ _NOUNS = frozenset(("bed", "exceed", "feed", "need", "proceed", "red", "seed", "
 #: Participles that stay, each with the reason.
 KEPT = {
     "Grouped": "the statistic has this name in states and in addresses of noise",
-    "Solved": "the strategy has this name in states, and `solved` in commands",
 }
 
 

@@ -16,9 +16,9 @@ from counton.strategies import (
     KAry,
     LookAhead,
     Metric,
+    MultiscaleInterpolation,
     Norm,
     NormalisedSqrt,
-    Octave,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
@@ -90,11 +90,11 @@ def least_squares_tree(horizon: int, norm: Norm, metric: Metric) -> LookAhead:
 @lru_cache(maxsize=8)
 def hdmm(horizon: int, norm: Norm, metric: Metric) -> StreamStrategy:
     """The matrix that the search of HDMM finds for all totals, and least squares."""
-    from counton.strategies import Solved
+    from counton.strategies import LeastSquaresFactorization
     from counton.strategies.lines.optimal import optimal_laplace
     from counton.strategies.lines.workloads import Prefixes
 
-    return Solved(optimal_laplace(Prefixes(horizon)))
+    return LeastSquaresFactorization(optimal_laplace(Prefixes(horizon)))
 
 
 PUBLISHED: tuple[Mechanism, ...] = (
@@ -203,7 +203,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                 tree = LookAhead.best(horizon, norm, metric)
                 yield ErrorRow(*at, LOOK_AHEAD, "counton", _error(tree, guarantee, metric))
                 if norm == 2 and horizon >= _SHORTEST_OCTAVE:
-                    octave = _error(Octave(horizon, metric), guarantee, metric)
+                    octave = _error(MultiscaleInterpolation(horizon, metric), guarantee, metric)
                     yield ErrorRow(*at, OCTAVE, "counton", octave)
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"

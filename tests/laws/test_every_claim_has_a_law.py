@@ -33,11 +33,11 @@ from counton.strategies import (
     GrowingSquareRoot,
     HonakerOnline,
     KAry,
+    LeastSquaresFactorization,
     LookAhead,
+    MultiscaleInterpolation,
     NodeNoise,
     NormalisedSqrt,
-    Octave,
-    Solved,
     SqrtToeplitz,
     StreamStrategy,
     noise_variance,
@@ -233,7 +233,11 @@ _FALLING = [[1.0, 0, 0], [-0.5, 1, 0], [0.25, -0.5, 1]]
 #: For each name of `StreamStrategy`, and of what some have more, wrong strategies.
 WRONG: dict[str, list[StreamStrategy]] = {
     "attained": [
-        wrong(Octave, attained=True, squared_sensitivity=times(Octave, "squared_sensitivity", 2)),
+        wrong(
+            MultiscaleInterpolation,
+            attained=True,
+            squared_sensitivity=times(MultiscaleInterpolation, "squared_sensitivity", 2),
+        ),
     ],
     "causal": [wrong(LookAhead, *_LOOKS_AHEAD, causal=fixed(True))],
     "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
@@ -293,7 +297,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "rounding_variance": [
         wrong(
-            Octave,
+            MultiscaleInterpolation,
             HORIZON,
             "max",
             12,
@@ -302,6 +306,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
         )
     ],
     "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
+    "saved_name": [wrong(Binary, saved_name="KAry")],
     "sensitivity": [halved(Binary, "sensitivity"), wrong(Binary, sensitivity=sensitive_to_one)],
     "sensitivities": [
         halved(Binary, "sensitivities"),
@@ -314,7 +319,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "structure.aligned": [knows(Factorisation, _FALLING, aligned=lambda: True)],
     "structure.change_bound": [
         knows(NormalisedSqrt, change_bound=lambda: 1),
-        knows(Solved, Hats.examples(HORIZON)[1], change_bound=lambda: 1),
+        knows(LeastSquaresFactorization, Hats.examples(HORIZON)[1], change_bound=lambda: 1),
     ],
     "structure.divisions": [knows(Binary, divisions=uncoupled)],
     "structure.falling_series": [
@@ -326,7 +331,12 @@ WRONG: dict[str, list[StreamStrategy]] = {
         for cls in (SqrtToeplitz, Binary)
     ],
     "structure.nodes_by_level": [knows(Binary, nodes_by_level=lambda: [np.arange(HORIZON)])],
-    "structure.overlaps": [knows(Octave, overlaps=_halves(Octave(HORIZON).structure.overlaps))],
+    "structure.overlaps": [
+        knows(
+            MultiscaleInterpolation,
+            overlaps=_halves(MultiscaleInterpolation(HORIZON).structure.overlaps),
+        )
+    ],
     "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
     "unit_columns": [wrong(SqrtToeplitz, unit_columns=True)],
     "unit_rows": [wrong(HonakerOnline, unit_rows=True)],

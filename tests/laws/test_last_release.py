@@ -49,8 +49,8 @@ from counton.strategies import (
     Epochs,
     Expiring,
     KAry,
+    LeastSquaresFactorization,
     NodeNoise,
-    Solved,
     StreamStrategy,
     noise_variance,
     public_strategies,
@@ -143,7 +143,9 @@ def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, n
     for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
         for strategy in found.members[:1]:
             few = strategy.buffer_size <= MOST_HELD and strategy.drawn_ahead <= MOST_DRAWN
-            if few and (strategy.local or horizon <= _FAR or isinstance(strategy, Solved)):
+            if few and (
+                strategy.local or horizon <= _FAR or isinstance(strategy, LeastSquaresFactorization)
+            ):
                 check_last_release(strategy, horizon)
 
 
@@ -154,7 +156,7 @@ class CarelessEpochs(Epochs):
         pass
 
 
-class CarelessSolved(Solved):
+class CarelessSolved(LeastSquaresFactorization):
     """Takes all noise, however small its part of the grid."""
 
     def check_law(self, law: NoiseDistribution) -> None:
@@ -183,11 +185,11 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     strategy = candidates(105_120, norms=(1,), compare=False)[0].members[0]
-    assert isinstance(strategy, Solved)
+    assert isinstance(strategy, LeastSquaresFactorization)
     wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
     with pytest.raises(InvalidInput, match="and sums of it over 105,120 steps are not exact"):
-        Solved.from_dict(strategy.to_dict()).check_law(wide)
+        LeastSquaresFactorization.from_dict(strategy.to_dict()).check_law(wide)
 
 
 def at_the_end(terms: Design, counter: Counter) -> float:

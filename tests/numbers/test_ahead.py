@@ -13,7 +13,7 @@ from counton.numbers.counter import NoiseAhead
 from counton.privacy import ZCDP, PureDP
 from counton.strategies import Binary, GrowingSquareRoot, Independent, SqrtToeplitz, StreamStrategy
 from counton.strategies.lines import Dense
-from counton.strategies.streams.solved import Solved, _BlockSums
+from counton.strategies.streams.solved import LeastSquaresFactorization, _BlockSums
 
 KEY = chosen_key()
 ONE: dict[str, Any] = {"strategy": Binary(300), "guarantee": PureDP(1), "key": KEY, "name": "a"}
@@ -80,7 +80,7 @@ def test_a_strategy_is_solved_once_for_many_runs(monkeypatch: pytest.MonkeyPatch
         return solved(*given)
 
     monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
-    strategy = Solved(Dense(LINE, "mine"), (4, 3), horizon=300)
+    strategy = LeastSquaresFactorization(Dense(LINE, "mine"), (4, 3), horizon=300)
     without, alone = resumed(strategy, (), None), solves
     kept = NoiseAhead()
     assert (resumed(strategy, (), kept) == without).all()

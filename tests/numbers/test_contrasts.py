@@ -25,7 +25,7 @@ from counton.strategies import (
     HonakerOnline,
     Independent,
     KAry,
-    Octave,
+    MultiscaleInterpolation,
     SmoothBinary,
     SqrtToeplitz,
     StreamStrategy,
@@ -38,7 +38,7 @@ CASES: list[tuple[StreamStrategy, Guarantee]] = [
     (SmoothBinary.best(STEPS), ZCDP(0.05)),
     (HonakerOnline(STEPS), PureDP(0.5)),
     (SqrtToeplitz(STEPS), ZCDP(0.05)),
-    (Octave(STEPS), ZCDP(0.05)),
+    (MultiscaleInterpolation(STEPS), ZCDP(0.05)),
     (Independent(STEPS), PureDP(0.5)),
 ]
 

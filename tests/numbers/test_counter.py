@@ -41,8 +41,8 @@ from counton.strategies import (
     HonakerOnline,
     Independent,
     KAry,
+    LeastSquaresFactorization,
     SmoothBinary,
-    Solved,
     SqrtToeplitz,
     StreamStrategy,
 )
@@ -58,8 +58,10 @@ STRATEGIES: list[StreamStrategy] = [
     SmoothBinary.best(STEPS, norm=2),
     HonakerOnline(STEPS),
     SqrtToeplitz(STEPS),
-    Solved(Hats(STEPS, (8, 64), ([40] * 33, [60] * 5), bits=8)),
-    Solved(Hats(21, (4,), ([70] * 7,), bits=8), (4, 3), (2, 3, 1), horizon=STEPS),
+    LeastSquaresFactorization(Hats(STEPS, (8, 64), ([40] * 33, [60] * 5), bits=8)),
+    LeastSquaresFactorization(
+        Hats(21, (4,), ([70] * 7,), bits=8), (4, 3), (2, 3, 1), horizon=STEPS
+    ),
 ]
 
 

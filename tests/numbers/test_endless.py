@@ -8,7 +8,7 @@ import pytest
 from counton import Contribution, Counter, plan
 from counton.noise.key import InsecureSeededKey
 from counton.privacy import ZCDP, Guarantee, PureDP
-from counton.strategies import Epochs, GrowingSquareRoot, Octave, StreamStrategy
+from counton.strategies import Epochs, GrowingSquareRoot, MultiscaleInterpolation, StreamStrategy
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
 
@@ -16,7 +16,7 @@ SERVED: list[tuple[StreamStrategy, Guarantee]] = [
     (Epochs(), PureDP(1)),
     (Epochs(), ZCDP(0.5)),
     (GrowingSquareRoot(), ZCDP(0.5)),
-    (Octave(3000), ZCDP(0.5)),
+    (MultiscaleInterpolation(3000), ZCDP(0.5)),
 ]
 
 
@@ -56,7 +56,7 @@ WIDE: list[tuple[StreamStrategy, Guarantee]] = [
     (Epochs(), PureDP("0.05")),
     (Epochs(), ZCDP("0.001")),
     (GrowingSquareRoot(14), ZCDP("0.001")),
-    (Octave(3000), ZCDP("0.001")),
+    (MultiscaleInterpolation(3000), ZCDP("0.001")),
 ]
 
 

@@ -30,8 +30,8 @@ from counton.strategies import (
     GrowingCascade,
     HonakerOnline,
     KAry,
+    LeastSquaresFactorization,
     SmoothBinary,
-    Solved,
     SqrtToeplitz,
     StreamStrategy,
     noise_variance,
@@ -184,8 +184,8 @@ class Draws:
 
 
 LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(60**2))
-FEW = Solved(Hats(5, (2,), ([60, 50, 40, 70],), bits=8), (3,), (2, 1))
-MANY = Solved(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
+FEW = LeastSquaresFactorization(Hats(5, (2,), ([60, 50, 40, 70],), bits=8), (3,), (2, 1))
+MANY = LeastSquaresFactorization(Hats(15, (3, 8), ([60] * 6, [40] * 3), bits=8))
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])

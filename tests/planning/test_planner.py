@@ -28,11 +28,11 @@ from counton.strategies import (
     HonakerOnline,
     Independent,
     KAry,
+    LeastSquaresFactorization,
     LookAhead,
     Metric,
-    Octave,
+    MultiscaleInterpolation,
     SmoothBinary,
-    Solved,
     SqrtToeplitz,
     StreamStrategy,
     noise_variance,
@@ -95,7 +95,7 @@ def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
     assert all("above the best" in why for why in others)
     kinds = {type(choice.strategy) for choice in result}
     trees = {Binary, HonakerOnline, KAry, SmoothBinary}
-    assert kinds == {*trees, SqrtToeplitz, LookAhead, Solved}
+    assert kinds == {*trees, SqrtToeplitz, LookAhead, LeastSquaresFactorization}
 
 
 @pytest.mark.slow
@@ -431,7 +431,9 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     simple = plan(1000, ZCDP(0.5), release=form, simple=True)
     assert any(choice.strategy.fraction_bits for choice in everything)
     kept = [choice.strategy for choice in everything if not choice.strategy.fraction_bits]
-    assert [c.strategy for c in simple if not isinstance(c.strategy, Octave)] == kept
+    assert [
+        c.strategy for c in simple if not isinstance(c.strategy, MultiscaleInterpolation)
+    ] == kept
     assert all(choice.strategy.local and not choice.buffer_size for choice in simple)
 
 
@@ -548,7 +550,7 @@ def test_long_gaussian_streams_take_octaves(horizon: int, metric: Metric, bar: f
 def test_wide_noise_takes_the_coarser_octave() -> None:
     wide = Contribution.add_remove(per_cell=10**6)
     best = plan(10**7, ZCDP(0.5), contribution=wide).best
-    assert best.strategy == Octave(10**7, grid_bits=12)
+    assert best.strategy == MultiscaleInterpolation(10**7, grid_bits=12)
     fine = plan(10**7, ZCDP(0.5)).best
     assert best.mean_std == pytest.approx(fine.mean_std * 10**6, rel=0.01)
 

@@ -15,9 +15,9 @@ from counton.strategies import (
     HonakerOnline,
     Independent,
     KAry,
+    LeastSquaresFactorization,
     NormalisedSqrt,
     SmoothBinary,
-    Solved,
     SqrtToeplitz,
     StreamStrategy,
     matrices,
@@ -77,9 +77,9 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
             KAry(13, 3),
             SqrtToeplitz(11),
             NormalisedSqrt(11),
-            Solved(Hats.examples(11)[1]),
-            Solved(Hats.examples(4)[1], (3,)),
-            Solved(Dense(matrix, "any")),
+            LeastSquaresFactorization(Hats.examples(11)[1]),
+            LeastSquaresFactorization(Hats.examples(4)[1], (3,)),
+            LeastSquaresFactorization(Dense(matrix, "any")),
         ):
             with monkeypatch.context() as patched:
                 patched.setattr(participation, "_MOST_SETS", 0)
@@ -108,7 +108,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
 
 def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
-    strategy = Solved(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
+    strategy = LeastSquaresFactorization(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
     assert not strategy.structure.aligned()
     up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())

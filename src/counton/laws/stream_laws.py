@@ -38,7 +38,13 @@ from counton.laws.rows import (
     rows_by_step,
     tables_kept,
 )
-from counton.strategies import StreamStrategy, check_step, matrices, noise_variance
+from counton.strategies import (
+    StreamStrategy,
+    check_step,
+    matrices,
+    noise_variance,
+    stream_strategy_named,
+)
 from counton.strategies.participation import largest_alternating
 from counton.strategies.strategy import (
     PART,
@@ -147,6 +153,8 @@ def check_parameters(strategy: StreamStrategy) -> None:
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error
     require(same, strategy, "to_dict does not rebuild it")
+    named = stream_strategy_named(strategy.saved_name)
+    require(named in (None, type(strategy)), strategy, f"its saved_name is that of {named}")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
 

@@ -212,7 +212,7 @@ class Design(Errors[S]):
         What the protected unit is called changes no noise.
         """
         # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
-        strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
+        strategy = {"strategy": self.strategy.saved_name, **self.strategy.parameters}
         named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
         if self.counters is not None:
             named |= {"counters": self.counters.to_dict()}

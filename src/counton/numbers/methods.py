@@ -120,7 +120,7 @@ def _attacker(terms: Design) -> str:
 def _mechanism(terms: Design) -> str:
     return (
         f"Noise is correlated over time by a factorisation of running sums, the strategy "
-        f"{type(terms.strategy).__name__}."
+        f"{terms.strategy.saved_name}."
     )
 
 

@@ -394,8 +394,8 @@ def plan_stream(
             norms=_norms(guarantee),
         )
     else:
-        found = tuple(_Contenders(type(s).__name__, (s,), "", 0.0) for s in strategies)
-    found = (*found, *(_Contenders(type(s).__name__, (s,), "", 0.0) for s in also))
+        found = tuple(_Contenders(s.saved_name, (s,), "", 0.0) for s in strategies)
+    found = (*found, *(_Contenders(s.saved_name, (s,), "", 0.0) for s in also))
     for one in found if strategies is not None or also else ():
         for given in cast("tuple[object, ...]", one.members):
             if not isinstance(given, StreamStrategy):
@@ -590,11 +590,14 @@ def _normalised_sqrt(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 def _octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if asked.horizon < _SHORTEST_OCTAVE:
         return ()
-    return [known.Octave(asked.horizon, asked.metric, bits) for bits in (16, 12)]
+    return [known.MultiscaleInterpolation(asked.horizon, asked.metric, bits) for bits in (16, 12)]
 
 
 def _whole_octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    return [known.Octave(asked.horizon, asked.metric, bits, whole=True) for bits in (16, 12)]
+    return [
+        known.MultiscaleInterpolation(asked.horizon, asked.metric, bits, whole=True)
+        for bits in (16, 12)
+    ]
 
 
 def _solved_shapes(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:

@@ -71,7 +71,7 @@ class Definition(Description):
     ...     steps=8760, by="page", domain="home,shop", epsilon=1
     ... )
     >>> definition = define(ask(request))
-    >>> definition.groups, type(definition.strategy).__name__
+    >>> definition.groups, definition.strategy.saved_name
     (('home', 'shop'), 'Solved')
     """
 

@@ -438,9 +438,9 @@ def _choose(
         around=asked.request.around,
     )
     for choice in ranked.choices:
-        if discovering and type(choice.strategy).__name__ not in _SUMS:
+        if discovering and choice.strategy.saved_name not in _SUMS:
             continue
-        if name in (None, "auto") or type(choice.strategy).__name__ == STRATEGIES[name]:
+        if name in (None, "auto") or choice.strategy.saved_name == STRATEGIES[name]:
             return choice.strategy
     raise InvalidInput(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
-#: Names of strategies that may be asked for, and their classes in ``counton.strategies``.
+#: Names of strategies that may be asked for, and what states call them.
 STRATEGIES = {
     "solved": "Solved",
     "look-ahead": "LookAhead",

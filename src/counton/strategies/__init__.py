@@ -37,12 +37,16 @@ if TYPE_CHECKING:
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
     from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
-    from counton.strategies.streams.octave import Octave as Octave
-    from counton.strategies.streams.solved import Solved as Solved
+    from counton.strategies.streams.octave import MultiscaleInterpolation as MultiscaleInterpolation
+    from counton.strategies.streams.solved import (
+        LeastSquaresFactorization as LeastSquaresFactorization,
+    )
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-_KINDS = tuple(__all__)
+#: What states call strategies whose classes have other names.
+_SAVED_NAMES = {"Octave": "MultiscaleInterpolation", "Solved": "LeastSquaresFactorization"}
+_KINDS = {name: name for name in __all__ if name not in _SAVED_NAMES.values()} | _SAVED_NAMES
 __all__ += [
     "Metric",
     "Node",
@@ -79,7 +83,7 @@ def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
     """
     found: type[StreamStrategy] | None = None
     if isinstance(name, str) and name in _KINDS:
-        found = getattr(sys.modules[__name__], name)
+        found = getattr(sys.modules[__name__], _KINDS[name])
     elif isinstance(name, str):
         others = entry_points(group=__name__, name=name)
         found = next((one.load() for one in others), None)

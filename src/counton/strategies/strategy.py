@@ -115,11 +115,19 @@ class Strategy(ABC):
             (0: integers), so that C x is exact in integer arithmetic.
         unit_columns: all non-zero entries of C are known to be +1 or -1.
         sources: where it is described, by names of `counton.base.literature`.
+        saved_name: what states and addresses of noise call it: it never changes. The name of the
+            class, unless it states another.
     """
 
     lattice_bits: int = 0
     unit_columns: bool = False
     sources: tuple[str, ...] = ()
+    saved_name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "saved_name" not in vars(cls):
+            cls.saved_name = cls.__name__
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -137,11 +145,11 @@ class Strategy(ABC):
         >>> Binary(1000).to_dict()
         {'strategy': 'Binary', 'horizon': 1000}
         """
-        return {"strategy": type(self).__name__, **self.parameters}
+        return {"strategy": self.saved_name, **self.parameters}
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}({arguments})"
+        return f"{self.saved_name}({arguments})"
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.parameters == self.parameters

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import DiscreteGaussian
 from counton.laws import HashedNoise
-from counton.strategies import Epochs, GrowingSquareRoot, Metric, Octave, StreamStrategy, matrices
+from counton.strategies import (
+    Epochs,
+    GrowingSquareRoot,
+    Metric,
+    MultiscaleInterpolation,
+    StreamStrategy,
+    matrices,
+)
 
 SPREAD = 2**30
 
@@ -54,7 +61,7 @@ def check_shifts(strategy: StreamStrategy, steps: int, seed: int, change: int) -
     horizon=st.integers(1, 150), metric=st.sampled_from(["mean", "max"]), change=st.integers(-3, 3)
 )
 def test_octave_makes_up_for_every_step(horizon: int, metric: Metric, change: int) -> None:
-    strategy = Octave(horizon, metric)
+    strategy = MultiscaleInterpolation(horizon, metric)
     check_shifts(strategy, horizon, horizon, change)
     squared = [
         sum(weight**2 for _, _, weight in strategy.column(step)) for step in range(1, horizon + 1)
@@ -67,7 +74,7 @@ def test_octave_makes_up_for_every_step(horizon: int, metric: Metric, change: in
 @given(horizon=st.integers(2, 200), metric=st.sampled_from(["mean", "max"]))
 def test_octave_claims_no_less_than_its_rows_demand(horizon: int, metric: Metric) -> None:
     """Of all C with B C = A the one of least squares has the shortest columns."""
-    strategy = Octave(horizon, metric)
+    strategy = MultiscaleInterpolation(horizon, metric)
     b = matrices(strategy)[0].astype(np.float64)
     totals = np.tri(horizon)
     demanded = (totals.T @ np.linalg.solve(b @ b.T, totals)).diagonal().max()
@@ -108,7 +115,10 @@ def test_epochs_make_up_for_every_step(radix: int, steps: int, change: int) -> N
 
 
 @settings(deadline=None)
-@given(strategy=st.sampled_from([Octave(500), GrowingSquareRoot(), Epochs()]), data=st.data())
+@given(
+    strategy=st.sampled_from([MultiscaleInterpolation(500), GrowingSquareRoot(), Epochs()]),
+    data=st.data(),
+)
 def test_windows_of_a_running_stream_are_those_alone(
     strategy: StreamStrategy, data: st.DataObject
 ) -> None:

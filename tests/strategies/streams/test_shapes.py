@@ -17,7 +17,7 @@ from counton.strategies.lines.optimal import optimal_laplace
 from counton.strategies.lines.workloads import Prefixes
 from counton.strategies.strategy import Metric, Norm
 from counton.strategies.streams.shapes import Shape, beyond, shapes, strategies_of_shape
-from counton.strategies.streams.solved import Solved
+from counton.strategies.streams.solved import LeastSquaresFactorization
 
 METRICS: tuple[Metric, Metric] = ("mean", "max")
 #: Mean and largest variance of totals at epsilon 1 that are not exceeded.
@@ -73,12 +73,12 @@ GAUSSIAN: dict[Metric, dict[int, float]] = {
 }
 
 
-def strategy(horizon: int, metric: Metric = "mean") -> Solved:
+def strategy(horizon: int, metric: Metric = "mean") -> LeastSquaresFactorization:
     [found] = strategies_of_shape(horizon, metric=metric)
     return found
 
 
-def variance(strategy: Solved, metric: Metric, norm: Norm = 1) -> float:
+def variance(strategy: LeastSquaresFactorization, metric: Metric, norm: Norm = 1) -> float:
     """In units of the noise variance that protects a column of norm 1."""
     return strategy.overall_variance(metric) * strategy.sensitivity(norm) ** 2
 

@@ -21,7 +21,7 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws import HashedNoise
 from counton.laws.rows import columns_in_order
 from counton.privacy import ZCDP, Guarantee
-from counton.strategies import Solved, StreamStrategy, strategy_from_dict
+from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import Dense, Haar, Hats, least_squares
 from counton.strategies.participation import Schedule
 from counton.strategies.streams import block_tree, solved
@@ -36,11 +36,15 @@ def line(cells: int, norm: Any = 1) -> Hats:
 
 
 SOLVED = [
-    Solved(line(90)),
-    Solved(Dense(np.vstack([3 * np.eye(40, dtype=int), np.ones((2, 40), int)]), "mine")),
-    Solved(Dense(np.triu(5 - np.add.outer(np.arange(30), -np.arange(30)) % 4), "no own cells")),
-    Solved(line(40, 2), (3, 2), norm=2),
-    Solved(line(25), (4, 3), (5, 3, 2), horizon=297),
+    LeastSquaresFactorization(line(90)),
+    LeastSquaresFactorization(
+        Dense(np.vstack([3 * np.eye(40, dtype=int), np.ones((2, 40), int)]), "mine")
+    ),
+    LeastSquaresFactorization(
+        Dense(np.triu(5 - np.add.outer(np.arange(30), -np.arange(30)) % 4), "no own cells")
+    ),
+    LeastSquaresFactorization(line(40, 2), (3, 2), norm=2),
+    LeastSquaresFactorization(line(25), (4, 3), (5, 3, 2), horizon=297),
 ]
 
 
@@ -82,12 +86,12 @@ SOLVED = [
 )
 def test_what_no_solved_strategy_can_be_is_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(said)):
-        Solved(**{"line": HATS, **changed})
+        LeastSquaresFactorization(**{"line": HATS, **changed})
 
 
 @pytest.mark.parametrize("strategy", SOLVED, ids=repr)
 def test_what_is_solved_approximately_never_changes_a_value(
-    strategy: Solved, monkeypatch: pytest.MonkeyPatch
+    strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another processor's floats, a bound that decides nothing, other numbers at a time."""
     table, window = HashedNoise((3,), spread=2**20), range(1, strategy.horizon + 1)
@@ -109,7 +113,7 @@ def test_what_is_solved_approximately_never_changes_a_value(
             patch.setattr(solved, "_SOLVED", chunk)
             patch.setattr(solved, "_PASSED", chunk)
             patch.setattr(block_tree, "_DIVIDED", chunk)
-            again = Solved.from_dict(strategy.to_dict())
+            again = LeastSquaresFactorization.from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
 
@@ -139,8 +143,10 @@ def test_division_by_floats_is_that_by_integers(
     assert block_tree._quotients(drawn, weights).tolist() == expected
 
 
-@pytest.mark.parametrize("strategy", [SOLVED[1], SOLVED[2], Solved(line(33))], ids=repr)
-def test_sums_are_rounded_correctly(strategy: Solved) -> None:
+@pytest.mark.parametrize(
+    "strategy", [SOLVED[1], SOLVED[2], LeastSquaresFactorization(line(33))], ids=repr
+)
+def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None:
     table = HashedNoise((), spread=1000 * strategy.largest_entry)
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
     offset = Fraction(1, 2) + Fraction(math.isqrt(2 << 400) - (1 << 200), 1 << 220)
@@ -152,7 +158,7 @@ def test_sums_are_rounded_correctly(strategy: Solved) -> None:
 
 @pytest.mark.parametrize("strategy", [SOLVED[0], *SOLVED[3:]], ids=repr)
 def test_wide_noise_is_added_up_by_a_second_modulus(
-    strategy: Solved, monkeypatch: pytest.MonkeyPatch
+    strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = HashedNoise((2,), spread=1000 * strategy.largest_entry)
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
@@ -190,7 +196,7 @@ def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("strategy", SOLVED[:1] + SOLVED[3:], ids=repr)
-def test_overlaps_are_bounds_and_close(strategy: Solved) -> None:
+def test_overlaps_are_bounds_and_close(strategy: LeastSquaresFactorization) -> None:
     columns = columns_in_order(strategy, strategy.horizon)
     nodes = {node: i for i, node in enumerate(sorted(set().union(*columns)))}
     matrix = np.zeros((len(nodes), len(columns)))
@@ -211,12 +217,12 @@ def test_overlaps_are_bounds_and_close(strategy: Solved) -> None:
 
 def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     strategies = [
-        Solved(line(50), (12, 10), (3, 2), horizon=5950),
-        Solved(line(3), (300,)),
-        Solved(line(70)),
+        LeastSquaresFactorization(line(50), (12, 10), (3, 2), horizon=5950),
+        LeastSquaresFactorization(line(3), (300,)),
+        LeastSquaresFactorization(line(70)),
     ]
 
-    def overall(strategy: Solved) -> list[float]:
+    def overall(strategy: LeastSquaresFactorization) -> list[float]:
         found = [strategy.overall_variance(m) for m in ("mean", "max")]
         return found + [strategy.overall_window_variance(m) for m in ("mean", "max")]
 
@@ -238,12 +244,18 @@ def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
 
 def test_exact_rows_are_for_short_lines() -> None:
     with pytest.raises(InvalidInput, match="over 300 cells of a line"):
-        Solved(line(300)).row(1)
+        LeastSquaresFactorization(line(300)).row(1)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=repr)
 @pytest.mark.parametrize(
-    "strategy", [Solved(line(12)), SOLVED[1], Solved(line(4, 2), (3, 2), (3, 2, 1), 2)], ids=repr
+    "strategy",
+    [
+        LeastSquaresFactorization(line(12)),
+        SOLVED[1],
+        LeastSquaresFactorization(line(4, 2), (3, 2), (3, 2, 1), 2),
+    ],
+    ids=repr,
 )
 def test_a_neighbour_is_made_up_for_by_its_nodes_in_public(
     strategy: StreamStrategy, guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch
@@ -303,14 +315,16 @@ def test_noise_is_bound_to_every_amplitude() -> None:
     zeros = np.zeros(8, np.int64)
     other = Hats(8, (4,), [[8, 4, 7]], bits=4)
     values = [
-        Counter(Solved(each), PureDP(1), key=chosen_key(), name="x").release_many(zeros).values
+        Counter(LeastSquaresFactorization(each), PureDP(1), key=chosen_key(), name="x")
+        .release_many(zeros)
+        .values
         for each in (HATS, other)
     ]
     assert (values[0] != values[1]).all()
-    described = Solved(HATS).to_dict()
+    described = LeastSquaresFactorization(HATS).to_dict()
     assert "amplitudes" in described["line"]
-    assert "amplitudes" not in Solved(HATS).parameters["line"]
-    assert strategy_from_dict(described) == Solved(HATS)
+    assert "amplitudes" not in LeastSquaresFactorization(HATS).parameters["line"]
+    assert strategy_from_dict(described) == LeastSquaresFactorization(HATS)
     with pytest.raises(InvalidInput, match="cannot be read"):
         strategy_from_dict({**described, "line": {"strategy": "Haar", "cells": 8}})
 
@@ -324,7 +338,7 @@ def test_the_same_bits_on_other_processors_and_with_more_threads() -> None:
     program = """
 import hashlib
 import numpy as np
-from counton.strategies import Solved
+from counton.strategies import LeastSquaresFactorization
 from counton.strategies.lines import Dense, Hats
 from counton.laws import HashedNoise
 
@@ -333,7 +347,8 @@ upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51
 upper = np.triu(upper) + 900 * np.eye(300, dtype=int)
 few = Hats.from_amplitudes(100, (20,), [np.full(6, 0.3)], bits=12)
 digest = hashlib.sha256()
-for strategy in (Solved(hats), Solved(Dense(upper, "x")), Solved(few, (12, 3), (3, 2))):
+for arguments in ((hats,), (Dense(upper, "x"),), (few, (12, 3), (3, 2))):
+    strategy = LeastSquaresFactorization(*arguments)
     table = HashedNoise((5,), spread=2**16)
     digest.update(strategy.noise(table, range(1, strategy.horizon + 1)).tobytes())
 print(digest.hexdigest())
@@ -354,7 +369,7 @@ print(digest.hexdigest())
 
 @pytest.mark.parametrize("radices", [(2, 3), (4,)])
 def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -> None:
-    strategy = Solved(Hats(2, (), (), bits=2), radices)
+    strategy = LeastSquaresFactorization(Hats(2, (), (), bits=2), radices)
     counter = Counter(strategy, PureDP(40), key=chosen_key(bytes(range(32))), name="quiet")
     released = counter.release_many([1] * strategy.horizon)
     assert np.abs(np.array(released.values) - np.arange(1, strategy.horizon + 1)).max() < 3
@@ -371,15 +386,17 @@ def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -
 @pytest.mark.parametrize(
     "strategy",
     [
-        Solved(line(6), (4, 3), (5, 3, 2)),
-        Solved(line(6), (3, 2, 2), (7, 5, 3)),
-        Solved(line(7, 2), (3, 2), norm=2),
-        Solved(Hats(5, (), (), bits=4), (2, 2), (3, 2, 5)),
-        Solved(line(30)),
+        LeastSquaresFactorization(line(6), (4, 3), (5, 3, 2)),
+        LeastSquaresFactorization(line(6), (3, 2, 2), (7, 5, 3)),
+        LeastSquaresFactorization(line(7, 2), (3, 2), norm=2),
+        LeastSquaresFactorization(Hats(5, (), (), bits=4), (2, 2), (3, 2, 5)),
+        LeastSquaresFactorization(line(30)),
     ],
     ids=str,
 )
-def test_variances_and_largest_reads_are_those_of_exact_rows(strategy: Solved) -> None:
+def test_variances_and_largest_reads_are_those_of_exact_rows(
+    strategy: LeastSquaresFactorization,
+) -> None:
     rows = [strategy.row(step) for step in range(1, strategy.horizon + 1)]
     exact = [float(sum(Fraction(node.weight) ** 2 for node in row)) for row in rows]
     found = strategy.variance(range(1, strategy.horizon + 1))

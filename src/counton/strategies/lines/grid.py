@@ -95,7 +95,7 @@ class Grid(TableStrategy):
     @override
     def to_dict(self) -> dict[str, Any]:
         """With all that the axes' strategies are rebuilt from."""
-        return {"strategy": type(self).__name__, "axes": [axis.to_dict() for axis in self.axes]}
+        return {"strategy": self.saved_name, "axes": [axis.to_dict() for axis in self.axes]}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -110,7 +110,7 @@ class Grid(TableStrategy):
         True
         """
         axes = description.get("axes")
-        if description.get("strategy") != cls.__name__ or not isinstance(axes, list):
+        if description.get("strategy") != cls.saved_name or not isinstance(axes, list):
             raise InvalidInput(
                 f"strategy is {description.get('strategy')!r}; it must be a Grid with a list of "
                 f"axes: give what to_dict wrote"

@@ -289,7 +289,7 @@ class OwnCells(LineStrategy):
     @property
     def brief(self) -> str:
         """As ``repr``, short."""
-        return f"{type(self).__name__}(cells={self.cells}, rows={self.rows})"
+        return f"{self.saved_name}(cells={self.cells}, rows={self.rows})"
 
     @abstractmethod
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:

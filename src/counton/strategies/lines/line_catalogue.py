@@ -89,6 +89,6 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     True
     """
     own: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
-    known = {cls.__name__: cls for cls in own}
+    known = {cls.saved_name: cls for cls in own}
     kind = stated_kind(description, sorted([*known, "Dyadic"]), " for lines")
     return (known[kind] if kind in known else _dyadic()).from_dict(description)

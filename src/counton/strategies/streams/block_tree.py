@@ -1,8 +1,8 @@
 """A tree of nodes inside every block of steps, whose levels share the weight the block has.
 
-`Solved` measures blocks of steps by a line strategy; this is what happens within a block. Upwards
-its nodes estimate the total of the block, downwards they take what the line found of it. Every
-number estimates a count, and is rounded at once.
+`LeastSquaresFactorization` measures blocks of steps by a line strategy; this is what happens within
+a block. Upwards its nodes estimate the total of the block, downwards they take what the line found
+of it. Every number estimates a count, and is rounded at once.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, without_mask
 from counton.strategies.lines.dense import Dense
 from counton.strategies.strategy import LARGEST_DENSE, Node, check_step
-from counton.strategies.streams.solved import Solved
+from counton.strategies.streams.solved import LeastSquaresFactorization
 
 #: Bits that the largest column has, in lattice units, where none are stated.
 _COLUMN_BITS = 24
@@ -32,7 +32,7 @@ _LARGEST_BITS, _LARGEST_COLUMN = 40, 2.0**30
 _LARGEST_CONDITION = 2.0**40
 
 
-class Factorisation(Solved):
+class Factorisation(LeastSquaresFactorization):
     """Running totals by A = B C, for any real matrix C of full column rank.
 
     C is rounded to multiples of ``2**-bits``, and all that is stated is that of the rounded matrix.
@@ -126,7 +126,7 @@ class Factorisation(Solved):
         return np.asarray(np.ldexp(self._dense.matrix().astype(np.float64), -self.lattice_bits))
 
     def row(self, step: int) -> tuple[Node, ...]:
-        """The measurements up to ``step``, by substitution; others than triangles as `Solved`."""
+        """The measurements up to ``step``, by substitution; by least squares unless a triangle."""
         if not self.causal:
             return super().row(step)
         last = check_step(self, step)
@@ -165,7 +165,7 @@ class Factorisation(Solved):
         True
         """
         matrix = integers_to_text(self._dense.matrix())
-        return {"strategy": type(self).__name__, **self.parameters, "matrix": matrix}
+        return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 
     @classmethod
     @override

@@ -171,7 +171,7 @@ class Norms(NamedTuple):
 
 
 class OctaveColumns:
-    """C for Octave: a column for each step, and bounds on their norms.
+    """C for MultiscaleInterpolation: a column for each step, and bounds on their norms.
 
     Args:
         horizon: steps that have a column.
@@ -385,7 +385,7 @@ class _Grid(NamedTuple):
         return cls(length, upper, tuple(nodes))
 
 
-class Octave(StreamStrategy):
+class MultiscaleInterpolation(StreamStrategy):
     """Totals in white noise on every octave of time, interpolated: for Gaussian noise, any horizon.
 
     On long streams the error of the best matrices known within one percent, and the least largest
@@ -401,13 +401,14 @@ class Octave(StreamStrategy):
     Raises:
         InvalidInput: an argument out of range.
 
-    >>> strategy = Octave(10**7)
+    >>> strategy = MultiscaleInterpolation(10**7)
     >>> root = strategy.sensitivity(2) * strategy.overall_variance("mean") ** 0.5
     >>> bool(root < 6.05)
     True
     """
 
     sources = ("own",)
+    saved_name = "Octave"
 
     horizon: int
     unit_columns = False
@@ -433,7 +434,7 @@ class Octave(StreamStrategy):
         self._grid = _Grid.over(self.horizon)
 
     @classmethod
-    def examples(cls, horizon: int) -> tuple[Octave, ...]:
+    def examples(cls, horizon: int) -> tuple[MultiscaleInterpolation, ...]:
         """A coarse lattice, and a fine one: columns of long streams are many numbers."""
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()

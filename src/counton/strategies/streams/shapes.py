@@ -1,7 +1,8 @@
 """Strategies of least known variance for any horizon: what long searches found, as data.
 
 ``shapes.json``, made by `tools.shape_search` (``make shapes``), holds *shapes*: levels of hats
-(`Hats`) over some number of cells, with a tree inside each cell for longer streams (`Solved`).
+(`Hats`) over some number of cells, with a tree inside each cell for longer streams
+(`LeastSquaresFactorization`).
 Every horizon up to 64 was searched; longer ones, each about 1.2 times as long as the one before (of
 the mean over totals 1.1 times up to 512 steps); beyond 4096 steps 1.4 times, beyond 2^18 twice. In
 between the shape of the nearest one is stretched: knots keep their places relative to both ends,
@@ -40,7 +41,7 @@ from counton.strategies.strategy import (
 )
 
 if TYPE_CHECKING:
-    from counton.strategies.streams.solved import Solved
+    from counton.strategies.streams.solved import LeastSquaresFactorization
 
 #: Amplitudes that are shipped are multiples of 2^-12, lattices of 2^-16.
 AMPLITUDE_BITS = 12
@@ -116,10 +117,10 @@ class Shape(NamedTuple):
             amplitudes=tuple(heights),
         )
 
-    def serving(self, horizon: int) -> Solved:
+    def serving(self, horizon: int) -> LeastSquaresFactorization:
         """The strategy for another horizon of about this size."""
         from counton.strategies.lines.hats import Hats
-        from counton.strategies.streams.solved import Solved
+        from counton.strategies.streams.solved import LeastSquaresFactorization
 
         radices = self.radices
         if len(radices) > 1:
@@ -146,7 +147,7 @@ class Shape(NamedTuple):
         line = Hats(
             cells, spacings, [heights * finer for heights in amplitudes], self.norm, _LATTICE_BITS
         )
-        return Solved(line, radices, self.shares, self.norm, horizon)
+        return LeastSquaresFactorization(line, radices, self.shares, self.norm, horizon)
 
     def _between(self, spacing: int, heights: Integers, cells: int) -> Integers:
         """Amplitudes of a level of constant spacing, over another number of cells."""
@@ -163,7 +164,7 @@ class Shape(NamedTuple):
 
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
-) -> tuple[Solved, ...]:
+) -> tuple[LeastSquaresFactorization, ...]:
     """What is known to serve this many steps with the least variance, if anything does.
 
     Args:
@@ -233,7 +234,7 @@ def _data() -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-def scaled_square_root(horizon: int, metric: Metric) -> Solved:
+def scaled_square_root(horizon: int, metric: Metric) -> LeastSquaresFactorization:
     """A matrix for Gaussian noise within half a percent of the least error: see `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
@@ -241,9 +242,11 @@ def scaled_square_root(horizon: int, metric: Metric) -> Solved:
     2.108
     """
     from counton.strategies.lines.dense import Dense
-    from counton.strategies.streams.solved import Solved
+    from counton.strategies.streams.solved import LeastSquaresFactorization
 
-    return Solved(Dense.by_formula(horizon, "mean" if metric == "mean" else "max"), norm=2)
+    return LeastSquaresFactorization(
+        Dense.by_formula(horizon, "mean" if metric == "mean" else "max"), norm=2
+    )
 
 
 def tree(least: int) -> tuple[int, ...]:

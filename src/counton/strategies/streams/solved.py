@@ -87,7 +87,7 @@ _LAGS = 256
 _MOST_CELLS = 1024
 
 
-class Solved(StreamStrategy):
+class LeastSquaresFactorization(StreamStrategy):
     """Prefix sums by least squares, *solved* for the whole horizon before the first release.
 
     C is the matrix of a line strategy, such as `Hats`; each of its cells is a step, or a block of
@@ -108,14 +108,15 @@ class Solved(StreamStrategy):
         InvalidInput: an argument out of range, or a cell without a row of its own to be shared.
 
     >>> from counton.strategies.lines import Hats
-    >>> strategy = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4))
+    >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
     >>> strategy.horizon, strategy.sensitivity(1), round(strategy.overall_variance("mean"), 3)
     (8, 1.0, 6.507)
-    >>> Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3)).horizon
+    >>> LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3)).horizon
     48
     """
 
     sources = ("matrices", "own")
+    saved_name = "Solved"
 
     fraction_bits = 10
     local = False
@@ -198,7 +199,7 @@ class Solved(StreamStrategy):
     @property
     def parameters(self) -> dict[str, Any]:
         """The line by its parameters, what blocks are made of, and the horizon."""
-        line = {"strategy": type(self.line).__name__, **self.line.parameters}
+        line = {"strategy": self.line.saved_name, **self.line.parameters}
         return {"line": line, **self._blocks}
 
     @property
@@ -215,11 +216,11 @@ class Solved(StreamStrategy):
         """With all of the line.
 
         >>> from counton.strategies.lines import Hats
-        >>> strategy = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
-        >>> Solved.from_dict(strategy.to_dict()) == strategy
+        >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
+        >>> LeastSquaresFactorization.from_dict(strategy.to_dict()) == strategy
         True
         """
-        return {"strategy": type(self).__name__, "line": self.line.to_dict(), **self._blocks}
+        return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
     @override
@@ -237,12 +238,13 @@ class Solved(StreamStrategy):
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(
-                f"a solved strategy cannot be read ({error!r}): give what Solved.to_dict wrote"
+                f"a solved strategy cannot be read ({error!r}): give what its to_dict wrote"
             ) from error
 
     def __repr__(self) -> str:
         inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""
-        return f"Solved({self.line.brief}{inside}, norm={self.norm}, horizon={self.horizon})"
+        rest = f"norm={self.norm}, horizon={self.horizon}"
+        return f"{self.saved_name}({self.line.brief}{inside}, {rest})"
 
     # ---------------------------------------------------------------------- C and its norms
 
@@ -283,7 +285,7 @@ class Solved(StreamStrategy):
         """
         if base.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
-                f"noise of a node of {type(self).__name__} has a standard deviation of "
+                f"noise of a node of {self.saved_name} has a standard deviation of "
                 f"{base.std / self._l1:.3g} times the largest column, and sums are exact up to "
                 f"{_LARGEST_STD:.3g}: raise epsilon or rho, coarsen the resolution, or use KAry"
             )
@@ -314,7 +316,7 @@ class Solved(StreamStrategy):
         held = self._system.holds(largest, solved, total, bits)
         if not held or widest >= 2.0**62:
             raise InvalidInput(
-                f"noise of a node of {type(self).__name__} has a standard deviation of "
+                f"noise of a node of {self.saved_name} has a standard deviation of "
                 f"{law.std / self._l1:.3g} times the largest column, and sums of it over "
                 f"{self.horizon:,} steps are not exact: raise epsilon or rho, coarsen the "
                 f"resolution, or use KAry"
@@ -732,7 +734,7 @@ def _checked_line(line: object) -> OwnCells:
 class _BlockSums(Reader):
     """Sums of noise up to every block, solved for once."""
 
-    _strategy: Solved
+    _strategy: LeastSquaresFactorization
 
     @cached_property
     def _sums(self) -> Integers:
