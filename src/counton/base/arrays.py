@@ -46,11 +46,7 @@ def integers_to_text(array: Integers) -> str:
 
 
 def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
-    """The integers of `integers_to_text`, int64 of the stated shape.
-
-    Raises:
-        InvalidInput: not a text it made, or of another number of integers.
-    """
+    """The integers of `integers_to_text`, int64 of the stated shape."""
     wrong = InvalidInput(
         f"a text does not hold integers of shape {shape}: give one that counton wrote, unchanged"
     )

@@ -44,15 +44,7 @@ class TextTable(NamedTuple):
 
 
 def check_names(names: Any, called: str = "columns") -> None:
-    """Refuse what are no names of columns.
-
-    Args:
-        names: of columns.
-        called: what the caller's argument is called.
-
-    Raises:
-        InvalidInput: no list, an empty one, names that are no text, or repeated ones.
-    """
+    """Refuse what are no names of columns."""
     if isinstance(names, list | tuple) and not names:
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
     if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
@@ -69,13 +61,8 @@ def columns_of(
     """The named columns of a table as one-dimensional arrays of one length.
 
     Args:
-        table: a data frame or a mapping from column names to arrays.
-        names: of the columns.
         what: the table is, in messages.
         called: what the caller's argument of names is called, in messages.
-
-    Raises:
-        InvalidInput: not a table, a missing column, repeated names, or columns of unequal length.
 
     >>> columns_of({"a": [1, 2], "b": [3, 4]}, ["b"], "table")
     [array([3, 4])]
@@ -197,11 +184,7 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
     """Refuse columns whose names the released table needs itself.
 
     Args:
-        names: of the caller's columns.
         more: columns that this table adds besides those that every one has.
-
-    Raises:
-        InvalidInput: naming the column.
     """
     for name in names:
         if name in (*ADDED, *WHEN, *more):
@@ -212,12 +195,6 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
 
 def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
     """A table as a polars data frame.
-
-    Args:
-        columns: arrays of one length by name.
-
-    Raises:
-        MissingExtra: polars is not installed.
 
     >>> data_frame({"state": np.array(["CA", 1], dtype=object)}).columns
     ['state']
@@ -236,9 +213,6 @@ def data_frame(columns: Mapping[str, NDArray[Any]]) -> Any:
 
 def data_frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows as a polars data frame.
-
-    Raises:
-        MissingExtra: polars is not installed.
 
     >>> data_frame_of_rows([{"rank": 1, "std": 2.5}]).columns
     ['rank', 'std']

@@ -118,7 +118,6 @@ def law_to_dict(law: NoiseDistribution, grid: Fraction | None = None) -> dict[st
     """JSON values from which `law_from_dict` rebuilds the law exactly.
 
     Args:
-        law: of integers.
         grid: what one of these integers is in data units: parameters are told in data units then.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))

@@ -77,9 +77,6 @@ def _by_type(value: object) -> str:
 def exact(value: Number, name: str) -> Fraction:
     """The fraction that ``value`` was meant to be; ``name`` says what it is in error messages.
 
-    Raises:
-        InvalidInput: not a finite number.
-
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(1e-6, "delta")
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
@@ -223,15 +220,6 @@ def check_integer(
 ) -> int:
     """``value`` as an int within [low, high]; booleans and floats are refused.
 
-    Args:
-        name: what it is, in error messages.
-        value: any integer, numpy's too.
-        low, high: bounds, both allowed.
-        remedy: what else a message says.
-
-    Raises:
-        InvalidInput: naming the argument, the value and the bounds.
-
     >>> check_integer("arity", 4, 2, 128)
     4
     """
@@ -250,12 +238,6 @@ def check_integers(
 ) -> tuple[int, ...]:
     """Up to ``most`` integers within [low, high], from a list, tuple, range or flat array.
 
-    Args:
-        name: what one of them is, in error messages.
-
-    Raises:
-        InvalidInput: anything else, more of them, or one that `check_integer` refuses.
-
     >>> check_integers("radix", np.array([2, 3]), 2), check_integers("radix", [], 2)
     ((2, 3), ())
     """
@@ -265,9 +247,6 @@ def check_integers(
 
 def check_sequence(name: str, values: Any, most: int) -> None:
     """Refuse what is no list, tuple, range or array, and more than ``most`` elements.
-
-    Raises:
-        InvalidInput: naming the value, or how many there are.
 
     >>> check_sequence("radix", range(10**30), 64)
     Traceback (most recent call last):
@@ -304,7 +283,6 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
     """A number with thousands separators and as many decimals as its error makes sense of.
 
     Args:
-        value: the number.
         error: how far off it may be, in the same unit.
         whole: it is an integer by nature.
 
@@ -342,9 +320,6 @@ def without_mask(values: Any, what: str) -> Any:
 
     Returns:
         ``values``, or the array that they make of themselves by ``__array__``.
-
-    Raises:
-        InvalidInput: naming the first masked value's place.
 
     >>> without_mask([1, 2], "the counts")
     [1, 2]

@@ -89,11 +89,7 @@ class Expiry:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
-        """Inverse of `to_dict`.
-
-        Raises:
-            InvalidInput: missing, unknown or invalid values.
-        """
+        """Inverse of `to_dict`."""
         try:
             return cls(**saved)
         except TypeError as error:

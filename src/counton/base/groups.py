@@ -28,9 +28,6 @@ class GroupNames(Sequence[str]):
     ('shop', 2, True, True)
     >>> GroupNames.from_blocks(names.blocks()).plus(["blog"])
     ('home', 'shop', 'help', 'blog')
-
-    Args:
-        names: texts, or a column of texts without a null.
     """
 
     def __init__(self, names: Iterable[str] | pl.Series) -> None:
@@ -72,11 +69,7 @@ class GroupNames(Sequence[str]):
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[bytes]) -> GroupNames:
-        """Inverse of `blocks`.
-
-        Raises:
-            ValueError: no such blocks.
-        """
+        """Inverse of `blocks`."""
         import polars as pl
 
         try:
@@ -111,11 +104,7 @@ class GroupNames(Sequence[str]):
         return isinstance(name, str) and bool((self._column == name).any())
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Where a name stands.
-
-        Raises:
-            ValueError: nowhere.
-        """
+        """Where a name stands."""
         found = (self._column == value).slice(start, None if stop is None else stop - start)
         place = found.arg_max() if found.any() else None
         if place is None:

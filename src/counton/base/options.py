@@ -105,12 +105,7 @@ class OwnColumns(NamedTuple):
 
 
 class MissingOptions(InvalidInput):
-    """Something must be stated, and is not.
-
-    Args:
-        message: what is said of it.
-        names: of the options, where they are known.
-    """
+    """Something must be stated, and is not."""
 
     def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -157,11 +152,7 @@ class Statement(ABC):
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:
-        """Values that must be stated.
-
-        Raises:
-            MissingOptions: naming those that are not.
-        """
+        """Values that must be stated."""
         found = [
             self[name] if name in self.options else getattr(self, name, None) for name in names
         ]
@@ -184,39 +175,19 @@ class Statement(ABC):
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> Statement:
-        """What a job states of one statistic of several.
-
-        Args:
-            statistic: its name.
-            options: of its own.
-            by, domain: as of the class.
-        """
+        """What a job states of one statistic of several."""
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:
-        """The names that the domain declares, from a list or a public file.
-
-        Args:
-            column: of the file, where it is a table.
-        """
+        """The names that the domain declares, from a list or a public file."""
 
     @abstractmethod
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        """The tree whose leaves the domain declares (`counton.strategies.trees.Tree`).
-
-        Args:
-            levels: names of its columns, coarsest first.
-            value: column of counts, which a public table must not have.
-        """
+        """The tree whose leaves the domain declares (`counton.strategies.trees.Tree`)."""
 
     @abstractmethod
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """The values that the domain declares for each column.
-
-        Args:
-            columns: their names.
-            value: as of `tree`.
-        """
+        """The values that the domain declares for each column."""
 
     @abstractmethod
     def refuse_counts(self, value: str | None) -> None:
@@ -235,9 +206,6 @@ def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 def check_value(option: Option, value: Any) -> None:
     """Refuse a value of another type than an option has, or another word than it may be.
-
-    Raises:
-        InvalidInput: naming it, and what is wanted.
 
     >>> check_value(LONGEST, "3")
     Traceback (most recent call last):
@@ -286,9 +254,6 @@ def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
 def check_text(name: str, value: object) -> None:
     """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
 
-    Raises:
-        InvalidInput: naming the field.
-
     >>> check_text("name", "visits")
     """
     if isinstance(value, str) and not is_text(value):
@@ -306,9 +271,6 @@ def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
 
 def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
     """Numbers, with commas between them or in a list.
-
-    Raises:
-        InvalidInput: something that is none.
 
     >>> numbers_of("0.5,0.9", "shares")
     [0.5, 0.9]

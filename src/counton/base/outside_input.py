@@ -29,13 +29,6 @@ _JOINERS = "\u200c\u200d"
 def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """Open a plain file; a pipe that one would wait for, a device and a folder are refused.
 
-    Args:
-        path: of the file.
-        flags, mode: as of `os.open`.
-
-    Returns:
-        A descriptor.
-
     Raises:
         OSError: it cannot be opened, or is no plain file.
     """
@@ -114,11 +107,7 @@ def _marks() -> Any:
 
 
 def structure_of(data: bytes) -> bytes:
-    """JSON without its texts, if no reader goes too deep in it.
-
-    Raises:
-        InvalidInput: lists and objects lie too deep within each other.
-    """
+    """JSON without its texts, if no reader goes too deep in it."""
     import numpy as np
 
     found = _TEXT.sub(b"", data)
@@ -139,7 +128,6 @@ def inflate(data: bytes, most: int) -> bytes:
     """Bytes that ``zlib`` compressed.
 
     Args:
-        data: compressed.
         most: bytes that it may be.
 
     Raises:
@@ -175,7 +163,6 @@ def printable(text: str, kept: str = "\n") -> str:
     are not seen, and halves of characters.
 
     Args:
-        text: from anywhere.
         kept: control characters that stay as they are.
 
     >>> print(printable("shop\x1b[2J\x9b31m, \u202eedoc, " + chr(0xDC80)))

@@ -36,9 +36,6 @@ _NOMINAL_DAYS = {"d": 1, "w": 7, "mo": 31}
 def load_zone(name: str) -> ZoneInfo:
     """Time zone by its IANA name.
 
-    Raises:
-        InvalidInput: no such zone.
-
     >>> load_zone("America/New_York").key
     'America/New_York'
     """
@@ -155,9 +152,6 @@ class Windows:
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
         """As many windows as the calendar has room for: 40,000 of days and longer ones.
-
-        Raises:
-            InvalidInput: as for the class.
 
         >>> Windows.endless(datetime(2013, 1, 1, tzinfo=UTC), "1d").steps
         40000
@@ -339,11 +333,9 @@ class Once(Windows):
 
     @override
     def step(self, us: str) -> pl.Expr:
-        """The only one there is."""
         column = pl.col(us)
         return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column)
 
     @override
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The only one there is."""
         return np.ones(len(us), np.int64)

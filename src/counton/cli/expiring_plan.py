@@ -18,11 +18,7 @@ from counton.state.whole_file import replace_file
 
 
 def print_expiring_plan(options: PlanOptions) -> None:
-    """Find the plan, print it, draw it.
-
-    Raises:
-        InvalidInput: unreadable targets, or targets that no choice keeps.
-    """
+    """Find the plan, print it, draw it."""
     expire, every = options.expire, options.every
     assert expire is not None, "without --expire there is another plan"
     if every is None:

@@ -35,11 +35,7 @@ _ROWS = 40
 
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
-    """Read, and write or print.
-
-    Raises:
-        CountonError: see `counton.run.export`.
-    """
+    """Read, and write or print."""
     drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
     look = {name: getattr(options, name) for name in LOOK}
     for given, value in {"panels": options.panels or None, **look}.items():
@@ -97,11 +93,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
 
 
 def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
-    """Write everything that has been released, a file each.
-
-    Raises:
-        CountonError: see `counton.run.export_all`.
-    """
+    """Write everything that has been released, a file each."""
     if options.out is None:
         raise InvalidInput(
             f"{options.state} is a job file, whose releases are written to a file each: give --out "
@@ -151,11 +143,7 @@ def _print_json(found: Release, options: ExportOptions) -> None:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """A text for each release of a state, or for one; or for what a file holds.
-
-    Raises:
-        CountonError: see `counton.run.methods` and `counton.read`.
-    """
+    """A text for each release of a state, or for one; or for what a file holds."""
     if options.registry:
         _print_registry(options)
         return
@@ -194,11 +182,7 @@ def _print_registry(options: MethodsOptions) -> None:
 
 
 def print_published(options: PublishOptions) -> None:
-    """Publish, and say where and how much.
-
-    Raises:
-        CountonError: see `counton.run.publish`.
-    """
+    """Publish, and say where and how much."""
     done = publish(
         options.state,
         options.to,

@@ -11,11 +11,7 @@ from counton.run.erasure import BUCKETS, Forgetting, forget, forget_older
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """What was deleted, and what stays; the same words whether anybody was known or not.
-
-    Raises:
-        InvalidInput: neither a person nor an age, or both.
-    """
+    """What was deleted, and what stays; the same words whether anybody was known or not."""
     state, name, key = options.state, options.name, options.key
     if (options.person is None) == (options.age is None):
         given = "both" if options.person is not None else "neither"

@@ -45,11 +45,7 @@ _PRIVATE = (
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
-    """What a private look says, with what it suggests; or exact facts, where these are asked for.
-
-    Raises:
-        CountonError: see `counton.inspect`.
-    """
+    """What a private look says, with what it suggests; or exact facts, where asked for."""
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)
     if options.exact:

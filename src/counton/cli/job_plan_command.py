@@ -25,12 +25,7 @@ _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
 def print_job_plan(options: PlanOptions) -> None:
-    """Print what every job of a file will release.
-
-    Raises:
-        InvalidInput: no such file, or an option that its jobs say themselves.
-        SystemExit: a job cannot be planned, or does not fit the limit.
-    """
+    """Print what every job of a file will release."""
     assert options.asked is not None
     for name in option_names(PlanOptions):
         value = getattr(options, name, None)

@@ -156,11 +156,7 @@ def print_plan(options: PlanOptions) -> None:
 
 
 def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
-    """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic.
-
-    Raises:
-        InvalidInput: see `parse_statistic`; or an option that contradicts the statistic's own.
-    """
+    """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic."""
     if options.of is None:
         if options.each_row:
             raise InvalidInput("--each-row needs --of; give it, or leave --each-row out")
@@ -187,11 +183,7 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
-    """The guarantee, or the half-width for which it is found, as `counton.plan` takes it.
-
-    Raises:
-        InvalidInput: both, or an option that is of the other one.
-    """
+    """The guarantee, or the half-width for which it is found, as `counton.plan` takes it."""
     if options.within is None:
         for name in ("level", "least", "size"):
             value = getattr(options, name)
@@ -219,11 +211,7 @@ def _target(options: PlanOptions) -> dict[str, Any]:
 
 
 def with_steps(options: PlanOptions) -> PlanOptions:
-    """Options whose argument is a number of steps.
-
-    Raises:
-        InvalidInput: it is none, or steps are given twice.
-    """
+    """Options whose argument is a number of steps."""
     if options.asked is None:
         return options
     steps = options.asked.replace(",", "").replace("_", "")

@@ -70,10 +70,8 @@ def warn_of_no_witness(
     """Say once where no old copy of a state would be noticed.
 
     Args:
-        errors: where it is said.
         states: each with where its keys are kept, and where its second witness, if that is said.
         option: what names a second witness here.
-        opened: the state, where it is one and is open already.
     """
     from counton.state.keyfile import without_witness
 
@@ -150,7 +148,6 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
     """A table of texts, for a screen.
 
     Args:
-        table: which.
         unbroken: numbers stand on one line each, however narrow the screen is.
     """
     shown = Table(caption=table.caption or None)
@@ -214,11 +211,7 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
 
 
 def check_chart(plot: Path | None, width: float | None) -> None:
-    """Refuse what is no picture, and the width of a chart that is not drawn.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse what is no picture, and the width of a chart that is not drawn."""
     if plot is not None:
         from counton.charts.style import check_width
         from counton.run.outputs import PICTURES, check_output

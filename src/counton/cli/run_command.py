@@ -23,12 +23,7 @@ from counton.spec.stated_options import words_of_files
 
 
 def perform(options: RunOptions) -> None:
-    """Carry out the jobs; each by itself, so that one that fails stops no other.
-
-    Raises:
-        InvalidInput: no file, or one that cannot be read, before anything is released.
-        SystemExit: with the code of the first job that failed.
-    """
+    """Carry out the jobs; each by itself, so that one that fails stops no other."""
     if options.schema:
         sys.stdout.write(schema_text() + "\n")
         return
@@ -73,11 +68,7 @@ def perform(options: RunOptions) -> None:
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
-    """Publish what a job has released, where all are published.
-
-    Raises:
-        CountonError: see `counton.run.publish`.
-    """
+    """Publish what a job has released, where all are published."""
     done = publish(job.state, to, name=job.name, key=job.key)
     if not silently:
         new = done.after - done.before

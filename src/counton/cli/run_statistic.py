@@ -42,16 +42,7 @@ _OUT = "--out"
 
 
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
-    """Release what is due, then write and print from the journal.
-
-    Args:
-        job: what is asked.
-        printing: how it is printed.
-        bar: show progress also where nobody watches a terminal.
-
-    Raises:
-        CountonError: see `counton.run.run`.
-    """
+    """Release what is due, then write and print from the journal."""
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar)
     if printing.save is not None:
@@ -66,11 +57,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 
 
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
-    """A table over time, or one that is released once; or how accurate it would be.
-
-    Raises:
-        CountonError: see `counton.run.run`.
-    """
+    """A table over time, or one that is released once; or how accurate it would be."""
     job = job.having(replace=job.option("replace") or once.move)
     if not once.plan:
         perform(job, printing)
@@ -86,13 +73,8 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
     What went wrong with a chart is in the report alone: ``not_drawn``.
 
     Args:
-        job: what is asked.
         silently: print what is for the operator alone.
-        bar: show progress also where nobody watches a terminal.
         about: before what is for the operator, of one job of several.
-
-    Raises:
-        CountonError: see `counton.run.run`.
     """
     errors = Console(stderr=True)
     with working(errors, always=bar) as progress, resolve(job, progress=progress) as settled:

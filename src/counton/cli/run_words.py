@@ -39,11 +39,7 @@ class SetAside(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> SetAside:
-        """What is set aside before a job runs.
-
-        Raises:
-            InvalidInput: no such policy.
-        """
+        """What is set aside before a job runs."""
 
         file = job.policies().quarantine
         return cls(file, _lines(file))
@@ -66,7 +62,6 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     """Exact facts about the input, for the operator's eyes only.
 
     Args:
-        outcome: of the run.
         aside: how many of the rows that it set aside are new.
     """
     counts, windows = outcome.for_operator(), outcome.definition.cut
@@ -137,12 +132,7 @@ def promise(definition: Definition) -> str:
 
 
 def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:
-    """What is protected, in words: unit, guarantee, cost, and how the noise is arranged.
-
-    Args:
-        definition: of the release.
-        law: of its noise.
-    """
+    """What is protected, in words: unit, guarantee, cost, and how the noise is arranged."""
     from counton.released.stream_words import (
         cost_in_words,
         hidden_in_words,

@@ -14,11 +14,7 @@ from counton.cli.print_forms import print_json, print_line, print_table
 
 
 def perform(options: ServeOptions) -> None:
-    """Serve until the process is told to end.
-
-    Raises:
-        CountonError: nothing can be served; of single jobs that cannot it is said why.
-    """
+    """Serve until the process is told to end."""
     for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle", "prometheus_client"):
         require(module)
     from counton.serve.server import serve
@@ -36,12 +32,7 @@ def perform(options: ServeOptions) -> None:
 
 
 def perform_left_out(options: LeftOutOptions) -> None:
-    """List batches that are left out; print one's rows, put it back, or drop it.
-
-    Raises:
-        InvalidInput: no such batch, or several things at once.
-        StateError: a state that cannot be used, or a stream that counts nothing any more.
-    """
+    """List batches that are left out; print one's rows, put it back, or drop it."""
     from counton.serve.left_out import LeftOutBatches
 
     asked = {
@@ -79,11 +70,7 @@ def _names(only: str | None) -> tuple[str, ...]:
 
 
 def perform_token(options: TokenOptions) -> None:
-    """Make, revoke or list tokens.
-
-    Raises:
-        InvalidInput: no such scope or token, or a file that cannot be read or written.
-    """
+    """Make, revoke or list tokens."""
     from counton.serve.settings import settings_of
     from counton.serve.tokens import Tokens
 

@@ -23,11 +23,7 @@ _STEP, _GROUP, _NUMBER = "step", "group", "number"
 
 
 def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> None:
-    """Simulate one of the jobs, and print or write what its readers would see.
-
-    Raises:
-        InvalidInput: no such job, a statistic that is no count or sum, or numbers that do not fit.
-    """
+    """Simulate one of the jobs, and print or write what its readers would see."""
     assert options.simulate is not None
     job, path = _which(options.simulate, jobs)
     out = None if options.out is None else checked_file(options.out, job.state)

@@ -55,12 +55,7 @@ def commands() -> typer.Typer:
 
 
 def perform(name: str, words: list[str]) -> None:
-    """Carry out the command of a statistic that stands beside ``statistic``.
-
-    Args:
-        name: of the statistic.
-        words: what stands behind its name.
-    """
+    """Carry out the command of a statistic that stands beside ``statistic``."""
     app = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
@@ -100,9 +95,6 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 def parse_statistic(words: str) -> Statistic:
     """The statistic that words define, as they stand in its command.
 
-    Raises:
-        InvalidInput: no such statistic, or options that are not its own.
-
     >>> parse_statistic("top-k --domain JFK,LGA --top 1").parameters
     {'groups': ['JFK', 'LGA'], 'k': 1}
     """
@@ -114,9 +106,6 @@ def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
 
     Args:
         words: of a command, without the columns and the state: what they cost is asked.
-
-    Raises:
-        InvalidInput: no such command, or no steps or guarantee.
 
     >>> statistic, steps, guarantee = planned_job("count --steps 366 --epsilon 1")
     >>> steps, str(guarantee)
@@ -136,13 +125,7 @@ def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
 
 
 def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Job]:
-    """The statistic that words define, and what they state besides.
-
-    Args:
-        option: in which they stand.
-        words: as in the command of the statistic.
-        more: fields of a job that they may state.
-    """
+    """The statistic that words define, and what they state besides."""
     try:
         name, *rest = shlex.split(words) or [""]
     except ValueError as error:

@@ -49,9 +49,6 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     release more. ``node_variance`` is the ratio of the variances of wide laws, of one kind of noise
     at least.
 
-    Raises:
-        LawBroken: an interval would be made from another variance than the noise has.
-
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
     """
@@ -130,9 +127,6 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     deviation) of its law, of one kind of noise at least. Neither is more than twice the truth over
     this many steps or 1, whichever is more.
 
-    Raises:
-        LawBroken: a node is read with a larger weight, or none with a comparable one.
-
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
     """
@@ -168,9 +162,6 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
 
     Its mean square over many draws is no more than ``rounding_variance`` for each release, where it
     is not so small that it is no part of an error.
-
-    Raises:
-        LawBroken: noise lies further from its rows, or more often.
 
     >>> from counton.strategies import HonakerOnline
     >>> check_window_rounding(HonakerOnline(12))
@@ -267,9 +258,6 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
 
     That are the dyadic intervals [j 2^l, (j + 1) 2^l - 1], j from 1 on, with the laws of `Expiry`:
     a release reads those that hold the last step it counts.
-
-    Raises:
-        LawBroken: another delay, other nodes or narrower noise than ``expiry`` says.
 
     >>> from counton.strategies import Expiring
     >>> check_expiry(Expiring(2, delay=1), 20)

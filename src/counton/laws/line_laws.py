@@ -99,10 +99,6 @@ def check_line_description(strategy: LineStrategy) -> None:
 def check_line_sensitivity(strategy: LineStrategy) -> None:
     """Sensitivities against all columns of C and all pairs of columns.
 
-    Raises:
-        LawBroken: C is no integer matrix of the stated shape, ``measure`` is not its product, or a
-            claimed norm, inner product or entry is wrong. What is said of moves may be a bound.
-
     >>> from counton.strategies.lines import Haar
     >>> check_line_sensitivity(Haar.cascade(5))
     """
@@ -159,9 +155,6 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 def check_line_variance(strategy: LineStrategy) -> None:
     """``variance`` of every interval against what it reads: the covariance of consistent cells.
-
-    Raises:
-        LawBroken: it is another, for intervals in any shape of array.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_variance(Haar.cascade(5))

@@ -176,9 +176,6 @@ def check_short_ways(strategy: StreamStrategy) -> None:
     those of a schedule; ``overlaps``: products of two columns; ``nodes_by_level``: which steps meet
     in a node, exactly; ``divisions``: parts that add up to the whole horizon.
 
-    Raises:
-        LawBroken: one of them is too small, or of another shape.
-
     >>> from counton.strategies import Binary
     >>> check_short_ways(Binary(12))
     """

@@ -182,10 +182,6 @@ def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> No
     name in ``protects`` and in the contribution, and neighbours that replace each other are said
     to.
 
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: it is not, or does not.
-
     >>> from counton.statistics import Count
     >>> check_statistic_description(Count(), [["home"], []])
     """
@@ -240,10 +236,6 @@ def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
     What was saved and the news since make what is saved now. Of cells on demand none is further
     from 0 than ``largest``.
 
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: they do not, or changes are not int64 of shape ``(steps, *cells)``.
-
     >>> from counton.statistics import Count
     >>> check_statistic_counts(Count(), [["home"], [], ["home", "shop"]])
     """
@@ -273,10 +265,6 @@ def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
     times what ``row_bounds`` says of a place. ``measured`` is linear, and where it is ``additive``
     the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
     group (`Grouped`) is in each group what the statistic itself is of that group's rows.
-
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: a law does not hold.
 
     >>> from counton.statistics import Sum
     >>> check_statistic_rows(Sum(0, 10, resolution=1), [[3, 12], [4]])
@@ -388,13 +376,6 @@ def check_statistic_neighbours(
     Steps are batches of events (``batched``), and then have one event each. Contributions, those
     within this many steps, ``sensitivities`` and ``sensitivity`` are no less, and no unit changes
     other steps or cells than a contribution names.
-
-    Args:
-        statistic, batches, unit_of: see `check_statistic`.
-
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: a unit moves further than is claimed.
 
     >>> from counton.statistics import Sum
     >>> check_statistic_neighbours(Sum(-5, 10, resolution=1), [[3, 12], [-7]])
@@ -548,10 +529,6 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     One release is read by a statistic that has counted nothing, and by one that has counted these
     events, none, and their first half: all say the same. Cells on demand have no such reading.
 
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: a reading shows what was counted, or ``additive`` cells otherwise than released.
-
     >>> from counton.statistics import Count
     >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
     """
@@ -648,10 +625,6 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
     the same key, which the other laws compare with neighbours. A plan's errors are those of that
     counter's noise times ``error_of``, and none is below ``least_errors``. What is asked of cells
     on demand is what the machine releases of them.
-
-    Raises:
-        InvalidInput: no events, or too many cells.
-        LawBroken: a counter has other noise, a plan other errors, or a reading other numbers.
 
     >>> from counton.statistics import Count
     >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])

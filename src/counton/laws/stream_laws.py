@@ -293,9 +293,6 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     No row before item i has a node of column i, and the noise as computed, rounding included, is
     the same before i whatever the noise of these nodes is.
 
-    Raises:
-        LawBroken: it says so, and a release before an item depends on the item's nodes.
-
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
     """
@@ -354,9 +351,6 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
     its variance, in units of the calibrated law, of whatever width. A norm may be refused, then so
     is its law. Units that act several times are tried in some sets of their steps;
     ``sensitivities`` and ``sensitivity`` may refuse them.
-
-    Raises:
-        LawBroken: a column has more, or a law is given whose norm is refused.
 
     >>> from counton.strategies import Expiring
     >>> check_endless_sensitivity(Expiring(1), 20)
@@ -432,9 +426,6 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         strategy: what claims them; with a horizon.
         steps: tried are units that act up to this many times,
         separation: at least 1, 2, .. up to this many steps apart, or just this many.
-
-    Raises:
-        LawBroken: a claim is too small or too large, or units that act once count for more or less.
 
     >>> from counton.strategies import Binary
     >>> check_participation(Binary(12))
@@ -528,9 +519,6 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     That law is what protects the column with the largest norm; for strategies with a horizon,
     whose guarantee is the same for all ages of an item. Laws of all widths are tried. One that is
     refused is refused at level 0, where calibration asks.
-
-    Raises:
-        LawBroken: a level's law is narrower, or of another family, or refused too late.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
@@ -637,9 +625,6 @@ def check_noise_is_rows(
 ) -> None:
     """``noise`` is B z: equal to the rows, or within ``window_rounding`` where B is not integral.
 
-    Raises:
-        LawBroken: it is not, or has another shape or type.
-
     >>> from counton.strategies import Binary
     >>> check_noise_is_rows(Binary(12), shape=(2,))
     """
@@ -705,9 +690,6 @@ def check_reader(
     asked again for steps it has given gives the same. Readers of two streams know nothing of each
     other.
 
-    Raises:
-        LawBroken: a reader's noise, or its parts, differ from ``noise``.
-
     >>> from counton.strategies import Binary
     >>> check_reader(Binary(12), shape=(2,))
     """
@@ -766,9 +748,6 @@ def check_shift(
     With d more in item i, the prefix sums from i on are larger by d (of windows: the release of i
     alone); noise shifted by -d C e_i must make up for it to the last bit, and leave the other
     releases alone. That, B C = A for the noise as computed, is what their privacy rests on.
-
-    Raises:
-        LawBroken: the releases of the two streams differ.
 
     >>> from counton.strategies import Binary
     >>> check_shift(Binary(12), shape=(2,))

@@ -17,10 +17,6 @@ from counton.strategies import TableStrategy
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     """Claimed norms against all columns of C and all pairs of columns.
 
-    Args:
-        strategy: what claims them.
-        matrix: C, one column a cell.
-
     Raises:
         LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry,
         ``sensitivities`` or

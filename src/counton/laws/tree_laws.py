@@ -119,9 +119,6 @@ def _with_one_more(tree: Tree) -> Tree:
 def check_tree_cells(strategy: TreeStrategy) -> None:
     """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A.
 
-    Raises:
-        LawBroken: cells are other measurements, or their estimates others than `joint_law` is of.
-
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
@@ -151,9 +148,6 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
 
     That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
     one moved from each leaf to the next.
-
-    Raises:
-        LawBroken: a leaf shows through.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
@@ -289,7 +283,6 @@ def tree_estimates(
     """Estimates of all nodes by level, from counts in the order of ``Tree.leaves``.
 
     Args:
-        strategy: what is measured.
         counts: of the leaves.
         noise: one draw for the total at level 0, and for every further measurement at the level of
             the children it compares, in units of the weights' lattice.

@@ -40,13 +40,6 @@ def noise_alone(
 ) -> Iterator[NDArray[np.float64]]:
     """What a stream of these terms releases of cells that count nothing.
 
-    Args:
-        terms: of the stream.
-        key: of no stream.
-        cells: how many cells there are.
-        steps: how many steps.
-        at_a_time: how many come together.
-
     Yields:
         Noise in data units, shape ``(steps, cells)``.
     """
@@ -73,7 +66,6 @@ def narrower(
     """The factor, at most 1, by which half-widths may shrink that hold at all steps together.
 
     Args:
-        terms: of the stream.
         widths: half-widths at consecutive steps that hold for all of them by the union bound.
         first: the first of these steps.
         level: probability with which one cell is to be within, at all of these steps.

@@ -114,10 +114,8 @@ def answer(
     """A number that is read from what was released, and its interval.
 
     Args:
-        asked: the number.
         level: probability with which the intervals of all ``at_once`` answers hold, at least.
         at_once: how many answers are asked for together (Bonferroni).
-        what: in words.
 
     Raises:
         InvalidInput: a level or a number of answers out of range.
@@ -138,13 +136,8 @@ def weighted_sum(
     """A sum of parts with weights.
 
     Args:
-        terms: of the stream.
-        parts: what is added up.
         total: the released total of a cell after a step, in data units; 0 after step 0.
         level, at_once, what: as of `answer`.
-
-    Raises:
-        InvalidInput: no parts, weights that are no finite numbers, or a level out of range.
     """
     return answer(sum_formula(terms, parts, total), level, at_once=at_once, what=what)
 
@@ -170,14 +163,7 @@ def ratio(
 def sum_formula(
     terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
-    """A sum of parts with weights, as a formula.
-
-    Args:
-        terms, parts, total: as of `weighted_sum`.
-
-    Raises:
-        InvalidInput: no parts, or weights that are no finite numbers.
-    """
+    """A sum of parts with weights, as a formula."""
     if not parts:
         raise InvalidInput("nothing is added up; give at least one group and its weight")
     for part in parts:

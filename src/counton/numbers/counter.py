@@ -37,10 +37,6 @@ from counton.strategies.strategy import Reader, Steps
 class OneAtATime:
     """Lets one call at a time into a stream: of one thread, of the process that made it.
 
-    Args:
-        what: is used, in messages.
-        elsewhere: what another process is to do instead, in messages.
-
     >>> turn = OneAtATime("stream 'visits'", elsewhere="open it there")
     >>> with turn.take():
     ...     with turn.take():
@@ -58,11 +54,7 @@ class OneAtATime:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for the turn, and hold it.
-
-        Raises:
-            StreamConflict: in a fork, or from within a release, as a signal handler is.
-        """
+        """Wait for the turn, and hold it."""
         if os.getpid() != self._process:
             raise StreamConflict(
                 f"{self._what} was made by process {self._process} and is used by its fork "
@@ -317,7 +309,6 @@ class Counter:
 
         Args:
             cells: how many; those there are stay the first ones.
-            key: the stream's.
 
         Raises:
             InvalidInput: fewer than there are, more than the shape, or cells that are all there.
@@ -486,8 +477,6 @@ class Counter:
         """Continue where `checkpoint` stood: the same values as if never stopped.
 
         Args:
-            saved: bytes from `checkpoint`.
-            key: the stream's key.
             strategy: needed only for strategies which are not part of counton.
 
         Raises:

@@ -215,11 +215,7 @@ class Checkpoint(NamedTuple):
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
-        """How far the stream was.
-
-        Raises:
-            StateError: steps or sums which a stream of these terms never reaches.
-        """
+        """How far the stream was."""
         start = StreamProgress.start(terms)
         horizon = terms.strategy.longest
         if (
@@ -275,16 +271,7 @@ def _with_digest(form: str, *parts: bytes) -> bytes:
 
 
 def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
-    """Inverse of `write_state`.
-
-    Args:
-        saved: the text.
-        form: the format that is read here.
-        source: what returns such a text, in messages.
-
-    Raises:
-        StateError: not such a text, of another format, truncated, or altered.
-    """
+    """Inverse of `write_state`."""
     try:
         head, body = saved.decode().rstrip("\n").split("\n", 1)
         name, digest = head.split(" ")
@@ -327,11 +314,7 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
-    """The state that a checkpoint holds.
-
-    Raises:
-        StateError: not a checkpoint, truncated, or altered.
-    """
+    """The state that a checkpoint holds."""
     if bytes(saved[: len(_PACKED)]) == _PACKED.encode():
         return _read_packed(saved)
     fields = read_state(saved, _FORMAT, "Counter.checkpoint()")

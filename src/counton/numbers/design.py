@@ -198,7 +198,6 @@ class Design(Errors[S]):
         """The noise that belongs to these terms under ``key``.
 
         Args:
-            key: the secret.
             cells: of the first so many, where they come as needed; None: of all.
         """
         shape = self.shape if cells is None else (cells,)
@@ -295,13 +294,6 @@ def design_for(
 ) -> Design[S]:
     """A design with the law of least variance that keeps a guarantee.
 
-    Args:
-        strategy, guarantee, contribution, shape, counters: see `Design`.
-        stated: what else is.
-
-    Raises:
-        InvalidInput: the strategy cannot give the guarantee.
-
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
     >>> design_for(Binary(31), PureDP(1), Contribution.add_remove()).law
@@ -364,11 +356,7 @@ def _common(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_format(saved: Any) -> None:
-    """Refuse terms of another format version.
-
-    Raises:
-        StateError: naming the version.
-    """
+    """Refuse terms of another format version."""
     if not isinstance(saved, dict) or saved.get("format") not in (FORMAT, _SEEN):
         written = saved.get("format") if isinstance(saved, dict) else None
         raise StateError(
@@ -390,9 +378,6 @@ def understanding(what: str) -> Iterator[None]:
 
 def check_name(name: object) -> None:
     """Refuse what cannot be the name of a release.
-
-    Raises:
-        InvalidInput: not a text, empty, or with half of a character (a lone surrogate).
 
     >>> check_name("visits")
     """
@@ -420,9 +405,6 @@ def largest_sum(strategy: StreamStrategy) -> int:
 
 def check_shape(shape: Any) -> tuple[int, ...]:
     """``shape`` as a tuple of ints, if it is one a stream can have.
-
-    Raises:
-        InvalidInput: not a tuple or list of positive integers, or 2^32 cells or more.
 
     >>> check_shape([16, 24])
     (16, 24)

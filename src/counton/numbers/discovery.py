@@ -66,11 +66,7 @@ class Discovery(NamedTuple):
         contribution: Contribution,
         delta: Fraction,
     ) -> Discovery:
-        """The least margin for which no more than delta is spent.
-
-        Raises:
-            InvalidInput: too many releases, or noise so small that none is ever drawn.
-        """
+        """The least margin for which no more than delta is spent."""
         if law.variance == 0:
             raise InvalidInput(
                 f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; above "
@@ -103,9 +99,6 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
     """Of how many draws of noise releases are sums, and how many releases are of this many.
 
-    Raises:
-        InvalidInput: too many steps.
-
     >>> from counton.strategies import Binary
     >>> draws(Binary(7), DiscreteLaplace(Fraction(3)), 7)
     {1: 3, 2: 3, 3: 1}
@@ -128,8 +121,6 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     (1-q)^2 / ((1 - q e^s) (1 - q e^-s)) below s = 1/b.
 
     Args:
-        law: of one draw.
-        counts: of how many draws releases are sums, and how many releases are.
         margin: in standard deviations of each release.
 
     >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
@@ -153,11 +144,7 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
 
 
 def counters_of(guarantee: Any) -> PureDP:
-    """What the counters give where groups are found.
-
-    Raises:
-        InvalidInput: not epsilon and delta.
-    """
+    """What the counters give where groups are found."""
     if not isinstance(guarantee, ApproxDP):
         raise InvalidInput(
             f"{field('unknown', 'discover')} shows groups with a probability of error, so it needs "

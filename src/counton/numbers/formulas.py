@@ -147,7 +147,6 @@ class Formula(Estimate):
     @property
     @override
     def value(self) -> float:
-        """NaN where a divisor is 0."""
         return float(min(max(self.raw, self.least), self.most))
 
     @property
@@ -259,7 +258,6 @@ class Ratio(Estimate):
     @property
     @override
     def value(self) -> float:
-        """NaN where the divisor is 0."""
         x, y = self.above.value, self.below.value
         return self.scale * (x / y) + self.moved if y else math.nan
 
@@ -295,14 +293,7 @@ class Ratio(Estimate):
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
-    """A number that is hardly outside, to one side; infinite where there is none.
-
-    Args:
-        excess: above 0 outside.
-        middle: a number inside.
-        sign: to which side.
-        step: about how far it is.
-    """
+    """A number that is hardly outside, to one side; infinite where there is none."""
     inner, low, outer = 0.0, excess(middle), step
     while (high := excess(middle + sign * outer)) <= 0:
         inner, low, outer = outer, high, 2 * outer
@@ -407,7 +398,6 @@ class OfTwo(Estimate):
     @property
     @override
     def value(self) -> float:
-        """NaN where it is the ratio to 0."""
         one, other = self.one.value, self.other.value
         if not self.over:
             return one - other
@@ -416,7 +406,6 @@ class OfTwo(Estimate):
     @property
     @override
     def std(self) -> float:
-        """There is none."""
         return math.nan
 
     @override
@@ -526,8 +515,6 @@ class _Law:
         """Half-width of the interval, infinite where a divisor may be 0.
 
         Args:
-            one: the formula.
-            level: wanted probability.
             full: as if a single node had all of the variance, whose tails are the heaviest, so that
                 the half-width is a norm of the weights.
         """
@@ -680,8 +667,6 @@ class _Noise:
         largest weight that any can have.
 
         Args:
-            weights: of the parts.
-            level: wanted probability.
             full: as if a single node had all of the variance, whose tails are the heaviest, so
                 that the half-width is a norm of the weights.
         """
@@ -725,11 +710,7 @@ class StreamParts(NamedTuple):
 
 
 def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
-    """What formulas add up, stream by stream, and by how much each is rounded besides.
-
-    Raises:
-        InvalidInput: a formula that is no sum of cells.
-    """
+    """What formulas add up, stream by stream, and by how much each is rounded besides."""
     if not all(one.linear for one in formulas):
         raise InvalidInput("a formula is no sum of cells: give sums and differences alone")
     streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []

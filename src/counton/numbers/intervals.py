@@ -215,9 +215,6 @@ def joint_halfwidths(
         before: strategy, law and step of each release of totals that is added.
         strategy, law, steps, level: as of `halfwidths`.
 
-    Raises:
-        InvalidInput: a level out of range or steps a strategy does not serve.
-
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
     >>> law = DiscreteLaplace(Fraction(3))
@@ -369,11 +366,7 @@ def widest_halfwidth(
     (union bound).
 
     Args:
-        strategy, law: as of the counter, with a horizon.
         level: wanted probability, above 0 and at most 1 - 1e-9.
-
-    Raises:
-        InvalidInput: a level out of range.
 
     >>> from fractions import Fraction
     >>> from counton.strategies import Binary
@@ -405,11 +398,6 @@ def largest_expiring_error(
 
     Args:
         guarantee: bound to its strategy.
-        steps: how many there are.
-        probability: of all together.
-
-    Raises:
-        InvalidInput: a probability outside (0, 1), or a guarantee without a strategy.
 
     >>> from counton.strategies import Expiring
     >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
@@ -477,11 +465,7 @@ def _of_trees(
 
 
 def check_level(level: float) -> float:
-    """``level`` as a float, if it is a probability that intervals are computed for.
-
-    Raises:
-        InvalidInput: not above 0 or above 1 - 1e-9.
-    """
+    """``level`` as a float, if it is a probability that intervals are computed for."""
     try:
         number = float(level)
     except (TypeError, ValueError):
@@ -517,12 +501,8 @@ def weighted_halfwidth(
     deviation too wide, whichever is more, and never too short.
 
     Args:
-        law: of one draw.
         weights: magnitudes above 0, and how many draws have each.
         level: wanted probability, above 0 and at most 1 - 1e-9.
-
-    Raises:
-        InvalidInput: a level out of range.
 
     >>> from fractions import Fraction
     >>> law = DiscreteLaplace(Fraction(1, 3))
@@ -596,13 +576,8 @@ def smooth_halfwidth(
     quantile of one term as well.
 
     Args:
-        std: standard deviations.
-        law: of one draw.
         level: wanted probability, above 0 and at most 1 - 1e-9.
         draws: how many draws of one weight each term of an estimate adds up, at least.
-
-    Raises:
-        InvalidInput: a level out of range.
 
     >>> from fractions import Fraction
     >>> round(float(smooth_halfwidth(1.0, DiscreteGaussian(Fraction(10**6)))), 3)
@@ -910,11 +885,7 @@ class Errors(Generic[S]):
 
     @property
     def steps(self) -> int:
-        """Over how many steps its errors are means and maxima.
-
-        Raises:
-            InvalidInput: there is no last one, and ``errors_of`` says none.
-        """
+        """Over how many steps its errors are means and maxima."""
         found = self.errors_of.steps or self.strategy.horizon
         if found is None:
             raise InvalidInput(f"{self.strategy!r} has no last step: say how many are in mind")
@@ -927,11 +898,7 @@ class Errors(Generic[S]):
 
     @cached_property
     def mean_std(self) -> float:
-        """Root of the mean variance of all numbers that are released, exactly.
-
-        Raises:
-            InvalidInput: there is no last step, and ``errors_of`` says none.
-        """
+        """Root of the mean variance of all numbers that are released, exactly."""
         return float(self.in_data_units(math.sqrt(self._variance("mean"))))
 
     @cached_property
@@ -956,11 +923,7 @@ class Errors(Generic[S]):
         return released * node + times * strategy.rounding_variance
 
     def by(self, metric: Metric) -> float:
-        """``mean_std`` or ``max_std``.
-
-        Raises:
-            InvalidInput: an unknown metric.
-        """
+        """``mean_std`` or ``max_std``."""
         check_metric(metric)
         return self.mean_std if metric == "mean" else self.max_std
 
@@ -1041,10 +1004,6 @@ class Errors(Generic[S]):
 
     def halfwidth(self, step: int, level: float = 0.95) -> float:
         """Half-width of the interval at a step.
-
-        Args:
-            step: which, from 1.
-            level: probability with which the interval holds.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].

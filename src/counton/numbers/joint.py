@@ -95,12 +95,8 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
     """The factor, at most 1, by which half-widths may shrink so that all hold together.
 
     Args:
-        formulas: sums of cells.
         halves: half-widths of each, which hold together by the union bound.
         level: probability with which all are to hold.
-
-    Raises:
-        InvalidInput: a formula that is no sum of cells.
     """
     streams, grain = parts_of(formulas)
     if any(one.terms.noise_id is None for one in streams):

@@ -31,7 +31,6 @@ def methods(
     was released.
 
     Args:
-        terms: of the release.
         released: what was released, a sentence; None: what the terms say.
         unit: what one protected unit is called; its own word unless stated.
         mechanism: what was measured, a sentence; None: as the terms say.

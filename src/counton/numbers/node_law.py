@@ -31,9 +31,6 @@ def sensitivity_of(
 ) -> Sensitivity:
     """How far one protected unit moves all node values together, in lattice integers.
 
-    Raises:
-        InvalidInput: not a strategy, or a contribution that does not fit the shape.
-
     >>> from counton.strategies import Binary
     >>> sensitivity_of(Binary(31), Contribution.add_remove(cells=2), shape=(10,))
     Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
@@ -59,11 +56,7 @@ def sensitivity_of(
 
 
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
-    """The guarantee as ``strategy`` gives it: an expiring one with the strategy's growth and delay.
-
-    Raises:
-        InvalidInput: an expiring guarantee and a strategy that does not expire.
-    """
+    """The guarantee as ``strategy`` gives it: an expiring one has its growth and delay."""
     _check_strategy(strategy)
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
@@ -131,9 +124,6 @@ def calibration_of(
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
     """Refuse a stream of several cells whose last nodes have no address for their noise.
 
-    Raises:
-        InvalidInput: naming the number of nodes.
-
     >>> from counton.strategies import Binary
     >>> check_addresses(Binary(2**40), ()), check_addresses(Binary(2**31), (3,))
     (None, None)
@@ -150,11 +140,7 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
 
 
 def check_contribution(contribution: Contribution) -> None:
-    """Refuse what says nothing about the protected unit.
-
-    Raises:
-        InvalidInput: not a Contribution.
-    """
+    """Refuse what says nothing about the protected unit."""
     if not isinstance(contribution, Contribution):
         raise InvalidInput(
             f"contribution is {quote(contribution)}; give what one protected unit can change, "

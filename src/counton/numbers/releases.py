@@ -46,10 +46,6 @@ class _Terms:
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
         upper. Each interval from lower to upper holds the true value with probability ``level`` at
         least; it speaks of one number, not of all at once.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
-            MissingExtra: polars is not installed; `table_columns` needs none.
         """
         from counton.base.columns import data_frame
 
@@ -133,9 +129,6 @@ class StepRelease(_Terms):
         """Ends of the interval that holds the true value with probability ``level`` at least.
 
         Numbers, or arrays of the stream's shape: one interval for each cell.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
         """
         low, high = self._alone().interval(level)
         return (low[0], high[0]) if low.ndim > 1 else (low[0].item(), high[0].item())
@@ -173,12 +166,7 @@ class StepRelease(_Terms):
         return ReleaseDifference(self.step, self.value - earlier.value, std, terms, self, earlier)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        """Some of its cells.
-
-        Args:
-            of: what these are of all values.
-            terms: of the part.
-        """
+        """Some of its cells."""
         value = np.asarray(of(np.asarray(self.value)))
         std = self.std if terms is self._terms else float(terms.in_data_units(self.std))
         return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
@@ -221,7 +209,6 @@ class ReleaseDifference(StepRelease):
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A column start says after which step."""
         columns = StepRelease.table_columns(self, level)
         low, high = (np.ravel(end) for end in self.interval(level))
         start = np.full(len(low), self.start)
@@ -289,9 +276,6 @@ class Releases(_Terms):
         """Ends of the intervals that hold the true values with probability ``level`` at least each.
 
         Shapes as ``values``; integers where values are.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
         """
         half = self._terms.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
@@ -433,11 +417,7 @@ def window_of(
     level: float,
     weights: Any = None,
 ) -> Window:
-    """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1.
-
-    Raises:
-        InvalidInput: see `Releases.window`.
-    """
+    """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1."""
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
     if terms.strategy.workload == "windows":

@@ -60,9 +60,6 @@ class AdjustedHierarchy:
 
         Intervals are those of the least squares estimates, cut to what is possible: whole numbers
         if ``integers``, none below 0 if ``nonnegative``. They hold as often as they say.
-
-        Raises:
-            InvalidInput: there is no such level, or a probability outside (0, 1).
         """
         depth = self.tree.level(nodes)
         order = self.tree.order[depth]
@@ -136,11 +133,9 @@ def adjusted_hierarchy(
     """See `HierarchyReading.adjust`.
 
     Args:
-        law: of the noise of all nodes.
         released: every node's number, by level.
         grain: the unit of these numbers.
         halves: half-widths of their intervals.
-        known, integers, nonnegative: as there.
     """
     tree = law.tree
     stated, bounds = check_known(tree, known or {}, nonnegative=nonnegative)
@@ -168,11 +163,7 @@ def adjusted_hierarchy(
 def check_known(
     tree: Tree, known: Mapping[Any, int], *, nonnegative: bool
 ) -> tuple[list[Floats], Bounds]:
-    """What is known of every node, by level, and the bounds that follow; before any release too.
-
-    Raises:
-        InvalidInput: as `HierarchyReading.adjust`.
-    """
+    """What is known of every node, by level, and the bounds that follow; before any release too."""
     stated = _known_totals(tree, known)
     for part in stated:
         if nonnegative and (part < 0).any():

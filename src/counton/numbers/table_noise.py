@@ -88,9 +88,6 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
 def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
     """What the attempts give, least cost first; those that are refused are left out.
 
-    Raises:
-        InvalidInput: all are refused; the reason is that of the last.
-
     >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]
     """

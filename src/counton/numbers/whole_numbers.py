@@ -91,7 +91,6 @@ def whole_numbers(
     Args:
         estimates: for each level, every node's estimate; the first level has one node.
         parents: as in `bounds_of`.
-        bounds: of `bounds_of`.
 
     Raises:
         SumOverflow: estimates beyond 2^53.

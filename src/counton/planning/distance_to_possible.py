@@ -25,8 +25,6 @@ def factors_of_terms(
     None where no theorem says something, as for guarantees that expire.
 
     Args:
-        terms: of the stream.
-        metric: of the mean variance over all steps, or of the largest.
         around: of a stream without a last step, up to which; default: 65,536.
 
     >>> from counton import Counter, Key, ZCDP
@@ -80,14 +78,7 @@ def far_from_possible(
 def sentence_of(
     factors: Sequence[Factor], metric: Metric, over: str = "", *, cited: bool = True
 ) -> str:
-    """Factors in one sentence; "" without any.
-
-    Args:
-        factors: of a plan or of terms.
-        metric: of which error.
-        over: of which steps, behind it.
-        cited: whether sources stand in it.
-    """
+    """Factors in one sentence; "" without any."""
     if not factors:
         return ""
     what = "root of the mean variance" if metric == "mean" else "largest standard deviation"

@@ -253,9 +253,6 @@ class Space:
 
         The loss at an age drops where the releases that saw the item become fewer than a power of
         two.
-
-        Raises:
-            InvalidInput: all delays asked for are longer than the largest age.
         """
         last = max(targets)
         if self.delays is not None:
@@ -335,11 +332,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
 
 
 def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
-    """The choice of least loss at one age whose errors stay within limits.
-
-    Raises:
-        InvalidInput: the delays alone make a larger error.
-    """
+    """The choice of least loss at one age whose errors stay within limits."""
     form = space.form
 
     def parameter(growth: Fraction, delay: int) -> float:

@@ -61,9 +61,6 @@ def bounds_of(within: TargetWidth, size: int | None = None) -> dict[str, float]:
         within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
         size: of what a percentage is, where that is public.
 
-    Raises:
-        InvalidInput: no bound that is above 0, or a percentage of no size.
-
     >>> bounds_of("2%", size=50000), bounds_of("count=20, mean=0.5")
     ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
     """
@@ -102,9 +99,6 @@ def compare_halfwidths(
     """Planned half-widths beside the bounds on them.
 
     A bound without a name is on all of them, or on the number of rows where that is among them.
-
-    Raises:
-        InvalidInput: a name that is not among them.
     """
     wanted: dict[str, float] = {}
     for name, bound in bounds.items():
@@ -126,9 +120,6 @@ def compare_halfwidths(
 def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
     """The guarantee of a loss.
 
-    Raises:
-        InvalidInput: a delta beside rho.
-
     >>> of_loss(Fraction(1, 2), "epsilon", "1e-6")
     ApproxDP(epsilon=0.5, delta=1e-6)
     """
@@ -144,9 +135,6 @@ def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarant
 
 def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
     """Epsilon or rho of a guarantee.
-
-    Raises:
-        InvalidInput: it has neither.
 
     >>> loss_of(ZCDP(0.5))
     ('rho', Fraction(1, 2))
@@ -189,14 +177,9 @@ def least_guarantee(
     a little here and there: the error of what is found is within the bound in any case.
 
     Args:
-        error: of a guarantee; what it refuses is too small a loss.
-        within: how large the error may be.
         least: "epsilon" or "rho".
         delta: with epsilon, of approximate privacy.
         near: a loss that may be close to it, where the search begins.
-
-    Raises:
-        InvalidInput: not even a loss of 1,000 does.
 
     >>> least_guarantee(lambda guarantee: 30 / float(guarantee.epsilon), within=20)
     PureDP(epsilon=1.5)

@@ -754,10 +754,7 @@ def largest_of_cells(
 
     Args:
         cells: this many, any of which a unit may enter by ``unit``, in any step.
-        horizon: number of steps.
-        guarantee: for all releases together.
         unit: in data units.
-        quantity: what is bounded.
     """
     if not isinstance(guarantee, PureDP):
         return ()

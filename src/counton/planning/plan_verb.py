@@ -316,11 +316,7 @@ def _of_stream(own: dict[str, Any]) -> StreamPlan:
 
 
 def _within(own: dict[str, Any]) -> StreamPlan:
-    """The plan with the least loss that keeps bounds on half-widths.
-
-    Raises:
-        InvalidInput: a guarantee is given too, or bounds that cannot be kept.
-    """
+    """The plan with the least loss that keeps bounds on half-widths."""
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
@@ -365,11 +361,7 @@ def _non_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _form(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the arguments of the plan that is asked for.
-
-    Raises:
-        InvalidInput: an argument of another plan is among them.
-    """
+    """Names of the arguments of the plan that is asked for."""
     forms = (_EXPIRATION, _CELLS, _STREAM)
     form = next(form for form in forms if form is _STREAM or _only(form, given))
     foreign = [name for name in given if name not in form]
@@ -392,11 +384,7 @@ def _only(form: Sequence[str], given: Mapping[str, Any]) -> list[str]:
 
 
 def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) -> StreamPlan:
-    """The plan of a statistic.
-
-    Raises:
-        InvalidInput: it is none, or what it says itself is said too.
-    """
+    """The plan of a statistic."""
     from counton.base.exact import quote
 
     if not callable(getattr(of, "plan", None)):

@@ -321,7 +321,6 @@ class StreamPlan(Plan[Design]):
 
     @override
     def foot(self) -> list[str]:
-        """How far from possible the best is, bounds, and notes."""
         return [
             *(f"how far from possible: {factor}" for factor in self.factors),
             *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
@@ -475,11 +474,7 @@ def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
 def _check_serves(
     strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
 ) -> None:
-    """Refuse what cannot do what is asked, or would need too much memory or time to begin.
-
-    Raises:
-        InvalidInput: in words.
-    """
+    """Refuse what cannot do what is asked, or would need too much memory or time to begin."""
     fades = hasattr(strategy, "expiry")
     if horizon is None and (fades or not isinstance(strategy, Endless)):
         raise InvalidInput("it has a last step, or protection that fades")

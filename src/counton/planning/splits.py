@@ -260,9 +260,6 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
 
     The planner may choose another strategy where a unit moves cells by more, so that the error is
     looked up again for the norms that are found.
-
-    Raises:
-        _BeyondReach: not all bounds can be kept, or other noise is narrower.
     """
     power = norm.power
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))

@@ -32,7 +32,6 @@ def option(
 
     Args:
         default: ``...`` where it must be given.
-        help: what it means, in one line.
         called: its name in commands and files, where it is not the field's; without dashes.
         repr: whether it shows in a representation; not where a frame would show its rows.
         more: what else an `Option` says.

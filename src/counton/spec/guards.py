@@ -26,9 +26,6 @@ LATE_DAYS = 35
 def check_delta(delta: Number | None) -> None:
     """Refuse a delta with which a guarantee promises next to nothing.
 
-    Raises:
-        InvalidInput: it is above `LARGEST_DELTA`.
-
     >>> check_delta("1e-6")
     >>> check_delta("0.5")
     Traceback (most recent call last):
@@ -49,9 +46,6 @@ def check_delta(delta: Number | None) -> None:
 
 def check_most(most: int | None) -> None:
     """Refuse a bound on the events of a user that bounds nothing, or lets nothing count.
-
-    Raises:
-        InvalidInput: it is below 1 or above `MOST_EVENTS`.
 
     >>> check_most(3)
     >>> check_most(10**9)
@@ -74,9 +68,6 @@ def check_most(most: int | None) -> None:
 def check_most_a_window(a_window: int | None, most: int) -> None:
     """Refuse a bound on a user's events in one window that is larger than that on all.
 
-    Raises:
-        InvalidInput: it is below 1, or above ``most``.
-
     >>> check_most_a_window(2, most=20)
     """
     if a_window is not None and not 1 <= a_window <= most:
@@ -88,13 +79,6 @@ def check_most_a_window(a_window: int | None, most: int) -> None:
 
 def check_people_columns(user: str | None, row: str | None) -> None:
     """Refuse one column for users and for the ids of rows.
-
-    Args:
-        user: column that says whose an event is.
-        row: column that says which event a row is.
-
-    Raises:
-        InvalidInput: they are one.
 
     >>> check_people_columns("cookie", "order")
     """

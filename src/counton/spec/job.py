@@ -248,9 +248,6 @@ _NAMES = frozenset(item.name for item in fields(Job))
 def length_in_words(name: str, length: timedelta) -> str:
     """A length of time as options have it.
 
-    Raises:
-        InvalidInput: no whole number of seconds above 0.
-
     >>> length_in_words("every", timedelta(hours=36)), length_in_words("every", timedelta(days=7))
     ('36h', '7d')
     """
@@ -288,9 +285,6 @@ def guarantee_from(
 ) -> PureDP | ApproxDP | ZCDP | None:
     """The guarantee that numbers state; None if they state none.
 
-    Raises:
-        InvalidInput: numbers that exclude each other, or outside their bounds.
-
     >>> print(guarantee_from("1", "1e-9", None))
     approximate differential privacy with epsilon = 1 and delta = 1e-9
     """
@@ -312,20 +306,12 @@ def guarantee_from(
 
 
 def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
-    """As `guarantee_from`, where one must be stated.
-
-    Raises:
-        InvalidInput: none is.
-    """
+    """As `guarantee_from`, where one must be stated."""
     return require_guarantee(guarantee_from(epsilon, delta, rho))
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:
-    """A guarantee that may be missing, which must not.
-
-    Raises:
-        InvalidInput: there is none.
-    """
+    """A guarantee that may be missing, which must not."""
     if guarantee is None:
         raise InvalidInput(
             f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
@@ -335,11 +321,7 @@ def require_guarantee(guarantee: _Given | None) -> _Given:
 
 
 def metric_from(metric: str | None) -> Literal["mean", "max"]:
-    """The error to make small: its mean over the steps unless stated.
-
-    Raises:
-        InvalidInput: neither ``mean`` nor ``max``.
-    """
+    """The error to make small: its mean over the steps unless stated."""
     if metric is not None and metric not in METRICS:
         raise InvalidInput(f"metric {metric!r} is not known; use mean or max")
     return cast(Literal["mean", "max"], metric or "mean")

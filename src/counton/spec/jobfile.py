@@ -100,11 +100,7 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
 def load_each(
     path: str | os.PathLike[str], events: Events | None = None
 ) -> dict[str, Job | CountonError]:
-    """As `load`; in the place of a job that cannot be read, why.
-
-    Raises:
-        InvalidInput: no such file, no TOML, or tables that are no jobs.
-    """
+    """As `load`; in the place of a job that cannot be read, why."""
     file, read = Path(path), read_file(path)
     taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
     unknown = [name for name in read if name not in taken]
@@ -166,9 +162,6 @@ class ForAll(NamedTuple):
 def for_all(path: str | os.PathLike[str]) -> ForAll:
     """What a file says of all its jobs.
 
-    Raises:
-        InvalidInput: no such file, or a key or value that there is not.
-
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
@@ -206,11 +199,7 @@ def _table(
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The tables of a job file, as they stand in it.
-
-    Raises:
-        InvalidInput: no such file, or no TOML.
-    """
+    """The tables of a job file, as they stand in it."""
     file = Path(path)
     try:
         found = parse_toml(read_plain(file))
@@ -341,13 +330,7 @@ SAID: dict[Kind, str] = {
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
-    """What stands before the path in a value, and the path; None where the value names no file.
-
-    Args:
-        name: of the option.
-        value: what is stated.
-        folder: from which the path is seen.
-    """
+    """What stands before the path in a value, and the path; None where the value names no file."""
     said = options_of(Job).get(name)
     before, quarantine, path = value.rpartition("quarantine:")
     if said is None or not said.file or value == "-" or "://" in value:
@@ -418,7 +401,6 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
     """What a job says, as keys and values of a job file; what has its default is left out.
 
     Args:
-        job: which.
         folder: from which paths are seen; None: as they are.
 
     Raises:
@@ -565,11 +547,7 @@ def schema_text() -> str:
 
 
 def select_jobs(jobs: Mapping[str, _T], only: Sequence[str]) -> dict[str, _T]:
-    """Some of the jobs of a file, in its order; all of them where none is named.
-
-    Raises:
-        InvalidInput: a name that no job has.
-    """
+    """Some of the jobs of a file, in its order; all of them where none is named."""
     for name in only:
         if name not in jobs:
             raise InvalidInput(

@@ -37,9 +37,6 @@ def own_strategy(given: object) -> StreamStrategy | None:
         given: a strategy, such as `counton.strategies.Factorisation`; a file with what its
             ``to_dict`` says, in JSON; or a name.
 
-    Raises:
-        InvalidInput: what is no strategy for streams, or cannot be read back from a state.
-
     >>> from counton.strategies import Factorisation
     >>> mine = Factorisation([[1, 0], [0.5, 1]])
     >>> own_strategy(mine) is mine, own_strategy("kary")
@@ -94,9 +91,6 @@ def own_strategy(given: object) -> StreamStrategy | None:
 
 def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
     """Write a strategy into a file that jobs name.
-
-    Raises:
-        InvalidInput: the name of the file does not end in ``.json``.
 
     >>> import tempfile
     >>> from counton.strategies import Factorisation

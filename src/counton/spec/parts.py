@@ -56,9 +56,6 @@ class JobPart:
         """Refuse a field of another type, or another word than it may be.
 
         Whole numbers of other libraries become Python's.
-
-        Raises:
-            InvalidInput: naming field, value and what is wanted.
         """
         for name, said in options_of(type(self)).items():
             value = getattr(self, name)
@@ -396,11 +393,7 @@ class RowFormat(JobPart):
     missing: str = option("refuse", "rows without a time, group, value, user or id: refuse or skip")
 
     def open_rows(self, events: object) -> Source:
-        """The rows of files, a folder, a pattern, standard input or a data frame.
-
-        Raises:
-            InvalidInput: no such rows, or a form that there is not.
-        """
+        """The rows of files, a folder, a pattern, standard input or a data frame."""
         from counton.rows.formats import CsvForm
         from counton.rows.given_events import open_source
 
@@ -408,11 +401,7 @@ class RowFormat(JobPart):
         return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
-        """What becomes of rows that cannot be counted.
-
-        Raises:
-            InvalidInput: none of those there are, or a bound without what it bounds.
-        """
+        """What becomes of rows that cannot be counted."""
         from counton.rows.policies import Policies
 
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)

@@ -45,11 +45,7 @@ def labels_of(table: pl.DataFrame, columns: Sequence[str]) -> dict[str, NDArray[
 
 
 def names_of(given: str | Sequence[str], name: str) -> list[str]:
-    """Names of columns: a list, or a text with commas between them.
-
-    Raises:
-        InvalidInput: an empty one.
-    """
+    """Names of columns: a list, or a text with commas between them."""
     names = [each.strip() for each in given.split(",")] if isinstance(given, str) else [*given]
     if "" in names:
         raise InvalidInput(f"{field(name, given)} holds an empty name; write it as A,B,C")
@@ -60,11 +56,7 @@ def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tu
     """Known totals of a table: its first columns are levels, the coarsest first, then ``total``.
 
     Args:
-        file: of the table.
         known_levels: names of all levels; None: nobody says.
-
-    Raises:
-        InvalidInput: another table, a total that is no whole number, or a node that is there twice.
     """
     present = EventFile(file).columns()
     levels = [name for name in present if name != "total"]
@@ -102,11 +94,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
 
     Args:
         domain: a file, a mapping from level names to labels, or the tree itself.
-        levels: names of the columns, coarsest first.
         value: column of the private counts, which a public table has not.
-
-    Raises:
-        InvalidInput: no such file, or no tree.
     """
     named = names_of(levels, "levels")
     if isinstance(domain, Tree):
@@ -130,10 +118,6 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     Args:
         domain: a table with these columns (shorter ones end in empty cells), a text
             ``sex=f,m;smokes=no,yes``, or a mapping.
-        columns: their names.
-
-    Raises:
-        InvalidInput: none of these, or one that says something twice.
 
     >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])
     {'sex': ['f', 'm'], 'smokes': ['no', 'yes']}
@@ -180,11 +164,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def refuse_counts(domain: Any, value: str | None) -> None:
-    """Refuse a table of the cells there are that has the column of the private counts.
-
-    Raises:
-        InvalidInput: it has.
-    """
+    """Refuse a table of the cells there are that has the column of the private counts."""
     if value is None or not isinstance(domain, str | os.PathLike):
         return
     if is_file(os.fspath(domain)) and value in table_columns(domain):

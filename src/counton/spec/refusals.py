@@ -117,14 +117,10 @@ def refuse(
     """Refuse what a job states that does not go with something else.
 
     Args:
-        job: what is asked.
         reasons: why, by the names of options.
         beside: what it does not go with.
         remedy: what to do instead.
         but: options that go with it here.
-
-    Raises:
-        InvalidInput: naming the option, its value, why, and the remedy.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, FIRST, field("first", True))
@@ -142,12 +138,7 @@ def refuse_without(job: Job, needed: str, *, but: Sequence[str] = ()) -> None:
     """Refuse options that need another one, which a job does not state.
 
     Args:
-        job: what is asked.
-        needed: the other one.
         but: options that mean something without it here.
-
-    Raises:
-        InvalidInput: naming both.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):
@@ -162,11 +153,7 @@ def refuse_without(job: Job, needed: str, *, but: Sequence[str] = ()) -> None:
 
 
 def check_within(request: Job) -> None:
-    """Refuse what does not go with a guarantee that is found from a half-width, and without one.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse what does not go with a guarantee that is found from a half-width, and without one."""
     if request.within is None:
         named = isinstance(request.what, str)
         reads = statements.kind_of(request.what).reads if named else ()
@@ -179,11 +166,7 @@ def refuse_of_tables(request: Job, *, known: bool = False) -> None:
     """Refuse what does not go with a table that is released once.
 
     Args:
-        request: what is asked.
         known: of a stream that there is, which no time makes another one.
-
-    Raises:
-        InvalidInput: naming it, and why.
     """
     reasons = {name: f", which {why.format(line=field('line'))}" for name, why in ONCE.items()}
     remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
@@ -197,13 +180,8 @@ def refuse_of_ordered(
     """Refuse what does not go with rows that are taken in their order.
 
     Args:
-        request: what is asked.
-        statistic: of the stream.
         parts: the columns of a new stream; None: of a later run only what is its own is looked at.
         each_row: whether each row is a step.
-
-    Raises:
-        InvalidInput: naming what does not go with it, and why.
     """
     own: tuple[str, ...] = () if each_row else ("missing", "bad_rows")
     if statistic.declares is not None and each_row:

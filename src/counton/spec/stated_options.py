@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 def statistic_class(name: str) -> type[Statistic]:
     """The statistic of a name.
 
-    Raises:
-        InvalidInput: there is none, naming those there are, or the one that may be meant.
-
     >>> [option.name for option in statistic_class("average").options]
     ['value', 'lower', 'upper', 'resolution', 'number']
     """
@@ -135,11 +132,7 @@ def label_columns(job: Job) -> tuple[str, ...]:
 
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
-    """The statistic that a job asks for, and its columns besides time, group and user.
-
-    Raises:
-        InvalidInput: an option is missing, out of range, or of another statistic.
-    """
+    """The statistic that a job asks for, and its columns besides time, group and user."""
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
     found = checked_class(job)
@@ -224,12 +217,7 @@ def words_of_files() -> dict[str, str]:
 
 
 def checked_class(job: Job) -> type[Statistic]:
-    """The statistic that a job names, whose options have the types they say.
-
-    Raises:
-        InvalidInput: an option of another type, one that belongs to other statistics (which are
-            named), or one that there is not.
-    """
+    """The statistic that a job names, whose options have the types they say."""
     found = statistic_class(str(job.what))
     _check(job, found.options)
     return found

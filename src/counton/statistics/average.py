@@ -151,12 +151,10 @@ class Average(TallyStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """A single sum, or two."""
         return (2,) if self.number is None else ()
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
@@ -208,7 +206,6 @@ class Average(TallyStatistic):
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Values whose mean is in the middle of their bounds."""
         if self.number is not None:
             ends = int(self.lower / self.resolution), int(self.upper / self.resolution)
             return np.array(self.number * steps * sum(ends) // 2)
@@ -218,7 +215,6 @@ class Average(TallyStatistic):
 
     @override
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """As many as are public, and not too many to add up."""
         if self.number is not None and (each != self.number).any():
             wrong = int(each[each != self.number][0])
             raise InvalidInput(
@@ -249,7 +245,6 @@ class Average(TallyStatistic):
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Above the lower bound, and below the upper one."""
         if self.number is not None:
             return [(0, said + int(self.lower / self.resolution))]
         return [(0, said), (1, self.width - said)]
@@ -314,7 +309,6 @@ class Average(TallyStatistic):
         return ClosedForm(value, around, one * weight, parts)
 
     def _of_public_number(self, cells: Cells, asked: str) -> Estimate:
-        """The sum of values, and what follows from it and from their number."""
         start, stop = cells.ends
         delay, one = cells.terms.strategy.delay, cells.one(0)
         assert self.number is not None

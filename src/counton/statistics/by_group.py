@@ -48,12 +48,6 @@ class GroupedReading(Reading):
     def table_columns(
         self, level: float = 0.95, groups: Sequence[str] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Those of each group, with its name.
-
-        Args:
-            level: probability with which each interval holds.
-            groups: some of them; None: all.
-        """
         inner, cells = self.statistic.inner, self._together()
         plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
         if cells is None or not plain:
@@ -205,23 +199,19 @@ class Grouped(TallyStatistic):
 
     @override
     def restore(self, saved: bytes) -> Exact:
-        """Sums are in the counter."""
         return _ByGroup(self)
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: what a row says in its group, which stands beside it."""
         return self.inner.encode(*parts)
 
     @property
     @override
     def places(self) -> int:
-        """Group by group."""
         return len(self.groups) * self.inner.places
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`: of one group."""
         return self.inner.entries(said)
 
     @property
@@ -235,14 +225,12 @@ class Grouped(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Group by group."""
         steps, count = len(sums), len(self.groups)
         found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
         return found.reshape(steps, count, *self.inner.cells)
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """See `TallyStatistic.most_counted`: of each group."""
         return self.inner.most_counted(first, last)
 
     @override
@@ -251,11 +239,7 @@ class Grouped(TallyStatistic):
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def group(self, name: Any) -> int:
-        """Number of a group.
-
-        Raises:
-            InvalidInput: none of this name.
-        """
+        """Number of a group."""
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInput(
                 f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "

@@ -60,7 +60,6 @@ ENTRY_POINTS = "counton.statistics"
 
 @cache
 def _others() -> dict[str, str]:
-    """Where the statistics of other packages live, by their names."""
     from importlib.metadata import entry_points
 
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
@@ -78,12 +77,6 @@ def keywords() -> tuple[str, ...]:
 @cache
 def statistic_named(keyword: str) -> type[Statistic]:
     """The class of a statistic.
-
-    Args:
-        keyword: its name in commands and files.
-
-    Raises:
-        InvalidInput: there is none of that name, or the package that has it does not fit.
 
     >>> statistic_named("average").__name__
     'Average'
@@ -119,11 +112,7 @@ def _class(where: str) -> type[Statistic]:
 
 
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
-    """The statistic that `Statistic.to_dict` describes.
-
-    Raises:
-        InvalidInput: an unknown statistic, or parameters that are not its own.
-    """
+    """The statistic that `Statistic.to_dict` describes."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in KNOWN:
         own: type[Statistic] = getattr(import_module(KNOWN[name]), name)

@@ -70,7 +70,6 @@ class ContingencyReading(GridReading):
 
     @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """The total and the margins of single columns."""
         shown = self if fit is None else self.apply_fit(fit)
         names, table = list(self.statistic.columns), shown.table_columns(level)
         rows = []
@@ -121,7 +120,6 @@ class ContingencyReading(GridReading):
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Every margin, the total first and the cells last."""
         names, parts = list(self.statistic.columns), []
         for count in range(len(names) + 1):
             for kept in combinations(names, count):
@@ -233,7 +231,6 @@ class Contingency(GridCells):
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """The margins of one column."""
         names = list(self.columns)
         values = [[None if one is None else str(one) for one in table[name]] for name in names]
         rows = list(zip(*values, strict=True))
@@ -257,7 +254,6 @@ class Contingency(GridCells):
 
     @override
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """See `TableStatistic.spread`: by margin, the total first."""
         names, low = list(self.columns), np.array([0, 0])
         each = [axis.variance(low, np.array([1, axis.cells])) for axis in self.grid.axes]
         found = []
@@ -280,7 +276,6 @@ class Contingency(GridCells):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The mean and the largest over all numbers of all margins."""
         mean, largest = 1.0, 1.0
         for axis in self.grid.axes:
             low = np.array([0, 0])
@@ -291,11 +286,7 @@ class Contingency(GridCells):
         return ErrorScale(what, math.sqrt(mean), math.sqrt(largest))
 
     def check_fit(self, fit: Fit) -> None:
-        """Refuse known totals, of which a table without levels has none.
-
-        Raises:
-            InvalidInput: there are some.
-        """
+        """Refuse known totals, of which a table without levels has none."""
         if fit.known:
             raise InvalidInput(
                 f"{field('known')} is for hierarchies; a contingency table has no levels: leave "

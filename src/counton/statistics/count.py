@@ -64,12 +64,10 @@ class Count(TallyStatistic):
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """A cell each."""
         return self
 
     @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """A cell for each group."""
         return () if groups is None else (groups,)
 
     @override
@@ -170,12 +168,10 @@ class Sum(TallyStatistic):
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """A cell each."""
         return self
 
     @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """A cell for each group."""
         return () if groups is None else (groups,)
 
     @override

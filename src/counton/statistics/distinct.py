@@ -122,7 +122,6 @@ class Distinct(Statistic):
     @classmethod
     @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`: by windows a count in which each user counts once for ever."""
         return Count() if cls._once_for_ever(stated) else super().from_job(stated)
 
     @staticmethod
@@ -167,7 +166,6 @@ class Distinct(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         if self.changes is not None:
             words = f"who comes or goes up to {self.changes:,} times"
             return Contribution.of_pattern(Alternating(self.changes), words, unit=self.unit)
@@ -196,7 +194,6 @@ class Distinct(Statistic):
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`: of each user the last record holds."""
         read = [_read(part) for part in (saved, *news)]
         records = np.concatenate([part for _, part in read])
         digests = records["user"].tobytes()
@@ -205,7 +202,6 @@ class Distinct(Statistic):
 
     @override
     def cell(self, name: Any) -> int:
-        """The only one is called "users"."""
         if name != "users":
             raise InvalidInput(f"cell is {quote(name)}; there is only 'users'")
         return 0
@@ -270,7 +266,6 @@ class _Users(Exact):
         return changes
 
     def _number_users(self, digests: list[bytes]) -> NDArray[np.int64]:
-        """Numbers of users; those who are new get one."""
         numbers, known = self._numbers, len(self._names)
         new = digests
         if not numbers.keys().isdisjoint(digests):
@@ -402,7 +397,6 @@ class _Users(Exact):
 
     @override
     def news(self) -> bytes:
-        """Users who acted, as in `save`."""
         return self._records(self._before[2])
 
     def _records(self, users: NDArray[np.int64]) -> bytes:
@@ -427,11 +421,7 @@ def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _read(saved: bytes) -> tuple[int, NDArray[np.void]]:
-    """The step, and a record for each user.
-
-    Raises:
-        StateError: what `Exact.save` never gives.
-    """
+    """The step, and a record for each user."""
     try:
         return int.from_bytes(saved[:8], "little"), np.frombuffer(saved, _RECORD, offset=8)
     except ValueError as error:

@@ -36,7 +36,6 @@ class _CellNoise:
             self._parts.append((slice(begin, stop), part, cells[begin:stop] - first))
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """See `counton.strategies.strategy.NodeNoise`."""
         found = np.empty((len(nodes), *self.shape), np.int64)
         for where, part, places in self._parts:
             found[:, where] = part.run(level, nodes)[:, places]
@@ -170,7 +169,6 @@ class Machine:
     _remedy = "go on from the checkpoint of the last step that was published"
 
     def _check_horizon(self, count: int) -> range:
-        """The next steps, if the strategy serves them."""
         steps = range(self._step + 1, self._step + 1 + count)
         horizon = self.terms.strategy.longest
         if horizon is not None and steps.stop - 1 > horizon:

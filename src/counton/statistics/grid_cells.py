@@ -54,11 +54,7 @@ _MOST_COUNTED = 2**32
 
 
 def refuse_of_tables(stated: Statement) -> None:
-    """Refuse what does not go with rows that stand in the cells of a table.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse what does not go with rows that stand in the cells of a table."""
     reasons = {
         "by": "tells groups apart, which are to be a part of the table",
         "other": "is a group of its own, and a table has no groups",
@@ -152,7 +148,6 @@ class GridReading(Reading):
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
     def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Half-widths from the law of single draws."""
         level, grid, terms = check_level(level), self.statistic.grid, self.release._terms
         law = terms.law
         # Each corner of a box is rounded by half a unit.
@@ -172,7 +167,6 @@ class GridReading(Reading):
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
-        """Estimate, std and interval of boxes."""
         estimate, std = self.boxes(low, high)
         half = self.halves(low, high, level)
         return {
@@ -202,11 +196,9 @@ class GridReading(Reading):
 
     @override
     def whole(self) -> Estimate:
-        """All cells."""
         return self.number_of()
 
     def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """The box of a name in one text."""
         return self._box(name)
 
     @abstractmethod
@@ -314,7 +306,6 @@ class GridCells(TableStatistic):
         return self._grid or self._choose_grid(1, None)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """With the best strategy under one kind of noise."""
         return type(self)(**self._own(), **self._common(), grid=self._choose_grid(norm, horizon))
 
     @property
@@ -323,7 +314,6 @@ class GridCells(TableStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Any strategy for the cells, unless one is stated."""
         if self._grid is not None or type(other) is not type(self):
             return self == other
         assert isinstance(other, GridCells)
@@ -333,12 +323,10 @@ class GridCells(TableStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """Rows of the strategy of every axis."""
         return tuple(axis.measurements for axis in self.grid.axes)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         return self._contribution_of(
             sensitivity_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
@@ -356,7 +344,6 @@ class GridCells(TableStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Labels by axis, and the counts."""
         places = np.zeros((len(self.columns), len(events)), np.int64)
         counts = np.ones(len(events))
         for row, event in enumerate(events):
@@ -406,7 +393,6 @@ class GridCells(TableStatistic):
     @property
     @override
     def places(self) -> int:
-        """Cells."""
         return math.prod(self.shape)
 
     @override
@@ -421,11 +407,6 @@ class GridCells(TableStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Rows of every axis' strategy.
-
-        Raises:
-            SumOverflow: sums of which they would not be exact.
-        """
         refuse_inexact(sums, self.largest_entry)
         counts = np.ascontiguousarray(np.moveaxis(sums.reshape(-1, *self.shape), 0, -1))
         rows = np.moveaxis(self.grid.measure(counts), -1, 0)
@@ -458,15 +439,10 @@ class GridCells(TableStatistic):
         return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
 
     def _declared_label(self, label: Any) -> Any:
-        """A label as it stands among those declared."""
         return label
 
     def place_of(self, axis: int, label: Any) -> int:
-        """Number of a label along an axis.
-
-        Raises:
-            InvalidInput: none of those declared.
-        """
+        """Number of a label along an axis."""
         label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(

@@ -106,7 +106,6 @@ class HierarchyReading(Reading):
 
     @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """Levels, and what adds up to what in the first two."""
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
         if fit is not None:
@@ -129,11 +128,7 @@ class HierarchyReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """A node by its path, also in one text, as in "CA/Napa"; the total unless named.
-
-        Raises:
-            InvalidInput: there is no such node.
-        """
+        """A node by its path, also in one text, as in "CA/Napa"; the total unless named."""
         level, place = self._find_node(name)
         value = float(self.nodes[level][place] * 2.0**-self._bits)
         std = self.cells.std * math.sqrt(float(self.statistic.law.variances[level][place]))
@@ -150,11 +145,9 @@ class HierarchyReading(Reading):
 
     @override
     def whole(self) -> Estimate:
-        """The total."""
         return self.number_of()
 
     def _find_node(self, name: Any) -> tuple[int, int]:
-        """A node by its path, also in one text."""
         tree = self.statistic.tree
         if name is None:
             return tree.find(())
@@ -216,8 +209,6 @@ class HierarchyReading(Reading):
         Args:
             known: public totals by the node's path (``()`` is everything): what is known besides
                 the release, never the exact counts that it protects.
-            integers: whole numbers.
-            nonnegative: none below 0.
 
         Raises:
             InvalidInput: a node that is not in the tree, known totals that contradict each other
@@ -241,7 +232,6 @@ class HierarchyReading(Reading):
         return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
 
     def _halves(self, std: Floats, level: float) -> Floats:
-        """Half-widths of intervals of nodes."""
         if self.cells.one_draw:
             law = self.cells.terms.law
             half = smooth_halfwidth(std, law, check_level(level)) + 2.0**-self._bits
@@ -251,10 +241,6 @@ class HierarchyReading(Reading):
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The table of one level of the tree: its columns, estimate, std, lower and upper.
-
-        Args:
-            nodes: name of the tree's level.
-            level: probability with which each interval holds.
 
         Raises:
             InvalidInput: there is no such level, or a probability outside (0, 1).
@@ -270,7 +256,6 @@ class HierarchyReading(Reading):
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """All levels, the total first."""
         tree = self.statistic.tree
         return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
 
@@ -404,7 +389,6 @@ class Hierarchy(TableStatistic):
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """The nodes below the total, by their names."""
         levels = list(dict.fromkeys(table["level"].tolist()))
         shown = levels[min(1, len(levels) - 1)]
         kept = table["level"] == shown
@@ -449,7 +433,6 @@ class Hierarchy(TableStatistic):
         return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=least)[0]
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """With the weights for one kind of noise."""
         return self._measuring(self._weights(norm, horizon))
 
     def _measuring(self, measurement: TreeStrategy) -> Self:
@@ -485,7 +468,6 @@ class Hierarchy(TableStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Any measurement, unless one is stated."""
         if self._measurement is not None or not isinstance(other, Hierarchy):
             return self == other
         mine = self.targets, self.counts, self.neighbours, self.unit, self.tree.digest
@@ -495,12 +477,10 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: what is measured."""
         return (self.measuring.size,)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
@@ -513,7 +493,6 @@ class Hierarchy(TableStatistic):
 
     @override
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """See `TableStatistic.spread`: by level."""
         parts = zip(self.tree.levels, self.tree.sizes, self.law.variances, strict=True)
         return [
             {"level": name, "nodes": size, "std": std * math.sqrt(float(part.max()))}
@@ -536,7 +515,6 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The mean and the largest over all nodes."""
         variances = np.concatenate(self.law.variances)
         mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
         return ErrorScale("how much there is at a node, over all steps and nodes", mean, largest)
@@ -567,7 +545,6 @@ class Hierarchy(TableStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """Labels by level, and the counts."""
         leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
         for place, event in enumerate(events):
             path: Any = event
@@ -648,7 +625,6 @@ class Hierarchy(TableStatistic):
     @property
     @override
     def places(self) -> int:
-        """Leaves."""
         return self.measuring.leaves
 
     @override
@@ -663,16 +639,10 @@ class Hierarchy(TableStatistic):
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """The total."""
         return {"count": ()} if place is None else {}
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Rows of the tree's strategy.
-
-        Raises:
-            SumOverflow: sums of which they would not be exact.
-        """
         refuse_inexact(sums, self.largest_entry)
         return self.measuring.cells(sums)
 
@@ -696,19 +666,12 @@ class Hierarchy(TableStatistic):
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
     def check_fit(self, fit: Fit) -> None:
-        """Refuse totals that cannot be.
-
-        Raises:
-            InvalidInput: see `HierarchyReading.adjust`.
-        """
+        """Refuse totals that cannot be."""
         check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
     """Standard deviations by level, as they are asked for.
-
-    Raises:
-        InvalidInput: what is no such list.
 
     >>> targets_of("state=50,county=100")
     {'state': 50.0, 'county': 100.0}
@@ -777,9 +740,6 @@ def _target(tree: Tree, name: str, std: float) -> float:
 
 def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
     """Nodes, and how often each counts: once, unless a mapping says it.
-
-    Raises:
-        InvalidInput: a bare label instead of a list, or a weight that is no finite number.
 
     >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])

@@ -77,7 +77,6 @@ class RangesReading(GridReading):
 
     @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """See `Reading.screen`: what is asked for, and the whole line."""
         whole = f"0:{len(self.statistic.labels)}"
         answers = self.asked_columns([*(ask or ()), whole], level)
         names = [(name.replace("_", " "), True) for name in answers]
@@ -92,7 +91,6 @@ class RangesReading(GridReading):
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A row for each cell, and the running total up to its end."""
         place = np.arange(len(self.statistic.labels))[None]
         running, std = self.boxes(np.zeros_like(place), place + 1)
         return {
@@ -186,7 +184,6 @@ class Ranges(GridCells):
 
     @override
     def check_asked(self, name: Any) -> None:
-        """Intervals."""
         self.interval_of(name)
 
     @classmethod
@@ -220,7 +217,6 @@ class Ranges(GridCells):
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Intervals that are asked for, or cells by their names."""
         if "from_cell" in table:
             ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
             return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
@@ -260,7 +256,6 @@ class Ranges(GridCells):
     @property
     @override
     def criterion(self) -> float:
-        """The total error over the workload."""
         return math.sqrt(self.grid.total((self._workload,)))
 
     @override
@@ -273,7 +268,6 @@ class Ranges(GridCells):
 
     @override
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """The lines of least error."""
         errors = (
             f"{one.name} with {one.family} {figures(one.expected_error)}"
             for one in self.lines(guarantee).choices[:_LISTED]
@@ -282,9 +276,6 @@ class Ranges(GridCells):
 
     def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
         """All strategies for the cells by their error in a stream of one step.
-
-        Args:
-            guarantee: what is promised.
 
         >>> from counton import ZCDP
         >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
@@ -304,7 +295,6 @@ class Ranges(GridCells):
 
     @override
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """See `TableStatistic.spread`: of the worst cell, and of all together."""
         place = np.arange(len(self.labels))[None]
         cells = math.sqrt(float(self.grid.variance(place, place + 1).max()))
         ends = np.array([[0]]), np.array([[len(self.labels)]])
@@ -314,7 +304,6 @@ class Ranges(GridCells):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """The mean and the largest over all prefixes of the line."""
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))

@@ -257,13 +257,9 @@ def counter_of(
     """What counts the cells of a statistic; where they are read on demand, their terms alone.
 
     Args:
-        statistic: with all of its parameters (`Statistic.settle`).
         strategy, guarantee, key, name, batched: as of `Statistic.counter`.
         contribution: what one protected unit changes in the cells, where somebody bounds it in
             another way than the statistic says.
-
-    Raises:
-        InvalidInput: an argument is outside what is allowed.
     """
     if contribution is None:
         contribution = statistic.contribution_within(strategy.horizon, batched=batched)
@@ -294,12 +290,7 @@ def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
 
 
 def statistic_of(terms: Design) -> tuple[Statistic, bool]:
-    """The statistic that the cells of a stream are of, and whether steps are batches.
-
-    Raises:
-        StateError: they are no statistic's.
-        InvalidInput: one that is not known.
-    """
+    """The statistic that the cells of a stream are of, and whether steps are batches."""
     if terms.statistic is None:
         raise RequestMismatch(
             f"stream {terms.name!r} releases counts and no statistic: open it as a Stream"
@@ -311,10 +302,6 @@ def statistic_of(terms: Design) -> tuple[Statistic, bool]:
 
 def noise_at(terms: Design, step: int) -> tuple[float, str | None]:
     """How large the noise of a step is, in data units, and of what, where that is not a cell.
-
-    Args:
-        terms: of the stream.
-        step: one of its steps.
 
     Returns:
         A standard deviation, and the words of `ErrorScale` of its statistic; None of plain counts

@@ -63,7 +63,6 @@ class FittedStatistic(TallyStatistic):
 
     @override
     def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        """As measured for this norm, unless that is stated."""
         if self._is_stated:
             return super().sensitivity(strategy, p, batched=batched)
         best = self._best(check_norm(p), strategy.horizon)
@@ -80,21 +79,12 @@ class TableStatistic(FittedStatistic):
     unit: str
 
     def _protect(self, neighbours: Relation, unit: str | None) -> None:
-        """Take what is protected: one event, unless it is called otherwise.
-
-        Raises:
-            InvalidInput: another relation, or the unit is no word.
-        """
+        """Take what is protected: one event, unless it is called otherwise."""
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
-        """The contribution of a unit that counts in one cell of one step.
-
-        Args:
-            moved: what that changes in all that is measured.
-            words: what it is, as of `Contribution.of_pattern`.
-        """
+        """The contribution of a unit that counts in one cell of one step."""
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
@@ -120,7 +110,6 @@ class TableStatistic(FittedStatistic):
         """How accurate the table would be: known before any data.
 
         Args:
-            guarantee: for all releases together.
             horizon: number of steps; of 1 the table is released once.
 
         Returns:
@@ -142,9 +131,6 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
     Args:
         sums: shape ``(steps, places)``.
         largest_entry: no measurement is larger than this times the sum of all places.
-
-    Raises:
-        SumOverflow: the counts of a step are too large.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
     if most * largest_entry >= LARGEST_MEASUREMENT:
@@ -164,7 +150,6 @@ def most_read(bits: int, std: float) -> float:
 
     Args:
         bits: behind the point.
-        std: of the widest noise that is read.
 
     >>> most_read(16, 1.0) / 2**37
     0.99...

@@ -103,12 +103,10 @@ class MeanEnds(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """Of the interval."""
         return (self.low + self.high) / 2
 
     @property
     def half(self) -> float:
-        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
 
@@ -131,7 +129,6 @@ def covariance_ends(
     """Of the covariance k, from the released one; weights are 1, m, m' and m m' - k.
 
     Args:
-        value: the released one.
         both, apart: the sum m + m' of the means, and the difference m - m'.
         ratio: half-width of one sum over the released number of rows.
 

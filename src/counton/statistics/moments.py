@@ -114,11 +114,6 @@ class MomentsReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """By a name as above, or as the table calls it, as in "mean price"; see the module.
-
-        Raises:
-            InvalidInput: another name, or none.
-        """
         if name is None:
             raise InvalidInput(
                 f"Moments says several numbers; name one of {', '.join(self.statistic.kinds)}"
@@ -212,7 +207,6 @@ class MomentsReading(Reading):
         return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
 
     def _sum_of(self, column: int) -> _Smooth:
-        """What a column adds up to."""
         middle, half = self.statistic.middle[column], self.statistic.half[column]
         slopes = middle * self._unit(0) + half * self._unit(1 + column)
         return _Smooth(
@@ -236,7 +230,6 @@ class MomentsReading(Reading):
         return share, (self._unit(place) - share * self._unit(0)) / sums[0]
 
     def _mean_of(self, column: int) -> _Smooth:
-        """The mean of a column, where -1 and 1 are its bounds."""
         value, slopes = self._share(1 + column)
         return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
 
@@ -320,13 +313,11 @@ class MomentsReading(Reading):
         )
 
     def _std(self, slopes: Floats) -> float:
-        """Of the noise of a linear function of the sums."""
         if not np.isfinite(slopes).all():
             return math.inf
         return self.cells.std / self.statistic.grid**2 * float(np.linalg.norm(slopes))
 
     def _half(self, slopes: Floats, level: float) -> float:
-        """Half-width of the interval of a linear function of the sums."""
         std = self._std(slopes)
         if not math.isfinite(std):
             return math.inf
@@ -363,7 +354,6 @@ class MomentsReading(Reading):
         )
 
     def _ends(self, name: Any, level: float) -> tuple[float, float]:
-        """Of the interval of what has this name."""
         found = self._function(name)  # says what is wrong with the name
         kind, *columns = (name,) if isinstance(name, str) else name
         if kind in ("count", "sum"):
@@ -394,14 +384,7 @@ class MomentsReading(Reading):
     def _second(
         self, kind: str, places: Sequence[int], known: float, ratio: float
     ) -> tuple[float, float]:
-        """Ends of a variance, a covariance or a slope.
-
-        Args:
-            kind: which of these.
-            places: of its columns.
-            known: half-width of one sum over the number of rows, with which means are known.
-            ratio: the same, of the number itself.
-        """
+        """Ends of a variance, a covariance or a slope."""
         this, shares = self.statistic, [self._share(1 + place)[0] for place in places]
         moment, half = self._moment(places[0], places[-1]).value, this.half[list(places)]
         if kind == "variance":
@@ -525,7 +508,6 @@ class Moments(TallyStatistic):
 
     @override
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Names of moments as a reader says them."""
         words = {"count": "rows"}
         for one in self.columns:
             words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
@@ -558,7 +540,6 @@ class Moments(TallyStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """Number, sums, what squares lack, and products."""
         return (1 + 2 * len(self.names) + len(self.pairs),)
 
     @override
@@ -596,7 +577,6 @@ class Moments(TallyStatistic):
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """Values spread evenly, no column by another."""
         if rows is None:
             return None
         count, grid = len(self.names), self.grid
@@ -606,7 +586,6 @@ class Moments(TallyStatistic):
 
     @override
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """Not more than can be added up."""
         most = int(each.max(initial=0))
         if most * self.grid**2 * 4 > _LARGEST_SUM:
             raise SumOverflow(
@@ -616,7 +595,6 @@ class Moments(TallyStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """One array for each column."""
         count = len(self.names)
         if not len(events):
             return tuple(np.zeros(0) for _ in self.names)
@@ -654,7 +632,6 @@ class Moments(TallyStatistic):
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Number, sums, squares and products of grid points."""
         base, count = self.grid + 1, len(self.names)
         digits = [said // base ** (count - 1 - j) % base for j in range(count)]
         amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
@@ -667,7 +644,6 @@ class Moments(TallyStatistic):
 
     @override
     def largest_measured(self, sums: Floats) -> float:
-        """No cell of a row is larger than its number's."""
         return float(sums[0]) * self.grid**2
 
     @override
@@ -683,7 +659,6 @@ class Moments(TallyStatistic):
 
     @override
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
-        """Values are rounded to points of the grid."""
         lower, upper = self.columns[self.names[place]]
         return lower, upper, (upper - lower) / self.grid
 
@@ -720,11 +695,7 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def place(self, name: object) -> int:
-        """Number of a column.
-
-        Raises:
-            InvalidInput: no column of this name.
-        """
+        """Number of a column."""
         if name not in self.names:
             raise InvalidInput(
                 f"column is {quote(name)}; there are {', '.join(map(repr, self.names))}"

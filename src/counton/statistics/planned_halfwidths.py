@@ -45,10 +45,6 @@ def planned_halfwidths(
     """Half-widths of intervals at a step by what they are of; "" where all are of one kind.
 
     Args:
-        statistic: with all of its parameters.
-        terms: of its stream.
-        step: which, from 1.
-        level: probability with which each interval holds.
         rows: how many rows there will be by then; None: what depends on that is left out, and if
             that is everything, "" is of what `Statistic.error_of` says.
         over: of what came in this many steps up to it; None: of all so far.

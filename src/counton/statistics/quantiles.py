@@ -61,12 +61,6 @@ _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
     """Shares of quantiles, each once.
 
-    Args:
-        given: one, several, or a text of several.
-
-    Raises:
-        InvalidInput: none, or one that is no number above 0 and below 1.
-
     >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
     ((0.25, 0.5), (0.5,))
     """
@@ -108,7 +102,6 @@ class QuantilesReading(Reading):
 
     @cached_property
     def _below(self) -> Floats:
-        """Estimates of how many values lie below each edge."""
         rows = np.asarray(self.release.value, dtype=np.float64)
         counts = self.statistic.line.estimate(rows)
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
@@ -211,11 +204,6 @@ class QuantilesReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """How many values lie between two edges, by their pair; a share, as in "0.9"; the median.
-
-        Raises:
-            InvalidInput: neither.
-        """
         if isinstance(name, (tuple, list)):
             return self._between(*_pair(name))
         share = 0.5 if name is None else name
@@ -259,7 +247,6 @@ class QuantilesReading(Reading):
 
     @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """The shares that are asked for."""
         found = self.table_columns(level, None if ask is None else [float(one) for one in ask])
         columns = {name: values.tolist() for name, values in found.items()}
         return [
@@ -268,18 +255,12 @@ class QuantilesReading(Reading):
 
     @override
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Shares."""
         return self.table_columns(level, list(ask))
 
     @override
     def table_columns(
         self, level: float = 0.95, shares: Sequence[float] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """A row for each share. Each interval is true by itself.
-
-        Raises:
-            InvalidInput: a share or a level out of range.
-        """
         asked = self.statistic.shares if shares is None else shares
         found = [self.quantile(share, level) for share in asked]
         columns = zip(*found, strict=True)
@@ -438,11 +419,9 @@ class Quantiles(TableStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """Rows of the cells' strategy."""
         return (self.line.measurements,)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """With the best strategy for the cells under one kind of noise."""
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
         return type(self)(
             self.edges.tolist(),
@@ -458,7 +437,6 @@ class Quantiles(TableStatistic):
 
     @override
     def allows(self, other: Statistic) -> bool:
-        """Any strategy for the cells, or the named one, unless stated."""
         if self._line is not None or not isinstance(other, Quantiles):
             return self == other
         named = self._names == _COMPARED or other.line.name == self._names[0]
@@ -468,7 +446,6 @@ class Quantiles(TableStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {len(self.edges) - 1:,} cells, which are measured "
@@ -491,7 +468,6 @@ class Quantiles(TableStatistic):
 
     @override
     def spread(self, std: float) -> list[dict[str, Any]]:
-        """See `TableStatistic.spread`: of how many values lie below an edge, typical and worst."""
         of = self.error_of
         return [
             {"number of values": "below an edge, typically", "std": std * of.mean},
@@ -540,33 +516,25 @@ class Quantiles(TableStatistic):
     @property
     @override
     def largest_entry(self) -> int:
-        """The largest weight of the line."""
         return self.line.largest_entry
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """As many values between any two edges."""
         if rows is None:
             return None
         return np.asarray(self.measure(np.full((1, self.places), rows // self.places, np.int64))[0])
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """How many values there are."""
         return {"count": (None, None)} if place is None else {}
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
         return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
     def edge(self, value: Any) -> int:
-        """Number of an edge, from 0; None where values are not bounded.
-
-        Raises:
-            InvalidInput: no edge, naming those next to it.
-        """
+        """Number of an edge, from 0; None where values are not bounded."""
         place = int(np.searchsorted(self.edges, value))
         if place < len(self.edges) and self.edges[place] == value:
             return place

@@ -116,7 +116,6 @@ class Reach(UsersByRank):
 
     @override
     def begin(self) -> Exact:
-        """Events of one period: each is a user, once for each row."""
         return _UserRows(self, np.zeros(0, _RECORD))
 
     @override
@@ -139,14 +138,12 @@ class Reach(UsersByRank):
 
     @override
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.reword`: thresholds alone; bands are differences of theirs."""
         kept = np.char.endswith(table["name"].astype(str), " or more")
         return {name: values[kept] for name, values in table.items()}
 
     @property
     @override
     def number_names(self) -> Sequence[str]:
-        """Thresholds, and the bands between them."""
         return [*super().number_names, *self._bands]
 
     @property
@@ -165,7 +162,6 @@ class Reach(UsersByRank):
 
     @override
     def whole(self, cells: Cells) -> Estimate:
-        """Users with as many rows as the least threshold."""
         return cells.one(0)
 
 

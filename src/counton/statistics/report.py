@@ -220,7 +220,6 @@ class Report(TallyStatistic):
 
     @override
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.reword`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
         for one, shown in self._names_to_draw(table).items():
@@ -328,11 +327,7 @@ class Report(TallyStatistic):
         return tuple(found), tuple(found.values())
 
     def statistic(self, name: object) -> TallyStatistic:
-        """One of the statistics.
-
-        Raises:
-            InvalidInput: none of this name.
-        """
+        """One of the statistics."""
         if not isinstance(name, str) or name not in self.statistics:
             raise InvalidInput(
                 f"{quote(name)} is no statistic of the report; it has {', '.join(self.statistics)}"
@@ -387,12 +382,10 @@ class Report(TallyStatistic):
 
     @cached_property
     def measured_ones(self) -> dict[str, TallyStatistic]:
-        """The statistics that are measured."""
         return {name: one for name, one in self.statistics.items() if name not in self.derived_from}
 
     @cached_property
     def cell_ranges(self) -> dict[str, slice]:
-        """Where the cells of each measured statistic stand."""
         sizes = [math.prod(one.cells) for one in self.measured_ones.values()]
         return _slices(self.measured_ones, sizes)
 
@@ -408,7 +401,6 @@ class Report(TallyStatistic):
     @property
     @override
     def rank_digits(self) -> tuple[RankDigit, ...]:
-        """See `TallyStatistic.rank_digits`: of each statistic that counts users."""
         found, unit = list[RankDigit](), 1
         for (low, high), one in reversed(
             [*zip(self._bounds, self.statistics.values(), strict=True)]
@@ -421,11 +413,6 @@ class Report(TallyStatistic):
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic | None:
-        """See `Statistic.by_groups`.
-
-        Raises:
-            InvalidInput: one of its statistics has groups of its own, or counts users.
-        """
         for name, one in self.statistics.items():
             if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
                 what = "counts users" if one.counted_ranks else "has groups of its own"
@@ -475,11 +462,6 @@ class Report(TallyStatistic):
 
     @override
     def for_people(self, most: int) -> Report:
-        """See `Statistic.for_people`.
-
-        Raises:
-            InvalidInput: a statistic asks for more rows of a person than count.
-        """
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
                 raise InvalidInput(
@@ -579,7 +561,6 @@ class Report(TallyStatistic):
         return np.where(known, found, -1)
 
     def _digits(self, said: X) -> dict[str, X | int]:
-        """What rows say to each statistic."""
         found: dict[str, X | int] = {}
         rest = said - self._base
         order = [*zip(self.statistics.items(), self._bounds, strict=True)]
@@ -599,7 +580,6 @@ class Report(TallyStatistic):
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Those of each statistic."""
         digits, found = self._digits(said), []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
@@ -633,7 +613,6 @@ class Report(TallyStatistic):
 
     @override
     def whole_of(self, sums: Floats) -> float:
-        """See `TallyStatistic.whole_of`: of those that hold only so much."""
         found = [
             one.whole_of(sums[self._place_ranges[name]])
             for name, one in self._measured_items()
@@ -643,7 +622,6 @@ class Report(TallyStatistic):
 
     @override
     def largest_measured(self, sums: Floats) -> float:
-        """See `TallyStatistic.largest_measured`: of each by itself, times its weight."""
         return max(
             self.weight(name) * one.largest_measured(sums[self._place_ranges[name]])
             for name, one in self._measured_items()
@@ -659,7 +637,6 @@ class Report(TallyStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        """Cells of each, times its weight."""
         most = self.largest_measured(np.abs(sums.astype(np.float64)).max(axis=0, initial=0.0))
         if most >= LARGEST_MEASUREMENT:
             raise SumOverflow(
@@ -676,7 +653,6 @@ class Report(TallyStatistic):
 
     @override
     def most_counted(self, first: float, last: float) -> float:
-        """See `TallyStatistic.most_counted`: of the one that holds least."""
         return min(
             one.most_counted(first / self.weight(name), last / self.weight(name))
             for name, one in self._measured_items()
@@ -684,7 +660,6 @@ class Report(TallyStatistic):
 
     @override
     def total(self, cells: Integers) -> Floats:
-        """See `TallyStatistic.total`: of the one that has most."""
         found = [
             one.total(
                 (cells[:, self.cell_ranges[name]] // self.weight(name)).reshape(-1, *one.cells)

@@ -39,13 +39,9 @@ class Members(Protocol):
     most: int
 
     @property
-    def statistics(self) -> Mapping[str, TallyStatistic]:
-        """All of them, by name."""
-
+    def statistics(self) -> Mapping[str, TallyStatistic]: ...
     @property
-    def measured_ones(self) -> dict[str, TallyStatistic]:
-        """Those that are measured."""
-
+    def measured_ones(self) -> dict[str, TallyStatistic]: ...
     @property
     def derived_from(self) -> dict[str, str]:
         """The measured one that each other statistic follows from."""
@@ -111,7 +107,6 @@ class PartDesign(Design):
 
     @override
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """See `Design.of_exact`: of cells that are not multiplied."""
         return np.asarray(cells, np.float64) * float(self.one * self.weight)
 
     @property
@@ -129,9 +124,6 @@ def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> 
     """With weights; apart is what costs less so than with what it would follow from.
 
     Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
-
-    Raises:
-        InvalidInput: what is wanted cannot be reached.
     """
     from counton.planning.splits import last_halfwidth
 
@@ -161,7 +153,6 @@ def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> 
 def _split(
     report: Members, guarantee: Guarantee, horizon: int | None, noise: Noise | None
 ) -> Split:
-    """How the guarantee is shared among what is measured."""
     from counton.planning.splits import Cost, split
 
     costs = []
@@ -197,10 +188,6 @@ def _bounds(
 
     Returns:
         For each number that is bounded: the bound, its error, and what it is called.
-
-    Raises:
-        InvalidInput: a number that the statistic does not have, or that hangs on how many rows
-            there are; or a bound that no guarantee keeps.
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading

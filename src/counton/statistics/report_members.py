@@ -32,9 +32,6 @@ _OF_ROWS = ("by", "domain")
 class FirstRows(UsersByRank):
     """Number of users in a report: each counts once, with the first of its rows that counts.
 
-    Args:
-        unit: what one row is called.
-
     >>> FirstRows().entries(1), FirstRows().entries(2)
     ([(0, 0)], [(0, 1)])
     """
@@ -60,12 +57,10 @@ class FirstRows(UsersByRank):
 
     @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """A cell for each group."""
         return () if groups is None else (groups,)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`: of a row."""
         return Contribution.add_remove(unit=self.unit)
 
 
@@ -114,7 +109,6 @@ class GroupedRows(Grouped):
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """Those of its group."""
         start = said // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
@@ -125,22 +119,18 @@ class GroupedRows(Grouped):
     @property
     @override
     def spans(self) -> tuple[range, ...]:
-        """Each entry may be in any group."""
         return tuple(range(self.places) for _ in self.inner.entries(np.zeros(1, np.int64)))
 
     @override
     def whole_of(self, sums: Floats) -> float:
-        """See `TallyStatistic.whole_of`: of the group that has most."""
         return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))
 
     @override
     def largest_measured(self, sums: Floats) -> float:
-        """See `TallyStatistic.largest_measured`: of all groups."""
         return max(self.inner.largest_measured(one) for one in sums.reshape(-1, self.inner.places))
 
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """As many rows in each group."""
         each = None if rows is None else max(rows // len(self.groups), 1)
         found = self.inner.typical_cells(each, steps)
         return None if found is None else np.stack([found] * len(self.groups))
@@ -163,10 +153,6 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
 def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
     """What all rows of a person change in the cells of a statistic: l1, and the square of l2.
 
-    Args:
-        statistic: of a report.
-        most: how many rows of a person count.
-
     >>> from counton.statistics import Count
     >>> norms_of_people(Count(), 3), norms_of_people(FirstRows(), 3)
     ((3, 9), (1, 1))
@@ -185,16 +171,7 @@ def is_pair(given: Any) -> bool:
 
 
 def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
-    """A statistic as a report adds it up.
-
-    Args:
-        name: of it in the report.
-        given: the statistic, or what describes it.
-        groups: of its own, if any.
-
-    Raises:
-        InvalidInput: it cannot be in a report; the message says why, and what to do.
-    """
+    """A statistic as a report adds it up."""
     if groups is not None:
         return GroupedRows(fitting(name, given), groups)
     one = statistic_from_dict(given) if isinstance(given, Mapping) else given
@@ -225,22 +202,14 @@ def unfit(name: str, called: str, why: str = "takes rows in their order") -> Inv
 
 
 def checked_name(name: object) -> str:
-    """The name of a statistic.
-
-    Raises:
-        InvalidInput: it is none.
-    """
+    """The name of a statistic."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidInput(f"a statistic of the report is called {quote(name)}; give it a name")
     return name
 
 
 def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers above 0 of some statistics.
-
-    Raises:
-        InvalidInput: another name, or a number that is not above 0.
-    """
+    """Numbers above 0 of some statistics."""
     found = {}
     for name, value in dict(given or {}).items():
         if name not in known:
@@ -260,11 +229,7 @@ def bounds_by_name(
     Args:
         given: of each of them a number, a text such as "20", "2%" or "mean=2,count=50", or numbers
             by name.
-        known: all statistics, by name.
         size: how many rows there will be, where that is public.
-
-    Raises:
-        InvalidInput: another name, or a bound that is not above 0.
 
     >>> from counton.statistics import Average
     >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
@@ -287,11 +252,7 @@ def bounds_by_name(
 
 
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
-    """A weight for each statistic that is measured.
-
-    Raises:
-        InvalidInput: of others, or no whole numbers.
-    """
+    """A weight for each statistic that is measured."""
     if set(given) != set(known):
         raise InvalidInput(
             f"weights are of {', '.join(given)}; they must be of what is measured: "
@@ -301,11 +262,7 @@ def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[st
 
 
 def tables_of(given: Any) -> dict[str, dict[str, Any]]:
-    """The statistics of a job by name: a table, or a file or text that has one.
-
-    Raises:
-        InvalidInput: something else.
-    """
+    """The statistics of a job by name: a table, or a file or text that has one."""
     found = given
     if isinstance(given, str):
         try:
@@ -327,16 +284,7 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
-    """One statistic of a report, and its columns.
-
-    Args:
-        stated: what the job states.
-        name: of the statistic.
-        own: its table in the job.
-
-    Raises:
-        InvalidInput: an option that it does not take, or a statistic that cannot be in a report.
-    """
+    """One statistic of a report, and its columns."""
     keyword = own.get("statistic", "count")
     kind = statistic_named(keyword)
     known = {option.key: option for option in kind.options}
@@ -380,11 +328,7 @@ def member_of(
 
 
 def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
-    """The column by which one statistic is told apart; None: it is of all rows.
-
-    Raises:
-        InvalidInput: groups without a column, a column without groups, or several columns.
-    """
+    """The column by which one statistic is told apart; None: it is of all rows."""
     by, domain = own.get("by"), own.get("domain")
     if by is None and domain is None:
         return None

@@ -66,11 +66,6 @@ class ReportReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        """``"visits"``; or a statistic and a number of it, a pair or in one text, ``"paid mean"``.
-
-        Raises:
-            InvalidInput: no such statistic, or none of its numbers.
-        """
         if isinstance(name, tuple) and len(name) == 2:
             return self.of(name[0]).number_of(name[1])
         called = "" if name is None else name
@@ -91,7 +86,6 @@ class ReportReading(Reading):
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The rows of each statistic, and what each row is about."""
         found: dict[str, list[Any]] = {"statistic": [], "name": []}
         numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
         for name, reading in self.parts.items():
@@ -117,13 +111,6 @@ class FollowedReading(Reading):
     """Some numbers of another statistic's reading, which are all that a statistic has to say."""
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
-        """Not for callers.
-
-        Args:
-            statistic: that is read.
-            reading: of the statistic that was measured.
-            rows: by the name of each number here that of the one there.
-        """
         super().__init__(statistic, reading.cells)
         self._reading, self._rows = reading, rows
 
@@ -143,14 +130,12 @@ class FollowedReading(Reading):
 
     @override
     def since(self, earlier: Reading) -> Self:
-        """Numbers of what was counted."""
         assert isinstance(earlier, FollowedReading)
         since = self._reading.since(earlier._reading)
         return type(self)(self.statistic, since, self._rows)
 
 
 def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
-    """What a row is about, in one text."""
     found = []
     for values in columns.values():
         one = values[row]

@@ -131,12 +131,7 @@ class Exact(ABC):
         return None
 
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """Exact counts of some cells after a step, where cells are read on demand.
-
-        Args:
-            cells: their numbers, in the order of a flattened array.
-            step: any step up to the last one taken.
-        """
+        """Exact counts of some cells after a step, where cells are read on demand."""
         raise NotImplementedError
 
     @property
@@ -213,9 +208,6 @@ class Statistic(ABC):
     def from_job(cls, stated: Statement) -> Statistic:
         """The statistic that a job asks for: made of its options, but those that name columns.
 
-        Args:
-            stated: what the job states.
-
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
         """
@@ -224,11 +216,7 @@ class Statistic(ABC):
 
     @classmethod
     def of_contribution(cls, held: Contribution) -> Statistic:
-        """The statistic of a stream whose terms name none: a number of rows, of which it is made.
-
-        Args:
-            held: of the stream.
-        """
+        """The statistic of a stream whose terms name none: a number of rows."""
         from counton.statistics.catalogue import statistic_named
 
         return statistic_named("count")()
@@ -273,20 +261,13 @@ class Statistic(ABC):
         return None
 
     def for_people(self, most: int) -> Statistic:
-        """This statistic in a stream in which this many rows of a person count.
-
-        Args:
-            most: what one row changes, a person changes this many times.
-        """
+        """This statistic in a stream in which this many rows of a person count."""
         return self
 
     def norms_of_people(self, most: int) -> tuple[int, int] | None:
         """What all rows of a person change in all cells: the 1-norm, and the square of the 2-norm.
 
         None where each of them changes what one row does.
-
-        Args:
-            most: how many rows of a person count.
         """
         return None
 
@@ -323,11 +304,7 @@ class Statistic(ABC):
         return self.name_of(cell), np.array([cell])
 
     def label(self, names: Mapping[str, Any]) -> str:
-        """What a row is about, in one text.
-
-        Args:
-            names: what its columns say that are no numbers.
-        """
+        """What a row is about, in one text."""
         return " ".join(str(one) for one in names.values() if one is not None) or "all"
 
     @property
@@ -357,11 +334,7 @@ class Statistic(ABC):
         return table
 
     def by_groups(self, groups: Sequence[str]) -> Statistic | None:
-        """This statistic of some groups, which are its own cells; None: `Grouped` makes it.
-
-        Args:
-            groups: their names.
-        """
+        """This statistic of some groups, which are its own cells; None: `Grouped` makes it."""
         return None
 
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
@@ -502,7 +475,6 @@ class Statistic(ABC):
         a stream in another way.
 
         Args:
-            guarantee: for all releases together.
             horizon: number of steps; None if there is no end.
         """
         return self
@@ -561,7 +533,6 @@ class Statistic(ABC):
         """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
 
         Args:
-            strategy: whose C it is.
             p: 1 for Laplace, 2 for Gaussian noise.
             batched: see `contribution`.
 
@@ -585,8 +556,6 @@ class Statistic(ABC):
         """Strategies by the error of what is asked: ``counton.plan(..., of=self)``.
 
         Args:
-            horizon: number of steps.
-            guarantee: what is promised.
             batched: whether steps have any number of events; else one each.
             options: as of `counton.plan`; kinds that are never best are left out unless asked for.
 
@@ -650,7 +619,6 @@ class Statistic(ABC):
         Args:
             found: what `plan` gives.
             step: which; None: the last one that is planned for.
-            level: probability with which each interval holds.
             rows: how many rows there will be by then; None: what depends on that is left out.
 
         >>> from counton import PureDP
@@ -665,12 +633,7 @@ class Statistic(ABC):
         return planned_halfwidths(this, design, step or found.steps, level, rows=rows)
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
-        """What no mechanism for this statistic is below, as far as there are theorems.
-
-        Args:
-            horizon: number of steps.
-            guarantee: for all releases together.
-        """
+        """What no mechanism for this statistic is below, as far as there are theorems."""
         return ()
 
     def counter(
@@ -689,7 +652,6 @@ class Statistic(ABC):
             horizon: number of steps.
             guarantee: for all releases together.
             key: the secret from which the noise is computed; never start a stream twice.
-            name: of the stream.
             strategy: how the noise is correlated over time; the planner's unless given.
             batched: a step may have any number of events (`Running.release_batch`); else at most
                 one, and exactly one where events are letters.

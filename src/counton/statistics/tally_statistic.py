@@ -131,11 +131,7 @@ class TallyStatistic(Statistic):
         return 1
 
     def whole_of(self, sums: Floats) -> float:
-        """How much all places have together, to be set against `most_counted`.
-
-        Args:
-            sums: as of `largest_measured`.
-        """
+        """How much all places have together, to be set against `most_counted`."""
         return float(sums.sum())
 
     def largest_measured(self, sums: Floats) -> float:
@@ -226,10 +222,6 @@ class TallyStatistic(Statistic):
     ) -> None:
         """Refuse sums of which releases could not be read.
 
-        Args:
-            strategy, law: how the stream's noise is correlated, and the law of one node.
-            whole: of all places together.
-
         Raises:
             SumOverflow: naming the sum, the bound and the remedy.
         """
@@ -264,7 +256,6 @@ class TallyStatistic(Statistic):
 
     @override
     def restore(self, saved: bytes) -> Exact:
-        """Sums are in the counter."""
         return Sums(self)
 
     @override
@@ -292,11 +283,6 @@ class UsersByRank(TallyStatistic):
 
     @override
     def encode(self, *parts: Any) -> Integers:
-        """Not from a row alone.
-
-        Raises:
-            InvalidInput: always.
-        """
         raise InvalidInput(
             f"users are told apart by a column, and no row says by itself how many of its user "
             f"came before it: run a job with {field('user')}"

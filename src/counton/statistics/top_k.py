@@ -54,7 +54,6 @@ class TopKReading(Reading):
 
     @override
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Some groups, the largest first."""
         ranking = self.ranking(len(self.statistic.groups), level)
         kept = np.isin(ranking.names, ask)
         return {
@@ -194,7 +193,6 @@ class TopK(TallyStatistic):
     @classmethod
     @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """Where nobody declared groups, a count whose largest show."""
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
@@ -248,18 +246,15 @@ class TopK(TallyStatistic):
 
     @override
     def check_asked(self, name: Any) -> None:
-        """Groups."""
         self.cell(name)
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """These are its cells."""
         return type(self)(**{**self.parameters, "groups": groups})
 
     @property
     @override
     def protects(self) -> str:
-        """A user, where this many events of each count."""
         return "event" if self._contribution.most is None else "user"
 
     @property
@@ -288,7 +283,6 @@ class TopK(TallyStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         return self._contribution
 
     @override
@@ -333,12 +327,10 @@ class TopK(TallyStatistic):
 
     @override
     def whole(self, cells: Cells) -> Estimate:
-        """All groups."""
         return cells.all()
 
     @override
     def cell(self, name: Any) -> int:
-        """Names of groups."""
         try:
             return self._place[name]
         except (KeyError, TypeError):
@@ -446,7 +438,6 @@ class _Tally(Exact):
 
     @override
     def news(self) -> bytes:
-        """Users and cells in which they counted, as in `save`."""
         moved = dict.fromkeys(self._before)
         rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
         return np.array(rows, _RECORD).tobytes()

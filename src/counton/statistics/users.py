@@ -21,9 +21,6 @@ _MOST_BITS = 3321
 def digests_of(users: Iterable[Any]) -> list[bytes]:
     """A digest for each user: equal for equal names of one type, which hides none of them.
 
-    Raises:
-        InvalidInput: a user that is neither a text nor an integer.
-
     >>> one, other, same = digests_of(["7", 7, np.int64(7)])
     >>> one == other, other == same, len(one)
     (False, True, 16)
@@ -35,9 +32,6 @@ def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np
     """Digests of different users, in the order of first sight; and which of these each user is.
 
     Without ``places`` each is named once, where it does not matter how often it was seen.
-
-    Raises:
-        InvalidInput: a user that is neither a text nor an integer.
 
     >>> digests, places = once(["ann", 7, "ann", np.int64(7)])
     >>> digests == digests_of(["ann", 7]), places.tolist()
@@ -73,9 +67,6 @@ def _name_bytes(user: Any) -> bytes:
 
 def pair_of(event: Any, what: str) -> tuple[Any, Any]:
     """An event of a user: the user, and the rest.
-
-    Raises:
-        InvalidInput: no pair.
 
     >>> pair_of(("ann", "JFK"), "its group")
     ('ann', 'JFK')

@@ -145,12 +145,10 @@ class Cuts(Statistic):
 
     @override
     def check_asked(self, name: Any) -> None:
-        """Sets of nodes."""
         self.pairs(name, None)
 
     @override
     def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
-        """The pairs of a cut."""
         return " ".join(map(str, name)), self.pairs(name, None)
 
     @classmethod
@@ -178,7 +176,6 @@ class Cuts(Statistic):
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """Nodes, which it has."""
         return self
 
     @property
@@ -202,12 +199,10 @@ class Cuts(Statistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        """One for each pair of nodes."""
         return (math.comb(len(self._labels), 2),)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         return self.bounds
 
     @override
@@ -241,11 +236,7 @@ class Cuts(Statistic):
         return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
-        """Place of a node.
-
-        Raises:
-            InvalidInput: no node of this graph.
-        """
+        """Place of a node."""
         found = self._named.numbers.get(checked_label(node))
         if found is None:
             raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
@@ -253,7 +244,6 @@ class Cuts(Statistic):
 
     @override
     def cell(self, name: Any) -> int:
-        """A pair of nodes."""
         if not isinstance(name, (tuple, list)) or len(name) != 2:
             raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
         one, other = (self.number(node) for node in name)
@@ -413,7 +403,6 @@ class _Weights(Exact):
 
     @override
     def news(self) -> bytes:
-        """A row for each edge."""
         assert self._before is not None
         rows: list[tuple[int, int, int]] = []
         later: dict[int, int] = {}
@@ -425,11 +414,7 @@ class _Weights(Exact):
 
     @classmethod
     def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
-        """Inverse of `save`.
-
-        Raises:
-            StateError: other bytes.
-        """
+        """Inverse of `save`."""
         exact = cls(statistic)
         exact._step, rows = _unpack(saved)
         for row in rows.tolist():
@@ -442,11 +427,7 @@ def _pack(step: int, rows: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[int, NDArray[np.int64]]:
-    """Inverse of `_pack`: the step; and cell, step and weight of each edge.
-
-    Raises:
-        StateError: other bytes.
-    """
+    """Inverse of `_pack`: the step; and cell, step and weight of each edge."""
     try:
         head, body = saved.split(b"\n", 1)
         rows = np.frombuffer(body, "<i8").reshape(-1, 3).astype(np.int64)
@@ -460,11 +441,7 @@ _A_SET = "a list or set of nodes, also of a single one"
 
 
 def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
-    """Labels one by one: a text is one label, not its letters.
-
-    Raises:
-        InvalidInput: nothing that has labels in it, or something else in it.
-    """
+    """Labels one by one: a text is one label, not its letters."""
     try:
         if isinstance(nodes, (str, bytes, bytearray)):
             raise TypeError

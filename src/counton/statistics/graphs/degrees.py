@@ -127,7 +127,6 @@ class Degrees(GraphStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         times = 3 if self.beyond == "drop" else 1
         edges = "edge" if self._most == 1 else "edges"
         words = f"whose two nodes have up to {self._most:,} {edges} each"
@@ -154,17 +153,14 @@ class Degrees(GraphStatistic):
     @property
     @override
     def number_names(self) -> Sequence[int]:
-        """The degrees."""
         return [int(self.name_of(cell)) for cell in range(self.cells[0])]
 
     @override
     def whole(self, cells: Cells) -> Estimate:
-        """All nodes."""
         return cells.all()
 
     @override
     def cell(self, name: Any) -> int:
-        """A cell is called by its number of edges, or by that as a text."""
         degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
         if type(degree) is not int or not self._first <= degree <= self._most:
             raise InvalidInput(
@@ -177,9 +173,6 @@ class Degrees(GraphStatistic):
     def name_of(self, cell: int) -> str:
         """See `Statistic.name_of`.
 
-        Raises:
-            InvalidInput: no such cell.
-
         >>> degrees = Degrees(degree=3)
         >>> [degrees.cell(degrees.name_of(cell)) for cell in range(3)]
         [0, 1, 2]
@@ -189,7 +182,6 @@ class Degrees(GraphStatistic):
 
     @override
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """All nodes are without an edge."""
         if self.nodes is None:
             return ()
         if nodes > self.nodes:

@@ -158,7 +158,6 @@ class Forest(Statistic):
     @property
     @override
     def error_of(self) -> ErrorScale:
-        """Weights are counted in units of their resolution."""
         return ErrorScale(
             "the weight of the forest", float(self.resolution), float(self.resolution)
         )
@@ -179,12 +178,10 @@ class Forest(Statistic):
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        """The weight: of its only cell, in units of the resolution."""
         return cells.one(0 if name is None else self.cell(name), self.resolution)
 
     @override
     def cell(self, name: Any) -> int:
-        """The only one is called "weight"."""
         if name != "weight":
             raise InvalidInput(f"cell is {quote(name)}; there is only 'weight'")
         return 0
@@ -300,18 +297,13 @@ class _Forest(Exact):
 
     @override
     def news(self) -> bytes:
-        """New labels, and edges."""
         assert self._undone is not None
         nodes, entered, _ = self._undone
         return _pack(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
 
     @classmethod
     def load(cls, statistic: Forest, saved: bytes) -> _Forest:
-        """Inverse of `save`.
-
-        Raises:
-            StateError: other bytes.
-        """
+        """Inverse of `save`."""
         nodes, edges = _unpack(saved)
         return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
 
@@ -321,11 +313,7 @@ def _pack(nodes: list[Any], edges: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
-    """Inverse of `_pack`: labels, and pairs with their weights, shape ``(2, n)``.
-
-    Raises:
-        StateError: other bytes.
-    """
+    """Inverse of `_pack`: labels, and pairs with their weights, shape ``(2, n)``."""
     try:
         head, body = saved.split(b"\n", 1)
         return list(json.loads(head)), np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)

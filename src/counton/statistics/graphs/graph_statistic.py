@@ -37,11 +37,7 @@ _LABELS = {str, int}
 
 
 def ends_of_edges(stated: Statement) -> tuple[str, ...]:
-    """The columns of the two nodes of an edge.
-
-    Raises:
-        InvalidInput: none are stated, or others than two.
-    """
+    """The columns of the two nodes of an edge."""
     names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
@@ -122,14 +118,7 @@ class GraphStatistic(Statistic):
         return differ(self.neighbours, self.any_sightings)
 
     def check_size(self, **more: int) -> None:
-        """Refuse degrees and changes with which one edge moves more than noise can cover.
-
-        Args:
-            more: other parameters which say that.
-
-        Raises:
-            InvalidInput: naming all of them.
-        """
+        """Refuse degrees and changes with which one edge moves more than noise can cover."""
         try:
             self.contribution()
         except InvalidInput:
@@ -172,12 +161,7 @@ class GraphStatistic(Statistic):
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """By how much which cells change where an edge is added that is not in the graph.
-
-        Args:
-            near: the neighbours of each node.
-            one, other: the nodes of the edge.
-        """
+        """By how much which cells change where an edge is added that is not in the graph."""
 
     @abstractmethod
     def of_many(
@@ -192,11 +176,7 @@ class GraphStatistic(Statistic):
         """
 
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """What the first step counts of a graph without an edge.
-
-        Raises:
-            InvalidInput: more nodes are seen than there are.
-        """
+        """What the first step counts of a graph without an edge."""
         return ()
 
 
@@ -258,10 +238,6 @@ class NodeNumbers:
     def read(self, events: Events, more: str | None = None) -> EdgeRows:
         """Events as numbers of nodes; those who are new are numbered.
 
-        Args:
-            events: pairs of labels; with ``more`` triples.
-            more: what stands third.
-
         Raises:
             InvalidInput: what is no edge, naming it; nodes may then be numbered in vain.
         """
@@ -299,11 +275,7 @@ class NodeNumbers:
         return EdgeRows(self._no_loops(ends), np.arange(len(ends)), [])
 
     def number(self, labels: list[Any]) -> NDArray[np.int64]:
-        """Numbers of labels; those who are new get one.
-
-        Raises:
-            InvalidInput: a label that is neither a text nor an integer within 64 bits.
-        """
+        """Numbers of labels; those who are new get one."""
         if not set(map(type, labels)) <= _LABELS:
             labels = [checked_label(label) for label in labels]
         numbers = self.numbers
@@ -331,9 +303,6 @@ class NodeNumbers:
 
 def checked_label(label: Any) -> Any:
     """What a node is called, as a str or an int; numpy's too.
-
-    Raises:
-        InvalidInput: neither a text nor an integer within 64 bits.
 
     >>> checked_label(np.int64(7))
     7
@@ -394,13 +363,11 @@ class _Index:
             self.seen[other] += 1
 
     def grow(self, nodes: int) -> None:
-        """Room for this many nodes."""
         while len(self.seen) < nodes:
             self.seen.append(0)
             self.near.append(set())
 
     def shrink(self, nodes: int) -> None:
-        """Inverse of `grow`."""
         del self.seen[nodes:], self.near[nodes:]
 
 
@@ -595,14 +562,12 @@ class Graph(Exact):
 
     @override
     def save(self) -> bytes:
-        """Labels as JSON, pairs and how often each came or went."""
         keys = self._all_keys()
         did = [] if self._index is None else list(self._index.did.values())
         return _pack(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
 
     @override
     def news(self) -> bytes:
-        """New labels, and pairs that came or went, with how often they did."""
         assert self._before is not None
         _, known, undone = self._before
         if isinstance(undone, int):
@@ -616,11 +581,7 @@ class Graph(Exact):
 
     @classmethod
     def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
-        """Inverse of `save`.
-
-        Raises:
-            StateError: other bytes.
-        """
+        """Inverse of `save`."""
         step, nodes, keys, changes = _unpack(saved)
         graph = cls(statistic, NodeNumbers(nodes), step)
         graph._keys = keys
@@ -636,11 +597,7 @@ def _pack(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Inverse of `_pack`.
-
-    Raises:
-        StateError: other bytes.
-    """
+    """Inverse of `_pack`."""
     try:
         head, body = saved.split(b"\n", 1)
         told = json.loads(head)

@@ -67,7 +67,6 @@ class Subgraphs(GraphStatistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """The same for batches."""
         most, (up, down) = self.most, self.signed_changes
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if self.changes == 1:
@@ -88,7 +87,6 @@ class Subgraphs(GraphStatistic):
 
     @override
     def cell(self, name: Any) -> int:
-        """The only one is called as what is counted."""
         if name != self.counted:
             raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
         return 0

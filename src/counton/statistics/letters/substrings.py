@@ -96,7 +96,6 @@ class Substrings(Words):
 
     @override
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
-        """See `Statistic.least_errors`: of single letters, `least_error_of_cells`."""
         from counton.planning.lower_bounds import largest_of_cells
 
         if len(self.letters) < 2:

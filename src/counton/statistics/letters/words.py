@@ -318,7 +318,6 @@ class Letters(Exact):
 
     @override
     def news(self) -> bytes:
-        """How many letters each step had, and the letters."""
         steps, letters = self._before
         stops = np.arange(steps + 1, self._steps + 1)
         if self._stops is not None:
@@ -329,11 +328,6 @@ class Letters(Exact):
 
     @classmethod
     def join(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`.
-
-        Raises:
-            StateError: other bytes.
-        """
         exact = cls.load(statistic, saved)
         dtype = _little(exact._letters.all).dtype
         for part in news:
@@ -386,7 +380,6 @@ class _Growing:
         return self._room[: self._length]
 
     def extend(self, values: NDArray[Any]) -> None:
-        """Put values at the end."""
         stop = self._length + len(values)
         if stop > len(self._room):
             room = np.empty(max(stop, 2 * len(self._room)), self._room.dtype)
@@ -396,5 +389,4 @@ class _Growing:
         self._length = stop
 
     def keep(self, length: int) -> None:
-        """Forget what stands behind the first so many."""
         self._length = length
