@@ -46,7 +46,7 @@ MADE_OF = {
     ("charts/table_charts.py", "quantiles"),
     ("released/look_report.py", "Count"),
     ("released/look_report.py", "Quantiles"),
-    ("released/reading_tables.py", "Report"),
+    ("released/released_numbers.py", "Report"),
 }
 #: Below these nobody knows statistics: their words are of mathematics.
 BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")

@@ -11,7 +11,7 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter
-from counton.released.counts import ReleasedCells
+from counton.released.release import Release
 from counton.released.series import Series
 from counton.run import Job
 from counton.run.definition import Definition
@@ -40,9 +40,7 @@ def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> De
     return define(ask(request))
 
 
-def zeros_released(
-    definition: Definition, number: int, levels: tuple[float, ...]
-) -> list[ReleasedCells]:
+def zeros_released(definition: Definition, number: int, levels: tuple[float, ...]) -> list[Release]:
     """A year in which nothing happens, under one of many keys, with intervals of each level."""
     counter = Counter(
         definition.strategy,
@@ -52,7 +50,7 @@ def zeros_released(
         shape=definition.shape,
     )
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
-    return [ReleasedCells.of(definition, counter.terms, releases.values, level) for level in levels]
+    return [Release.of(definition, counter.terms, releases.values, level) for level in levels]
 
 
 def held(series: Series) -> NDArray[Any]:
@@ -60,7 +58,7 @@ def held(series: Series) -> NDArray[Any]:
     return np.asarray(inside.mean(axis=1))
 
 
-def shares(definition: Definition, released: ReleasedCells) -> dict[str, float]:
+def shares(definition: Definition, released: Release) -> dict[str, float]:
     """The share of intervals that hold 0, of each kind of number."""
     starts = np.arange(10, STEPS - 30, 7)
     quarters = released.sums("3mo")

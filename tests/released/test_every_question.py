@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,10 +33,10 @@ from counton.numbers.contrasts import Answer, answer
 from counton.numbers.design import Design
 from counton.numbers.formulas import Formula, Ratio
 from counton.privacy import Guarantee
-from counton.released.counts import ReleasedCells
 from counton.released.read_options import View
-from counton.released.reading_tables import ReleasedReadings, labels_of
 from counton.released.release import Release
+from counton.released.released_numbers import ReleasedNumbers
+from counton.released.table_rows import labels_of
 from counton.run import Job
 from counton.run.definition import Definition
 from counton.run.new_stream import define
@@ -119,13 +119,13 @@ class Stream(NamedTuple):
         definition, terms, statistic = self.definition, self.terms, self.definition.statistic
         shaped = values if statistic.on_demand else values.reshape(len(values), *terms.shape)
         if statistic.additive:
-            return ReleasedCells.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
+            return Release.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
         steps = range(1, len(values) + 1)
         readings = Readings.of(statistic, terms, shaped)
         if statistic.on_demand:
             machine: Any = FromAllCells(terms, statistic, shaped)
             readings = Readings(statistic, steps, None, machine)
-        found = ReleasedReadings(definition, terms, steps, readings, LEVEL, shown=View())
+        found = Release(definition, terms, steps, readings, LEVEL, shown=View())
         return found.part(part) if part else found
 
 
@@ -257,7 +257,7 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if isinstance(found, ReleasedCells):
+    if found.statistic.additive:
         return [Name(found.groups[0], found.groups[-1], None)]
     about = [name for name in labels_of(last) if name not in ("step", "rank")]
     names = []
@@ -313,6 +313,10 @@ QUESTIONS: dict[str, Question] = {
     "band": lambda r, _: of_table(r.only(r.steps[-1:]).band()),
     "totals": lambda r, _: of_series(r.totals),
     "windows": lambda r, _: of_series(r.windows),
+    "series": lambda r, _: of_series(r.series),
+    "own": lambda r, _: of_series(r.own),
+    "main": lambda r, _: of_series(r.main),
+    "last_series": lambda r, _: of_series(r.last_series[0] or r.last_series[1]),
     "between": lambda r, _: of_series(r.between(np.array([0, 1]), np.array([1, r.steps[-1]]))),
     "sums": lambda r, _: of_table(r.sums("1d")),
     "pattern": lambda r, _: of_table(r.pattern("weekday")),
@@ -337,8 +341,9 @@ SEVERAL = {"band": 2.2, "changes": 1.35, "shares_of_groups": 1.35}
 def test_every_question_is_here() -> None:
     told = ("Answer", "DataFrame", "LazyFrame", "Series", "Estimate", "list[Self]")
     asked = set()
-    for name, method in vars(Release).items():
+    for name, method in {**vars(ReleasedNumbers), **vars(Release)}.items():
         function = method.fget if isinstance(method, property) else method
+        function = method.func if isinstance(method, cached_property) else function
         returned = str(getattr(function, "__annotations__", {}).get("return", ""))
         if not name.startswith(("_", "to_")) and any(one in returned for one in told):
             asked.add(name)
@@ -486,7 +491,7 @@ def test_what_holds_together_and_simulations_have_that_noise(
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if isinstance(found, ReleasedCells) and len(stream.exact) > 1:  # nor is a band narrower
+    if found.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
         alone = found.only(groups=found.groups[:1])
         band, table = alone.band(), alone.numbers()
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]
@@ -509,5 +514,5 @@ def test_one_place_multiplies_errors_by_the_unit() -> None:
         for file in source.rglob("*.py")
         if re.search(r"terms\.(resolution|one)\b", file.read_text("utf-8"))
     }
-    others = {"released/counts.py", "state/verification.py", "laws/statistic_laws.py"}
+    others = {"released/description.py", "state/verification.py", "laws/statistic_laws.py"}
     assert reads == {"numbers/formulas.py", *others}

@@ -18,7 +18,6 @@ from counton.numbers import halfwidths
 from counton.numbers.bands import narrower
 from counton.numbers.contrasts import Answer
 from counton.privacy import Guarantee
-from counton.released.counts import ReleasedCells
 from counton.released.description import Description
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
@@ -31,7 +30,7 @@ STEPS, GROUPS, LEVEL = 60, 400, 0.9
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / GROUPS)
 
 
-def zeros(release: str, loss: dict[str, Any]) -> ReleasedCells:
+def zeros(release: str, loss: dict[str, Any]) -> Release:
     """Many groups of which nothing ever happens."""
     request = Job(
         what="count", events="e.csv", state="s.db", time="time", every="1d", by="page",
@@ -44,7 +43,7 @@ def zeros(release: str, loss: dict[str, Any]) -> ReleasedCells:
         shape=definition.shape,
     )  # fmt: skip
     values = counter.release_many(np.zeros((STEPS, GROUPS), np.int64)).values
-    return ReleasedCells.of(definition, counter.terms, values, LEVEL)
+    return Release.of(definition, counter.terms, values, LEVEL)
 
 
 def held(table: pl.DataFrame) -> float:
@@ -126,7 +125,6 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     found = run_of("count", tmp_path, domain=None, unknown="discover",
                    guarantee=ApproxDP(1, "1e-6"))  # fmt: skip
     bound = found.most_of_hidden()
-    assert isinstance(found, ReleasedCells)
     assert bound.describe().startswith(
         "a group that was not large enough to be shown up to step 2: "
     )

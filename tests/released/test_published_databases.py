@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 import counton
 from counton.base.errors import InvalidInput, StateError
-from counton.released.counts import ReleasedCells
 from counton.released.packed_cells import unpack
 from counton.run import Job, export, publish, run
 from counton.run.continuation import end_stream
@@ -109,7 +108,6 @@ def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> No
     publish(state, public, name="next")
     export(state, tmp_path / "t.parquet", name="next")
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
-    assert isinstance(found, ReleasedCells)
     assert found.carried is not None
     assert found.table().equals(own.table())
     with pytest.raises(StateError, match=r"has 'events', 'next': say which with name"):
@@ -188,7 +186,7 @@ def test_cells_that_are_too_many_are_left_out_as_in_a_file(
 ) -> None:
     public = tmp_path / "public.db"
     publish(counted("average", tmp_path, "2024-03-04"), public)
-    for module in ("jobs.publishing", "results.readings", "results.files"):
+    for module in ("run.publication", "released.packed_cells", "released.release_files"):
         monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
     publish(counted("average", tmp_path, "2024-03-09"), public)
     with pytest.raises(InvalidInput, match="holds readings of 'statistic' alone"):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cells import cells_of
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.run import Job, run
@@ -42,7 +41,7 @@ def write(path: Path, rows: Sequence[str], header: str = "time,group,user") -> N
 
 def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
-        released = cells_of(outcome)
+        released = outcome.read()
         assert set(released.table()["group"]) == set(outcome.definition.groups)
         return tuple(outcome.definition.groups), released.own.estimates.tolist()
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from cells import cells_of
 from short_methods import check_short_methods
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
@@ -263,7 +262,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(job.having(most=most, name=f"{most}")) as outcome:
             assert outcome.definition.subject == f"number of distinct users {words}".strip()
-            released = cells_of(outcome)
+            released = outcome.read()
             assert released.own.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from cells import cells_of
 from numpy.typing import NDArray
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
@@ -198,7 +197,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
     with run(request) as outcome:
         discovery = outcome.definition.discovery
         assert discovery is not None
-        released = cells_of(outcome)
+        released = outcome.read()
         least = discovery.thresholds(outcome.stream.terms, released.steps)
         entry = Store(tmp_path / "visits.db").spends
     assert released.since == {"home": 1, "shop": 1}
@@ -519,5 +518,5 @@ def test_from_python(tmp_path: Path) -> None:
     assert "delta = 1e-6" in done.describe()
     assert set(done.table()["group"]) == {"home", "shop"}
     assert "hush" not in done._repr_html_()
-    with pytest.raises(InvalidInput, match="totals alone"):
+    with pytest.raises(InvalidInput, match="groups that nobody declared"):
         done.sums("1d")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from cells import cells_of
 from otherwise import OTHERWISE
 
 from counton import Contribution, PureDP
@@ -74,7 +73,7 @@ def streams(
         events.write_text("user,time,paid,id\n" + "".join(lines))
         stated = {"epsilon": LOUD, "time": "time"} if number == 0 else {}
         with run(Job("count", events, folder / "state.db", **{**stated, **more})) as outcome:
-            released.append(cells_of(outcome).own.estimates.tolist())
+            released.append(outcome.read().own.estimates.tolist())
             definition = outcome.definition
     assert definition.continues is not None
     return released, definition.continues.apart
@@ -302,7 +301,7 @@ def berlin(
     released = []
     for job in asked:
         with run(job) as outcome:
-            released.append(cells_of(outcome).own.estimates.tolist())
+            released.append(outcome.read().own.estimates.tolist())
             definition = outcome.definition
     assert definition.continues is not None
     return [released[1], released[3]], definition.continues.apart

@@ -21,7 +21,6 @@ from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, Stat
 from counton.numbers.intervals import window_halfwidths
 from counton.numbers.node_law import law_for
 from counton.released.look_report import numbers_of_events, planned_halfwidths, powers_of_two
-from counton.released.reading_tables import ReleasedReadings
 from counton.rows.given_events import open_source
 from counton.run import Inspection, Job, read
 from counton.run import rows_of_user as each_user
@@ -350,7 +349,6 @@ def test_a_look_is_asked_again_from_its_file(tmp_path: Path) -> None:
     found = looked(ROWS, tmp_path)
     export(tmp_path / "s.db", out=tmp_path / "look.parquet")
     back = read(tmp_path / "look.parquet")
-    assert isinstance(back, ReleasedReadings)
     assert Inspection(back, (0.95,), of_values=False).answers == found.answers
 
 
@@ -477,7 +475,7 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
         reading = counter.release_batch(values)
         assert isinstance(reading, QuantilesReading)
         readings: Any = [reading]
-        yield Inspection(replace(released, readings=readings), found.shares, found.of_values)
+        yield Inspection(replace(released, said=readings), found.shares, found.of_values)
 
 
 @pytest.mark.slow  # 150 releases

@@ -11,13 +11,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from cells import cells_of
 from once import kept_line
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.cli.run_statistic import carried_out
 from counton.numbers import design
+from counton.released.figures import totals_curves
 from counton.run import Job, commit, read_rows, resolve, run
 from counton.run.runs import check_rows
 from counton.state import Store
@@ -65,7 +65,7 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
-        assert cells_of(outcome).own.estimates[-1].tolist() == [5.5, 1.0]
+        assert outcome.read().own.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"
@@ -85,17 +85,17 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
     forever = request_.having(expire=True, steps=None)
     with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
-        now, then = cells_of(outcome), cells_of(late)
-    assert (then.curves().times == now.curves().times[:-1]).all()
-    assert (then.curves().estimates == now.curves().estimates[:-1]).all()
+        now, then = outcome.read(), late.read()
+    assert (totals_curves(then).times == totals_curves(now).times[:-1]).all()
+    assert (totals_curves(then).estimates == totals_curves(now).estimates[:-1]).all()
     assert "counted_until" not in now.table().columns
     assert then.table()["counted_until"].to_list()[2:] == now.table()["window_end"].to_list()[:-2]
 
 
 def test_one_total_has_one_name(request_: Job) -> None:
     with run(request_.having(by=None, domain=None)) as outcome:
-        released = cells_of(outcome)
-    assert released.curves().groups == ("all",)
+        released = outcome.read()
+    assert totals_curves(released).groups == ("all",)
     assert set(released.table()["group"]) == {"all"}
 
 
@@ -232,7 +232,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.released.counts._ROWS", 1)
+        monkeypatch.setattr("counton.released.released_numbers._ROWS", 1)
         assert part.table().equals(whole)
         assert part.lazy().collect().equals(whole)
         assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)

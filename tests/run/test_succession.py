@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cells import cells_of
 from keys import chosen_key
 
 from counton import Counter, PureDP
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
 from counton.noise import Key
-from counton.released.counts import ReleasedCells
 from counton.released.description import CarriedTotals
+from counton.released.release import Release
 from counton.run import Job, run
 from counton.run.continuation import end_stream
 from counton.run.new_stream import define
@@ -57,9 +56,9 @@ def successor(request: Job, hour: int = 6, **more: Any) -> Job:
     return Job("count", request.events, request.state, **{**first, **more})
 
 
-def released(request: Job) -> ReleasedCells:
+def released(request: Job) -> Release:
     with run(request) as outcome:
-        return cells_of(outcome)
+        return outcome.read()
 
 
 def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
@@ -140,7 +139,7 @@ def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
     append(request_, "05:20,a,1")
     with run(replace(successor(request_), append=True, drop_waiting=True)) as outcome:
         assert outcome.for_operator().dropped == 2
-        assert cells_of(outcome).own.estimates[-1].tolist() == [1, 0, 0]
+        assert outcome.read().own.estimates[-1].tolist() == [1, 0, 0]
 
 
 def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
@@ -208,7 +207,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
         run(successor(request_, around=1000, release="windows"))
     with run(successor(request_, around=1000)) as outcome:
         assert outcome.definition.release == "both"
-        found = cells_of(outcome)
+        found = outcome.read()
     carried, terms = found.carried, found.terms
     assert type(terms.strategy).__name__ == strategy
     assert found.definition.windows.steps > 10**6
@@ -341,7 +340,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
             ((terms.strategy, terms.law, steps),),
         )
         values = own.values + carried.estimates
-        totals = ReleasedCells.of(definition, parts[1][0], values, 0.95, carried=carried).totals
+        totals = Release.of(definition, parts[1][0], values, 0.95, carried=carried).totals
         assert totals is not None
         inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
     assert 0.947 < np.mean(inside) < 0.957

@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
-from cells import cells_of
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.windows import Windows, microseconds
-from counton.released.counts import ReleasedCells
+from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
+from counton.released.release import Release
 from counton.run import Job, run
 from counton.strategies import Independent
 
@@ -45,9 +45,9 @@ def year(tmp_path: Path) -> Job:
     )
 
 
-def released(request: Job) -> ReleasedCells:
+def released(request: Job) -> Release:
     with run(request) as outcome:
-        return cells_of(outcome)
+        return outcome.read()
 
 
 def test_both_are_one_release_seen_twice(year: Job) -> None:
@@ -182,11 +182,11 @@ def test_a_delay_goes_with_totals_alone(year: Job) -> None:
 
 def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
     found = released(replace(year, release="windows"))
-    curves, every = found.window_curves()
+    curves, every = window_curves(found)
     assert every == "1d"
     assert curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["sum"].to_list()
-    assert found.window_curves(most=60)[1] == "1w"
-    few, every = replace(found, steps=range(1, 51)).window_curves(most=50)
+    assert window_curves(found, most=60)[1] == "1w"
+    few, every = window_curves(replace(found, steps=range(1, 51)), most=50)
     assert (every, len(few.times)) == ("1h", 50)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
-from counton.released.counts import ReleasedCells
 from counton.released.description import Description, Threshold
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def check_thresholds(above: float | None, surely_above: float | None) -> None:
 
 def only_above(
     released: Release, value: float, of: Literal["estimate", "lower"] = "estimate"
-) -> ReleasedCells:
+) -> Release:
     """The rows whose number is above a value; of groups of which none is, nothing stays.
 
     The number is that of the total, or of the window where no totals are published. It costs no
@@ -69,7 +68,7 @@ def only_above(
     """
     name = field("above" if of == "estimate" else "surely_above", value)
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
-    if not isinstance(released, ReleasedCells) or released.definition.domain is None:
+    if not released.statistic.additive or released.definition.domain is None:
         raise InvalidInput(
             f"{name} chooses among groups by their counts or sums, and {released.terms.name!r} has "
             f"none: leave it out"
@@ -94,7 +93,7 @@ def only_above(
     found = replace(
         released,
         definition=Description(**facts | {"domain": names, "above": threshold}),
-        published=released.published.of_groups(places.tolist()),
+        said=released.series.of_groups(places.tolist()),
         chosen=None,
         there=there[:, places],
         own_windows=None if windows is None else windows[:, places],

@@ -7,7 +7,7 @@ as JSON, so that whoever has the file can ask it what the run could be asked.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -192,6 +192,24 @@ class Description:
     once: bool = False
     simulated: bool = False
     above: Threshold | None = None
+
+    @classmethod
+    def of_stream(cls, terms: Design) -> Description:
+        """What is known of a stream that was not made from events: it has no windows, no groups."""
+        return cls(
+            what="stream",
+            statistic=statistic_kept(terms, "stream"),
+            by=None,
+            value=None,
+            cut=None,
+            domain=None,
+            unit=terms.contribution.unit,
+            guarantee=terms.guarantee,
+            contribution=terms.contribution,
+            strategy=terms.strategy,
+            release="windows" if terms.strategy.workload == "windows" else "totals",
+            metric="mean",
+        )
 
     @property
     def windows(self) -> Windows:
@@ -410,6 +428,11 @@ class CarriedTotals:
     def of(self, groups: int) -> CarriedTotals:
         """Those of the first groups."""
         return replace(self, estimates=self.estimates[:groups])
+
+    def facts(self, groups: Sequence[str], terms: Design) -> dict[str, Any]:
+        """As the description of a stream of these terms has them: those of its first groups."""
+        of = self.of(len(groups)).to_dict(terms.resolution)
+        return {"carried": {"groups": list(groups), **of}}
 
     def to_dict(self, resolution: Fraction) -> dict[str, Any]:
         """As JSON values, laws in data units.

@@ -21,7 +21,7 @@ from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import plural
 from counton.released.description import People
-from counton.released.reading_tables import ReleasedReadings
+from counton.released.release import Release
 from counton.statistics import Count, Quantiles, TallyStatistic
 from counton.statistics.quantiles import QuantilesReading
 
@@ -168,7 +168,7 @@ class Inspection:
     >>> folder.cleanup()
     """
 
-    released: ReleasedReadings
+    released: Release
     shares: tuple[float, ...]
     of_values: bool
 

@@ -4,49 +4,30 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from counton.base.columns import WHEN, html
 
 if TYPE_CHECKING:
-    import polars as pl
+    from matplotlib.figure import Figure
+
+    from counton.released.released_numbers import ReleasedNumbers
 
 #: Groups that a notebook shows, or rows of a statistic's reading.
 _ROWS = 24
 
 
-class NotebookRelease(Protocol):
-    """What a notebook asks of a release: see `counton.released.release.Release`."""
-
-    @property
-    def groups(self) -> Sequence[str]:
-        """Their names."""
-
-    @property
-    def rows(self) -> int | None:
-        """Of its table, if that is known; then each row of a step is a group's."""
-
-    def describe(self) -> str:
-        """In words."""
-
-    def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Of the last step."""
-
-    def figures(self) -> Mapping[str, Any]:
-        """Charts, by name."""
-
-
-def page(released: NotebookRelease, words: str | None = None) -> str:
+def page(released: ReleasedNumbers, words: str, figures: Callable[[], Mapping[str, Figure]]) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
         released: counts and sums, or readings of a statistic.
-        words: above it; None: its own.
+        words: above it.
+        figures: what draws its charts.
     """
-    words = released.describe() if words is None else words
     table = released.last_rows(_ROWS)
     more = 0 if released.rows is None else len(released.groups) - table.height
     if more > 0:
@@ -56,14 +37,14 @@ def page(released: NotebookRelease, words: str | None = None) -> str:
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
     shown = table.drop(WHEN, strict=False)  # which stands above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
-    return html(words, columns, _ROWS) + _charts(released)
+    return html(words, columns, _ROWS) + _charts(figures)
 
 
-def _charts(released: NotebookRelease) -> str:
+def _charts(figures: Callable[[], Mapping[str, Figure]]) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:
-        return "".join(map(_picture, released.figures().values()))
+        return "".join(map(_picture, figures().values()))
     except Exception as error:  # whatever it is: the numbers are shown all the same
         return f"<p>no chart ({escape(f'{type(error).__name__}: {error}')})</p>"
 

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
+from counton.base.options import TOP
 from counton.statistics import Statistic
 
 if TYPE_CHECKING:
     from counton.numbers.fit_request import Fit
+    from counton.released.description import Description
+
+
+#: Groups that there can be where nobody declares them, unless stated.
+ROOM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class View:
         if self.room is not None:
             found["room"] = self.room
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
+
+    def of_ranking(self) -> View:
+        """What is shown of groups that nobody declared, by their size."""
+        return View(self.ask, top=TOP if self.top is None else self.top, room=self.room or ROOM)
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> View:
@@ -92,6 +102,18 @@ class Look:
     axis: str | None = None
     source: str | None = None
     width: float | None = None
+
+
+def as_shown(definition: Description, shown: View) -> Description:
+    """A definition whose statistic shows as many groups as are asked for.
+
+    Raises:
+        InvalidInput: what a statistic does not show.
+    """
+    check_shown(shown, definition.statistic)
+    if shown.top is None:
+        return definition
+    return replace(definition, statistic=definition.statistic.showing(shown.top))
 
 
 def check_shown(shown: View, statistic: Statistic) -> None:

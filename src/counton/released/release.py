@@ -1,354 +1,80 @@
 """What was released: one type for every statistic, from a run or from a file alone.
 
-Two things can have been released. Of counts and sums it is their cells, over time
-(`counton.released.counts`); of every other statistic what it reads in its cells, step by step
-(`counton.released.reading_tables`). Nobody else needs to know which.
+A release is its public description and what was published (`ReleasedNumbers`), and answers every
+question that follows: how its numbers differ, their ratios, shares and sums, bands around them,
+words and charts. It answers from `ReleasedNumbers.number_of`, which says a number with all that is
+known of its noise (`counton.numbers.formulas`): intervals come from the joint law of all that
+enter.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from counton.base.columns import WHEN, html
+from counton.base.columns import html
 from counton.base.errors import InvalidInput, field
-from counton.numbers import Design
-from counton.released.description import Description
-from counton.released.screen import Screen
-from counton.released.series import Series, finite
+from counton.base.exact import check_integer, quantity
+from counton.numbers import Releases
+from counton.numbers.intervals import check_level
+from counton.privacy.contribution import PERIODS
+from counton.released.read_options import Look
+from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
+from counton.released.screen import Screen, screen_of
+from counton.released.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
-    from counton.base.windows import Windows
     from counton.numbers.contrasts import Answer
     from counton.numbers.formulas import Estimate
 
-#: Groups that are asked about: one, several that are added up, or weights of some.
-Groups = str | Sequence[str] | Mapping[str, float]
-#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
-Steps = str | range | None
+#: Days whose joint noise is computed at once.
+_MOST_TIMES = 2048
 
 
-class Release(ABC):
+class Comparison(TypedDict, total=False):
+    """What is compared besides two groups: see `Release.difference`."""
+
+    steps: Steps
+    other_steps: Steps
+    of: str | None
+    beside: Release | None
+    at_once: int
+
+
+@dataclass(frozen=True, repr=False)
+class Release(ReleasedNumbers):
     """A release holds the released steps of a stream: all or some, for all groups or some.
 
     All of it is public. Every statistic answers about differences, ratios and shares as far as its
-    numbers have any; an error says what a statistic does not answer.
+    numbers have any; an error says what a statistic does not answer. Its attributes are those of
+    `ReleasedNumbers`.
 
-    Attributes:
-        definition: the public definition of the stream.
-        terms: strategy, guarantee and noise of the stream.
-        steps: 1 to the last step released.
-        level: probability with which each interval holds.
-        notes: sentences that stand with the release wherever it is shown.
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton.run import Job, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
+    >>> told = {
+    ...     "time": "at", "every": "1d", "start": "2024-03-01", "steps": 365,
+    ...     "until": "2024-03-03", "epsilon": 1,
+    ... }
+    >>> with run(Job("count", visits, folder.name + "/c.db", release="both", **told)) as outcome:
+    ...     outcome.read().table().columns[3:6]
+    ['group', 'estimate', 'std']
+    >>> mean = {"value": "paid", "lower": "0", "upper": "9", "resolution": "1"}
+    >>> with run(Job("average", visits, folder.name + "/a.db", **mean, **told)) as outcome:
+    ...     outcome.read().table()["name"].unique(maintain_order=True).to_list()
+    ['mean', 'sum', 'count']
+    >>> folder.cleanup()
     """
-
-    definition: Description
-    terms: Design
-    steps: range
-    level: float
-    notes: tuple[str, ...]
-
-    @property
-    @abstractmethod
-    def groups(self) -> Sequence[str]:
-        """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
-
-    @property
-    @abstractmethod
-    def shown_steps(self) -> range:
-        """Those of the steps that tables and charts show."""
-
-    @abstractmethod
-    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
-        """Some of the steps, and some of the groups; None: all.
-
-        Raises:
-            InvalidInput: groups that are not among them.
-        """
-
-    def part(self, name: str) -> Release:
-        """Give the release of one statistic of a report, as if it were released alone.
-
-        Raises:
-            InvalidInput: it is no report, or has no statistic of this name.
-        """
-        raise InvalidInput(
-            f"{field('part', name)} names a statistic of a report, and {self.terms.name!r} is of "
-            f"{self.definition.what}; leave it out"
-        )
-
-    @abstractmethod
-    def table(self, steps: range | None = None) -> pl.DataFrame:
-        """The table: a row for each step, and for each group or number of it, with intervals.
-
-        Args:
-            steps: which of the shown steps; None: all of them.
-        """
-
-    @abstractmethod
-    def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """The rows of the last step; of many groups at most this many, the largest."""
-
-    @abstractmethod
-    def window_end(self, step: int) -> np.datetime64:
-        """When the window of a step ended, in local time."""
-
-    @abstractmethod
-    def screen(self) -> Screen:
-        """What a screen shows of the last step."""
-
-    @abstractmethod
-    def errors(self) -> list[str]:
-        """Sentences about the noise, for `methods`."""
-
-    @abstractmethod
-    def figures(
-        self,
-        *,
-        panels: bool = False,
-        title: str | None = None,
-        axis: str | None = None,
-        source: str | None = None,
-        width: float | None = None,
-    ) -> dict[str, Figure]:
-        """Charts by what they show."""
-
-    def facts(self) -> dict[str, Any]:
-        """What a file says of these numbers besides the description, as JSON values."""
-        return {"notes": list(self.notes)} if self.notes else {}
-
-    @abstractmethod
-    def with_note(self, note: str) -> Self:
-        """The same, with a sentence that stands with it wherever it is shown."""
-
-    @abstractmethod
-    def own_facts(self) -> dict[str, Any] | None:
-        """What belongs to the description that a file carries, and is the statistic's own.
-
-        None: its rows do not say enough for `counton.read` to give it back.
-        """
-
-    def cells(self) -> NDArray[Any] | None:
-        """The released cells by step of which readings are made, if a description holds them.
-
-        None: its rows say all, or there are too many.
-        """
-        return None
-
-    @property
-    def totals(self) -> Series | None:
-        """So far, after each step; None where they are not asked for.
-
-        Raises:
-            InvalidInput: a statistic that has none.
-        """
-        self._cannot("totals")
-
-    @property
-    def windows(self) -> Series | None:
-        """Of each window by itself; None where that is not asked for.
-
-        Raises:
-            InvalidInput: a statistic that has none.
-        """
-        self._cannot("numbers of windows")
-
-    def largest(self, count: int) -> Self:
-        """The groups with the largest numbers, if there are more than ``count``.
-
-        Raises:
-            InvalidInput: a statistic that does not answer it.
-        """
-        self._cannot("largest groups")
-
-    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
-        """What happened in the steps start + 1 .. stop, for each pair of ends.
-
-        Raises:
-            InvalidInput: a statistic that does not answer it.
-        """
-        self._cannot("differences of two moments")
-
-    def numbers(self, of: str | None = None) -> pl.DataFrame:
-        """A row for each step and group, in columns of the same names whatever is published.
-
-        Args:
-            of: ``"totals"`` or ``"windows"``; None: totals, where they are released.
-
-        Raises:
-            InvalidInput: totals or windows of a statistic that has none.
-        """
-        if of is not None:
-            raise InvalidInput(
-                f"{field('of', of)} is for counts and sums, and {self.terms.name!r} is of "
-                f"{self.definition.what}; leave it out"
-            )
-        return self.table()
-
-    @property
-    def over(self) -> int | None:
-        """How many steps up to each are shown together; None: all so far."""
-        return None
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows `table` has; None where only the table says."""
-        return None
-
-    def last_numbers(self) -> dict[str, Any]:
-        """The last step as JSON values: ``rows`` of its table, or numbers by group."""
-        shown = self.last_rows().drop(WHEN, strict=False)
-        return {"rows": finite(shown).to_dicts()}
-
-    def left_out(self) -> tuple[int, int]:
-        """How many rows were left out of the file that was read, and how many there were."""
-        return 0, 0
-
-    @property
-    def drawable(self) -> bool:
-        """Whether there is anything to draw."""
-        return self.last_rows(1).height > 0
-
-    def at_hand(self) -> Self:
-        """The same, with its steps read, so that where they were read from may be closed."""
-        return self
-
-    def lazy(self) -> pl.LazyFrame:
-        """The rows of `table`, made some at a time while they are written."""
-        return self.table().lazy()
-
-    def to_spark(self, session: SparkSession) -> DataFrame:
-        """The rows of `table` as a frame of Spark, to be kept where a team keeps its tables.
-
-        The last column carries the description in its metadata, as a file does:
-        `counton.read` gives this release back from the frame, and from any table that keeps the
-        metadata of its columns (Parquet by Spark, Delta). Rows that were released never change.
-
-        Args:
-            session: of Spark, also by Spark Connect.
-
-        Raises:
-            MissingExtra: PySpark is not installed.
-
-        Example::
-
-            >>> frame = outcome.read().to_spark(spark)                # doctest: +SKIP
-            >>> frame.write.mode("overwrite").saveAsTable("released") # doctest: +SKIP
-            >>> counton.read(spark.table("released")).describe()      # doctest: +SKIP
-        """
-        from counton.released.release_facts import facts_of
-        from counton.released.spark_frames import frame_of
-
-        return frame_of(self.table(), facts_of(self), session)
-
-    def describe(self) -> str:
-        """Say in words what is protected, what is promised and which steps are released."""
-        from counton.released.stream_words import in_words
-
-        words = in_words(self.definition, self.terms.name, self.steps)
-        missing, of = self.left_out()
-        return words + (
-            f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
-        )
-
-    def reach(self) -> dict[str, float]:
-        """How far the last numbers may be off, at most, with the probability `level` each.
-
-        By the names of numbers, where there are several for each group; nothing: it is not known.
-        """
-        from counton.released.stream_words import reach_of
-
-        return reach_of(self.last_rows())
-
-    def methods(self, *, full: bool = False) -> str:
-        """Write the text that a publication prints with these numbers; all of it is public.
-
-        The text has about five sentences for everybody: subject and time, whom noise protects, how
-        far a number may be off, and where more stands.
-
-        Args:
-            full: the whole account, for specialists: unit, neighbouring datasets, guarantee,
-                attacker, error, mechanism, what is not protected, sources.
-        """
-        from counton.released.stream_words import methods_of
-
-        self.check_released()
-        if full:
-            return self._account()
-        name, reach = self.terms.name, self.reach()
-        return methods_of(self.definition, name, self.steps, self.level, reach, self.over)
-
-    def _account(self) -> str:
-        """The whole account: see `methods`."""
-        from counton.released.stream_words import account_of
-
-        return account_of(self.definition, self.terms, len(self.steps), self.errors(), self.over)
-
-    def check_released(self) -> None:
-        """Refuse what is asked of the last step, where there is none.
-
-        Raises:
-            InvalidInput: nothing is released yet.
-        """
-        if not self.steps:
-            raise InvalidInput(
-                f"nothing is released yet: no window has ended by the newest event; give events "
-                f"beyond the first window, or {field('until')}"
-            )
-
-    def __repr__(self) -> str:
-        last = self.steps.stop - 1
-        steps = f"steps 1 to {last:,}" if last else "no step yet"
-        return f"<{type(self).__name__} {self.terms.name!r}, {steps}>"
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        from counton.released.notebook import page
-
-        return page(self) if self.steps else html(self.describe(), {})
-
-    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
-        """A number of one group, or of several together, in some steps, with what is known of it.
-
-        Args:
-            one: a group, several that are added up, or a mapping of weights by group. Of a
-                statistic without groups the name of a number, as its table calls it, or "all".
-            steps: ``"25:48"`` with both ends, days as in ``"2024-03-18:2024-03-24"`` with both
-                ends, a ``range``, or None: all.
-            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
-
-        Raises:
-            InvalidInput: no such group, step or number; or a statistic that does not answer it.
-        """
-        self._cannot("differences")
-
-    def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Estimate all groups together: the divisor of a share.
-
-        Args and errors as of `number_of`.
-        """
-        self._cannot("shares")
-
-    @property
-    def parts_of_whole(self) -> bool:
-        """Whether shares lie between 0 and 1 in any case, as those of counts do."""
-        return False
-
-    @property
-    def comparisons(self) -> int:
-        """How many comparisons there are to choose among: 1 unless groups are shown by size."""
-        return 1
 
     def difference(
         self,
@@ -414,19 +140,13 @@ class Release(ABC):
         """
         from counton.numbers.formulas import difference
 
-        return self._two(difference, "minus", one, other, steps, other_steps, of, beside, at_once)
+        asked: Comparison = {
+            "steps": steps, "other_steps": other_steps, "of": of, "beside": beside,
+            "at_once": at_once,
+        }  # fmt: skip
+        return self._two(difference, "minus", one, other, **asked)
 
-    def ratio(
-        self,
-        one: Groups,
-        other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        of: str | None = None,
-        beside: Release | None = None,
-        at_once: int = 1,
-    ) -> Answer:
+    def ratio(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate how many times as much happened in one group, or in some steps, as in another.
 
         The interval is Fieller's: unbounded where the divisor may be 0.
@@ -435,19 +155,9 @@ class Release(ABC):
         """
         from counton.numbers.formulas import ratio_of
 
-        return self._two(ratio_of, "over", one, other, steps, other_steps, of, beside, at_once)
+        return self._two(ratio_of, "over", one, other, **asked)
 
-    def change(
-        self,
-        one: Groups,
-        other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        of: str | None = None,
-        beside: Release | None = None,
-        at_once: int = 1,
-    ) -> Answer:
+    def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
         """Estimate by how many per cent one is above another: 100 times their ratio, less 100.
 
         Args and errors as of `ratio`.
@@ -456,8 +166,9 @@ class Release(ABC):
 
         found = self._two(
             lambda above, below: ratio_of(above, below, 100.0, -100.0),
-            "against", one, other, steps, other_steps, of, beside, at_once,
-        )  # fmt: skip
+            *("against", one, other),
+            **asked,
+        )
         return replace(found, what=f"{found.what}, in per cent")
 
     def _two(
@@ -466,11 +177,12 @@ class Release(ABC):
         how: str,
         one: Groups,
         other: Groups,
-        steps: Steps,
-        other_steps: Steps,
-        of: str | None,
-        beside: Release | None,
-        at_once: int,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        of: str | None = None,
+        beside: Release | None = None,
+        at_once: int = 1,
     ) -> Answer:
         from counton.numbers.contrasts import answer
 
@@ -567,6 +279,7 @@ class Release(ABC):
         from counton.numbers.contrasts import answer
         from counton.numbers.formulas import difference
 
+        self._refuse_chosen("the largest change")
         names = self.groups
         if not names:
             self._cannot("changes of groups")
@@ -586,75 +299,21 @@ class Release(ABC):
         table = table.with_columns(pl.Series("sure", least > np.array(others), dtype=pl.Boolean))
         return table.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
 
-    def band(self) -> pl.DataFrame:
-        """The rows of `numbers`, with intervals that hold for all of them at once.
+    def total(
+        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
+    ) -> Answer:
+        """Estimate what happened in one group, or in several together, with an interval.
 
-        For all steps and groups that are shown (`only` leaves some out), so for whatever the
-        series does between two of them. Of a statistic by the union bound over its rows.
+        Args and errors as of `difference`.
         """
-        return self.with_band().numbers()
+        from counton.numbers.contrasts import answer
 
-    def with_band(self) -> Release:
-        """Give the same numbers with the intervals of `band`, for a chart.
-
-        Raises:
-            InvalidInput: as `band`.
-        """
-        table = self.numbers()
-        if "lower" not in table.columns:
-            self._cannot("bands")
-        return self.at(1 - (1 - self.level) / max(table.height, 1))
-
-    def at(self, level: float) -> Release:
-        """Give the same numbers with intervals of another level.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
-        """
-        self._cannot("intervals of another level")
-
-    def most_of_hidden(self, *, groups: int = 1) -> Answer:
-        """What the number of a group that is not shown is at most, after the last step.
-
-        Raises:
-            InvalidInput: a stream whose groups are declared, so that all are shown.
-        """
-        raise InvalidInput(
-            f"{self.terms.name!r} shows all of its groups, which were declared: ask for the number "
-            f"of one"
+        return answer(
+            self.number_of(one, steps, of),
+            self.level,
+            at_once=at_once * self.comparisons,
+            what=f"{_question_in_words(one, of)}{self._within_words(steps)}",
         )
-
-    def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
-        """Simulate releases of true numbers, to train readers and to try dashboards.
-
-        Each simulated release has noise of its own, drawn as the stream's noise. Its name, its
-        words, its charts and its files say that it is simulated.
-
-        Args:
-            numbers: the number of each step, shape ``(steps, groups)``, or the changes of a
-                statistic's cells; None: as if the released numbers were the truth.
-            n: number of releases.
-
-        Raises:
-            InvalidInput: numbers of another shape, or that are not finite.
-        """
-        self._cannot("simulations")
-
-    def ends(self, steps: Steps) -> tuple[int, int]:
-        """The step before the first of some, and the last.
-
-        Raises:
-            InvalidInput: steps that are not released.
-        """
-        from counton.released.selection import steps_between
-
-        chosen = steps_between(steps, self.steps.stop - 1, self._cut)
-        return chosen.start - 1, chosen.stop - 1
-
-    @property
-    def _cut(self) -> Windows | None:
-        """Windows by whose times steps may be named; None where there are none."""
-        return self.definition.cut
 
     def _within_words(self, steps: Steps) -> str:
         from counton.released.stream_words import span_in_words
@@ -684,6 +343,150 @@ class Release(ABC):
         begin, end = (self._within_words(part) for part in (steps, later))
         return f"{names[0]}{begin} {how} {names[1]}{end}"
 
+    def band(self) -> pl.DataFrame:
+        """The rows of `numbers`, with intervals that hold for all of them at once.
+
+        For all steps and groups that are shown (`only` leaves some out), so for whatever the
+        series does between two of them. Of a statistic by the union bound over its rows.
+        """
+        return self.with_band().numbers()
+
+    def with_band(self) -> Self:
+        """Give the same numbers with the intervals of `band`, for a chart.
+
+        Of counts and sums by the joint law of all steps, where that is narrower. Groups have
+        independent noise, so each is to hold with ``level ** (1 / groups)``.
+
+        Raises:
+            InvalidInput: no intervals, groups that nobody declared, or that are shown for their
+                size.
+        """
+        from counton.numbers.bands import narrower
+
+        self._refuse_chosen("a band")
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared are shown because they are large, and a band holds "
+                "for groups chosen beforehand; take the table, or declare the groups"
+            )
+        if not isinstance(self.said, Series):
+            table = self.numbers()
+            if "lower" not in table.columns:
+                self._cannot("bands")
+            return self.at(1 - (1 - self.level) / max(table.height, 1))
+        one = float(self.level ** (1 / len(self.groups)))
+        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
+        if self.carried is not None:
+            return wide
+        shown = slice(self.first - 1, None)
+        half = wide.series.half.copy()
+        factor = narrower(self.terms, half[shown], self.first, one, windows=self.totals is None)
+        half[shown] *= factor
+        if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
+            unit = float(self.terms.released_unit)
+            half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
+        band = replace(wide.series, half=half)
+        return replace(wide, said=band, level=self.level, together=True)
+
+    def most_of_hidden(self, *, groups: int = 1) -> Answer:
+        """What the number of a group that is not shown is at most, after the last step.
+
+        A group that is not shown has had an estimate below the threshold at the last step too, so
+        its number is below that and what noise may have taken away.
+
+        Args:
+            groups: for this many groups at once, as many as are asked about; for one that is named
+                without looking it is 1.
+
+        Raises:
+            InvalidInput: a stream whose groups are declared, so that all are shown; or a level of
+                0.5 or less.
+        """
+        from counton.numbers.contrasts import Answer
+
+        discovery = self.definition.discovery
+        if discovery is None or self.carried is not None:
+            raise InvalidInput(
+                f"{self.terms.name!r} shows all of its groups, which were declared: ask for the "
+                f"number of one"
+            )
+        last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
+        if missed >= 0.5:
+            raise InvalidInput(
+                f"{field('level', self.level)} is a probability that a bound holds; it must be "
+                f"above 0.5"
+            )
+        hidden = int(discovery.thresholds(self.terms, last)[0]) - 1
+        half = self.terms.halfwidths(last, check_level(1 - 2 * missed))
+        return Answer(
+            math.nan,
+            float(self.terms.std(last)[0]),
+            0.0,
+            float(hidden + half[0]),
+            self.level,
+            f"a group that was not large enough to be shown up to step {last[0]:,}",
+        )
+
+    def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
+        """Simulate releases of true numbers, to train readers and to try dashboards.
+
+        Each simulated release has noise of its own, drawn as the stream's noise. Its name, its
+        words, its charts and its files say that it is simulated.
+
+        Args:
+            numbers: the number of each step, in data units, shape ``(steps, groups)``, or the
+                changes of a statistic's cells; None: as if the released numbers were the truth.
+            n: number of releases.
+
+        Raises:
+            InvalidInput: numbers of another shape, or that are not finite.
+
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+        >>> found = release(
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+        ... )
+        >>> one, other = found.simulate([[300], [500], [200]], 2)
+        >>> one.terms.name, one.table().height, other.totals.values.shape
+        ('SIMULATED events', 3, (3, 1))
+        >>> folder.cleanup()
+        """
+        from counton.released.simulation import as_simulation, check_numbers, simulated_releases
+
+        if self.since is not None:
+            self._cannot("simulations of groups that nobody declared")
+        self._refuse_chosen("a simulation")
+        shape: tuple[int, ...] = self.terms.shape
+        if isinstance(self.said, Series):
+            shape, values = (len(self.groups),), self.own.estimates
+        elif self.statistic.on_demand:
+            self._cannot("simulations")
+        elif self.readings.releases is None:
+            raise InvalidInput(
+                f"{self.definition.what} is read from the cells of report {self.terms.name!r}: "
+                f"simulate the report, and take this part of each simulation"
+            )
+        else:
+            values = self.readings.releases.values
+        if numbers is not None:
+            exact = check_numbers(numbers, shape, self.terms)
+        else:
+            exact = np.asarray(values, np.float64)
+            if self.terms.strategy.workload == "totals":
+                exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
+        found = []
+        for made in simulated_releases(self.terms, exact, n):
+            terms, definition = as_simulation(self.terms, self.definition)
+            if values.dtype == np.int64:
+                made = np.rint(made).astype(np.int64)
+            one = type(self).of(definition, terms, made, self.level, shown=self.shown)
+            found.append(replace(one, chosen=self.chosen))
+        return found
+
     def pattern(self, by: str) -> pl.DataFrame:
         """How much happened on the average in each hour of the day, or on each day of the week.
 
@@ -695,39 +498,209 @@ class Release(ABC):
             by: ``"hour"`` or ``"weekday"``, by the clock of the stream's time zone.
 
         Raises:
-            InvalidInput: a statistic that does not answer it, or windows that are longer.
+            InvalidInput: a statistic that does not answer it, windows that are longer, or more than
+                2,048 days, whose joint noise is too large a table.
         """
-        self._cannot("patterns")
+        from counton.numbers.contrasts import sum_formula
+        from counton.numbers.formulas import Term
+        from counton.released.periods import WEEKDAYS, check_delay, occurrences_of
 
-    def total(
-        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
-    ) -> Answer:
-        """Estimate what happened in one group, or in several together, with an interval.
+        self.series  # noqa: B018 - it is of no other statistic
+        windows, groups = self.definition.windows, self.groups
+        check_delay(field("by", by), self.delay)
+        found = occurrences_of(windows, by, self.shown_steps)
+        series = self.between(found.starts, found.stops)
+        known = np.unique(found.of)
+        columns: dict[str, list[Any]] = {
+            name: [] for name in (by, "times", "group", "estimate", "std", "lower", "upper")
+        }
+        for one in known.tolist():
+            places = np.flatnonzero(found.of == one)
+            times = len(places)
+            if times > _MOST_TIMES:
+                raise InvalidInput(
+                    f"{field('by', by)} finds {times:,} days, and at most {_MOST_TIMES:,} are "
+                    f"taken together: choose fewer {field('steps')}"
+                )
+            # Groups have independent noise of one law, so that of one tells the errors of all.
+            ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
+            terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
+            noise = sum_formula(self.terms, terms, lambda _cell, _step: 0.0)
+            std, half = noise.std, noise.half(self.level)
+            means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
+            columns[by] += [one if by == "hour" else WEEKDAYS[one]] * len(groups)
+            columns["times"] += [times] * len(groups)
+            columns["group"] += groups
+            columns["estimate"] += means.tolist()
+            columns["std"] += [std] * len(groups)
+            columns["lower"] += (means - half).tolist()
+            columns["upper"] += (means + half).tolist()
+        return pl.DataFrame(columns, schema_overrides={"group": pl.String})
 
-        Args and errors as of `difference`.
+    def reach(self) -> dict[str, float]:
+        """How far the last numbers may be off, at most, with the probability `level` each.
+
+        By the names of numbers, where there are several for each group; nothing: it is not known.
         """
-        from counton.numbers.contrasts import answer
+        if not self._by_group:
+            if self._all_on_demand:  # that of any cell
+                return {"": float(self.terms.window_halfwidths(0, self.steps[-1], self.level))}
+            from counton.released.stream_words import reach_of
 
-        return answer(
-            self.number_of(one, steps, of),
-            self.level,
-            at_once=at_once * self.comparisons,
-            what=f"{_question_in_words(one, of)}{self._within_words(steps)}",
+            return reach_of(self._last)
+        every = "row" if self.definition.cut is None else self.definition.cut.every
+        each = f"in each {PERIODS.get(every, every)}"
+        own = {"so far": self.totals, each: self.windows}
+        return {
+            name: float(series.half[-1])
+            for name, series in own.items()
+            if series is not None and len(series.half)
+        }
+
+    def errors(self) -> list[str]:
+        """Sentences about the noise, for `methods`."""
+        from counton.numbers.releases import noise_in_words
+        from counton.released.stream_words import error_in_words, far_in_words
+
+        far = far_in_words(self.reach())
+        if isinstance(self.said, Series):
+            errors = [
+                error_in_words(series, what, self.level)
+                for what, series in (("total", self.totals), ("window's own number", self.windows))
+                if series is not None and len(series.std)
+            ]
+            if self.definition.ranks and far:
+                errors.append(
+                    f"Intervals of the groups that are shown hold at once, and reach at most {far} "
+                    f"to either side."
+                )
+            return errors
+        errors = []
+        if not self._all_on_demand:
+            last = self._last
+            if "std" in last.columns and last["std"].drop_nulls().len():
+                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        if not errors:  # what is read has no deviation of its own
+            after = self.steps.stop - 1
+            std = float(self.terms.std(range(after, after + 1))[0])
+            errors = [
+                f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
+            ]
+        if isinstance(self.said, Releases):
+            last_step = f"At step {self.steps[-1]:,}, the last one"
+            level = f"{100 * self.level:g}% intervals"
+            return [*errors, f"{last_step}, {level} reach at most {far} to either side."]
+        errors.append(
+            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
+            f"unless the table says else"
+            f"{f'; the last ones reach at most {far} to either side' if far else ''}."
         )
+        return errors
 
-    def sums(self, every: str) -> pl.DataFrame:
-        """Add up what happened in each day, week or month.
+    def screen(self) -> Screen:
+        """What a screen shows of the last step."""
+        self.check_released()
+        return screen_of(self)
+
+    def figures(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> dict[str, Figure]:
+        """Charts by what they show: totals, windows, what a table of a statistic tells.
+
+        Args:
+            panels: one small chart for each group of counts and sums; of many the largest.
+            title, axis: what is shown, in other words.
+            source: where the numbers come from, below the chart.
+            width: in inches; None: 7.5. A telephone shows 4.
 
         Raises:
-            InvalidInput: the statistic does not answer it.
+            InvalidInput: no such width, or panels of a statistic that has no groups.
+            MissingExtra: matplotlib is not installed.
         """
-        self._cannot("sums")
+        from counton.released.figures import figures_of
 
-    def _cannot(self, what: str) -> NoReturn:
-        raise InvalidInput(
-            f"{self.terms.name!r} holds readings of {self.definition.what}; {what} are answered "
-            f"for counts and sums"
+        self._refuse_without_times("a chart")
+        if panels and not self._by_group:
+            raise InvalidInput(
+                f"{field('panels', True)} is for the groups of counts and sums: leave it out"
+            )
+        self.check_released()
+        return figures_of(self, Look(title, axis, source, width), panels=panels)
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """The rows of `table` as a frame of Spark, to be kept where a team keeps its tables.
+
+        The last column carries the description in its metadata, as a file does:
+        `counton.read` gives this release back from the frame, and from any table that keeps the
+        metadata of its columns (Parquet by Spark, Delta). Rows that were released never change.
+
+        Args:
+            session: of Spark, also by Spark Connect.
+
+        Raises:
+            MissingExtra: PySpark is not installed.
+
+        Example::
+
+            >>> frame = outcome.read().to_spark(spark)                # doctest: +SKIP
+            >>> frame.write.mode("overwrite").saveAsTable("released") # doctest: +SKIP
+            >>> counton.read(spark.table("released")).describe()      # doctest: +SKIP
+        """
+        from counton.released.release_facts import facts_of
+        from counton.released.spark_frames import frame_of
+
+        return frame_of(self.table(), facts_of(self), session)
+
+    def describe(self) -> str:
+        """Say in words what is protected, what is promised and which steps are released."""
+        from counton.released.stream_words import in_words
+
+        words = in_words(self.definition, self.terms.name, self.steps)
+        missing, of = self.left_out()
+        return words + (
+            f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
+
+    def methods(self, *, full: bool = False) -> str:
+        """Write the text that a publication prints with these numbers; all of it is public.
+
+        The text has about five sentences for everybody: subject and time, whom noise protects, how
+        far a number may be off, and where more stands.
+
+        Args:
+            full: the whole account, for specialists: unit, neighbouring datasets, guarantee,
+                attacker, error, mechanism, what is not protected, sources.
+        """
+        from counton.numbers.methods import methods
+        from counton.released.stream_words import account_of, methods_of
+
+        self.check_released()
+        definition, terms, steps = self.definition, self.terms, self.steps
+        if not full:
+            return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
+        if isinstance(self.said, Releases):  # nobody said what its numbers are of
+            return methods(terms, errors=self.errors())
+        return account_of(definition, terms, len(steps), self.errors(), self.over)
+
+    def __repr__(self) -> str:
+        last = self.steps.stop - 1
+        steps = f"steps 1 to {last:,}" if last else "no step yet"
+        return f"<{type(self).__name__} {self.terms.name!r}, {steps}>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from counton.released.notebook import page
+
+        words = self.describe()
+        return page(self, words, self.figures) if self.steps else html(words, {})
 
 
 def _question_in_words(asked: Groups, of: str | None) -> str:

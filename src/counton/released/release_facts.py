@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from counton.base.distributions import law_to_dict
 from counton.numbers.design import Design
 from counton.released.description import Description
 from counton.statistics.live_statistic import noise_at
+
+if TYPE_CHECKING:
+    from counton.released.released_numbers import ReleasedNumbers
 
 #: Version of the description in a file.
 FORMAT = 2
@@ -29,21 +32,6 @@ TABLES = {
 ATTRS = "PANDAS_ATTRS"
 #: Who writes descriptions.
 AUTHOR = f"counton {version('counton')}"
-
-
-class Promising(Protocol):
-    """What this needs of a `counton.Release`."""
-
-    definition: Description
-    terms: Design
-    steps: range
-    level: float
-
-    def facts(self) -> dict[str, Any]:
-        """See `counton.Release.facts`."""
-
-    def own_facts(self) -> dict[str, Any] | None:
-        """See `counton.Release.own_facts`."""
 
 
 def about(
@@ -98,7 +86,7 @@ def _noise(terms: Design, steps: Sequence[int]) -> dict[str, Any]:
     return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
 
 
-def promise_of(released: Promising) -> dict[str, Any]:
+def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
     definition = released.definition
     once = definition.what if definition.once else None
@@ -107,7 +95,7 @@ def promise_of(released: Promising) -> dict[str, Any]:
     return found | ({"simulated": True} if definition.simulated else {})
 
 
-def facts_of(released: Promising) -> dict[str, Any]:
+def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
     facts, own = promise_of(released) | released.facts(), released.own_facts()
     if own is None or not released.terms.whole:

@@ -38,17 +38,9 @@ from counton.base.outside_input import parse_json
 from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level
-from counton.released.counts import ReleasedCells
 from counton.released.description import CarriedTotals, Description
 from counton.released.packed_cells import MOST_CELLS, unpack
-from counton.released.read_options import View
-from counton.released.reading_tables import (
-    NUMBERS,
-    ReleasedReadings,
-    as_shown,
-    labels_of,
-    rows_among,
-)
+from counton.released.read_options import View, as_shown
 from counton.released.release import Release
 from counton.released.release_facts import ATTRS, FORMAT, TABLES
 from counton.released.sizes import (
@@ -62,11 +54,10 @@ from counton.released.sizes import (
     check_shape,
     too_large,
 )
+from counton.released.table_rows import NUMBERS, labels_of, rows_among
 from counton.statistics import Statistic
-from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
-    from counton.released.found_ranking import ReleasedRanking
     from counton.released.on_demand_answers import Answers
 
 #: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
@@ -606,7 +597,7 @@ def _cells(
     definition: Description,
     terms: Design,
     level: float,
-) -> ReleasedCells:
+) -> Release:
     """Counts or sums."""
     files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
@@ -659,7 +650,7 @@ def _cells(
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64)
         expected = np.arange(1, last + 1)[:, None] >= starts
-    found = ReleasedCells.of(
+    found = Release.of(
         definition,
         terms,
         values,
@@ -690,10 +681,8 @@ def _ranking(
     definition: Description,
     terms: Design,
     level: float,
-) -> ReleasedRanking:
+) -> Release:
     """The largest of groups that nobody declared, from the numbers of all that are shown."""
-    from counton.released.found_ranking import ReleasedRanking
-
     since = _since(described)
     assert since is not None
     parts = _parts(files, described, terms)
@@ -702,10 +691,10 @@ def _ranking(
     for part in parts:  # groups that are shown later come later, and are not in it
         values[first : first + len(part), : part.shape[1]] = part
         first += len(part)
-    cells = ReleasedCells.of(definition, terms, values, level, since=since)
-    found = ReleasedRanking.of(cells, View.from_dict(described["shown"]))
+    shown = View.from_dict(described["shown"])
+    found = Release.of(definition, terms, values, level, since=since, shown=shown)
     found = found.only(_steps_there(files, found.steps))
-    return replace(found, there=_rows_there(files, found, found=True))
+    return replace(found, rows_there=_rows_there(files, found, found=True))
 
 
 def _parts(
@@ -737,7 +726,7 @@ def _steps_there(files: Sequence[_File], steps: range) -> range:
 
 def _rows_there(
     files: Sequence[_File],
-    released: ReleasedReadings | ReleasedRanking,
+    released: Release,
     of: int = 0,
     *,
     found: bool = False,
@@ -810,7 +799,7 @@ def _readings(
     definition: Description,
     terms: Design,
     level: float,
-) -> ReleasedReadings:
+) -> Release:
     """A statistic, from its cells."""
     shown = View.from_dict(described["shown"])
     definition = as_shown(definition, shown)
@@ -819,10 +808,10 @@ def _readings(
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
     if statistic.on_demand:
         readings = _answers(terms, statistic, shown, files).readings(statistic)
+        found = Release(definition, terms, readings.steps, readings, level, shown=shown)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
-        readings = Readings.of(statistic, terms, np.concatenate(parts))
-    found = ReleasedReadings(definition, terms, readings.steps, readings, level, shown=shown)
+        found = Release.of(definition, terms, np.concatenate(parts), level, shown=shown)
     found = found.only(_steps_there(files, found.steps))
     if (
         definition.domain is not None
@@ -835,4 +824,4 @@ def _readings(
             found = found.only(groups=left)
     alone = statistic.on_demand and shown.ask is None
     of = math.prod(statistic.cells) if alone else 0
-    return replace(found, there=_rows_there(files, found, of))
+    return replace(found, rows_there=_rows_there(files, found, of))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from counton.base.columns import TextTable, readable
+from counton.base.columns import WHEN, TextTable, readable
+from counton.base.exact import figures, quantity
+from counton.released.series import Series
+
+if TYPE_CHECKING:
+    from counton.released.released_numbers import ReleasedNumbers
 
 #: Groups, or rows, on a screen at most.
 MOST = 20
@@ -65,3 +70,110 @@ def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     if "estimate" in table.columns:
         table = table.sort("estimate", descending=True, maintain_order=True)
     return text_table(table.head(MOST)), f"the {MOST} largest of {table.height:,} rows"
+
+
+def screen_of(released: ReleasedNumbers) -> Screen:
+    """What a screen shows of the last step: of counts and sums the largest groups, as declared."""
+    if isinstance(released.said, Series) and not released.definition.ranks:
+        return _screen_of_cells(released)
+    shown, at_once = released.shown, ""
+    if released.definition.once and released.rows_there is None:
+        tables = released.reading.screen(shown.ask, shown.fit, released.level)
+        notes = released.facts().get("notes", ())
+        return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
+    if released.definition.ranks:
+        at_once = f" for all that are shown at once, chosen from up to {shown.room:,} groups"
+    rows = released.last_rows()
+    heading = _heading_of_readings(released, at_once)
+    if not rows.height:
+        none = "no group is large enough to be shown yet"
+        if shown.over is not None:
+            none = "nothing yet: fewer steps are released than are to be looked back over"
+        return Screen(heading=heading, notes=[none])
+    table, left_out = largest_rows(rows.drop(WHEN, strict=False))
+    return Screen((), heading, [table], left_out)
+
+
+def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
+    """What stands above the rows of the last step.
+
+    Args:
+        released: what is shown.
+        at_once: for what intervals hold together.
+    """
+    after, cut, over = released.steps.stop - 1, released.definition.cut, released.shown.over
+    level = f"intervals of {100 * released.level:g}%{at_once}"
+    if cut is None:
+        which = "after" if over is None else "in"
+        if over is not None and over > 1:
+            which = f"in the {over:,} steps up to"
+        return f"\n{which} step {after:,}, {level}"
+    which = ""
+    if over is not None:
+        which = "in the window " if over == 1 else f"in the {over:,} windows "
+    until = cut.until(int(cut.ends(range(after, after + 1))[0]))
+    return f"\n{which}{until} (window {after:,}, {cut.timezone}), {level}"
+
+
+def _screen_of_cells(released: ReleasedNumbers) -> Screen:
+    """The largest groups of counts and sums, in the order in which they are declared."""
+    heading, groups = _heading_of_cells(released), released.groups
+    noise = [
+        ("error", f"standard deviation {_noise_in_words(released)}"),
+        (
+            "",
+            "each estimate is the true number plus random noise, so a small one can be below 0",
+        ),
+        (
+            "intervals",
+            f"each by itself holds the true number with probability {100 * released.level:g}%",
+        ),
+    ]
+    if released.definition.bound_note is not None:
+        noise.append(("", released.definition.bound_note))
+    if not groups:
+        return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
+    smaller = len(groups) - MOST
+    left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
+    return Screen(noise, heading, [_last_table(released.largest(MOST))], left_out)
+
+
+def _noise_in_words(released: ReleasedNumbers) -> str:
+    """Standard deviations of what was released last."""
+    parts, step = [], f"{released.steps[-1]:,}"
+    if released.totals is not None:
+        parts.append(f"{figures(released.totals.std[-1])} of the total after window {step}")
+    if released.windows is not None:
+        parts.append(f"{figures(released.windows.std[-1])} of window {step} by itself")
+    return ", ".join(parts)
+
+
+def _heading_of_cells(released: ReleasedNumbers) -> str:
+    definition, step, delay = released.definition, released.steps[-1], released.delay
+    cut = definition.windows
+    released_at, counted = (
+        cut.until(int(cut.ends(range(at, at + 1))[0])) for at in (step, max(step - delay, 0))
+    )
+    which = f"window {step:,}, {cut.timezone}"
+    if definition.release == "windows":
+        return f"\n{definition.subject} in the window {released_at} ({which})"
+    if delay:
+        which = f"{which}; released with the window {released_at}"
+    return f"\n{definition.subject} so far, {counted} ({which})"
+
+
+def _last_table(released: ReleasedNumbers) -> TextTable:
+    """The last step, a row for each group."""
+    names = [(released.definition.by or "", False)]
+    columns: list[Sequence[str]] = [released.groups]
+    shown = [series for series in released.last_series if series is not None]
+    for name, series in zip(("estimate", "in this window"), shown, strict=False):
+        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+        value, lower, upper = (
+            [quantity(float(number), half, whole) for number in ends[0]]
+            for ends in (series.estimates, series.lower, series.upper)
+        )
+        ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+        names += [(name, True), (f"{100 * released.level:g}% interval", True)]
+        columns += [value, ends]
+    return TextTable(names, [*zip(*columns, strict=True)])

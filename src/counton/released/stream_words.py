@@ -17,6 +17,7 @@ from counton.numbers import Design
 from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.description import Description
+from counton.released.series import Series
 from counton.strategies import Independent, StreamStrategy
 
 #: What is known of every stream of events besides its numbers.
@@ -116,6 +117,20 @@ def _published_in_words(definition: Description, name: str, steps: range, over: 
     return (
         f"{what}, {when}, was published after each {every} of {span_in_words(cut, steps)} (time "
         f"zone {cut.timezone})."
+    )
+
+
+def error_in_words(series: Series, what: str, level: float) -> str:
+    """A sentence about the noise of some numbers."""
+    low, high, last = (
+        quantity(one, one)
+        for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
+    )
+    half = float(series.half[-1])
+    between = "" if low == high else f" (from {low} to {high} so far)"
+    return (
+        f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
+        f"its {100 * level:g}% interval there reaches {quantity(half, half)} to both sides."
     )
 
 

@@ -19,11 +19,11 @@ from counton.base.options import check_text
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.above import check_thresholds, large_only
+from counton.released.description import Description
 from counton.released.read_options import LOOK
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.selection import groups_named, steps_between, steps_within
-from counton.released.steps import ReleasedSteps
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
     read_released,
@@ -460,7 +460,8 @@ def _of_stream(
                     f"it out"
                 )
         if reader.details.get("kind") != KIND:
-            given = ReleasedSteps.of(reader.terms, reader.releases(), level or 0.95)
+            about, releases = Description.of_stream(reader.terms), reader.releases()
+            given = Release(about, reader.terms, releases.steps, releases, level or 0.95)
             return given.only(steps_between(steps, reader.step))
     definition = Definition.reopen(reader.terms, reader.details)
     shown = None

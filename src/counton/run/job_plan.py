@@ -139,7 +139,9 @@ class PlannedJob:
         >>> made.terms.name, made.table().height, made.definition.simulated
         ('SIMULATED events', 3, True)
         """
-        from counton.released.before_release import release_of_nothing
+        import numpy as np
+
+        from counton.released.release import Release
 
         definition = self.definition
         if definition.discovery is not None:
@@ -148,7 +150,9 @@ class PlannedJob:
                 f"declare them ({field('domain')}) to simulate their numbers"
             )
         terms = design_of(definition, definition.shape, self.spend.name)
-        return release_of_nothing(definition, terms, self.level, self.shown).simulate(numbers, n)
+        nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
+        begun = Release.of(definition, terms, nothing, self.level, shown=self.shown)
+        return begun.simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""

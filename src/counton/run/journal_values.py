@@ -17,7 +17,7 @@ from counton.base.exact import quote
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery
 from counton.numbers.discovery import first_shown as reached_at
-from counton.released.counts import ReleasedCells
+from counton.released.release import Release
 from counton.run.definition import Definition
 from counton.spec.job import Job
 from counton.spec.stated_options import kept_as, options_of_job
@@ -26,7 +26,6 @@ from counton.state import Stream
 if TYPE_CHECKING:
     from counton.numbers.fit_request import Fit
     from counton.released.read_options import View
-    from counton.released.release import Release
     from counton.state.store import JournalReader
 
 #: Values of groups that nobody declared which are looked at together.
@@ -50,15 +49,13 @@ def read_released(
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.remembered) if shown is None else shown
-    if definition.ranks:
-        from counton.released.found_ranking import ReleasedRanking
-
-        return ReleasedRanking.of(read_cells(stream, definition, level), shown)
     if definition.statistic.additive:
-        return read_cells(stream, definition, level)
-    from counton.released.reading_tables import ReleasedReadings
+        return read_cells(stream, definition, level, shown)
+    from counton.released.read_options import as_shown
 
-    return ReleasedReadings.read(stream, definition, level, shown)
+    described, steps = as_shown(definition, shown), range(1, stream.step + 1)
+    readings = stream.readings(1, steps.stop, described.statistic)
+    return Release(described, stream.terms, steps, readings, level, shown=shown)
 
 
 def level_of(definition: Definition) -> float:
@@ -171,11 +168,11 @@ def _is_total(pair: Any) -> bool:
 
 
 def read_cells(
-    stream: Stream | JournalReader, definition: Definition, level: float
-) -> ReleasedCells:
+    stream: Stream | JournalReader, definition: Definition, level: float, shown: View
+) -> Release:
     """All counts or sums in the journal, with intervals of confidence ``level``."""
     if definition.discovery is not None:
-        return _found_cells(stream, definition, definition.discovery, level)
+        return _found_cells(stream, definition, definition.discovery, level, shown)
     releases = stream.releases()
     cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cells))
     values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
@@ -187,12 +184,16 @@ def read_cells(
     if carried is not None:
         carried = carried.of(len(definition.groups))
         values = values + carried.estimates
-    return ReleasedCells.of(definition, stream.terms, values, level, carried=carried)
+    return Release.of(definition, stream.terms, values, level, carried=carried)
 
 
 def _found_cells(
-    stream: Stream | JournalReader, definition: Definition, discovery: Discovery, level: float
-) -> ReleasedCells:
+    stream: Stream | JournalReader,
+    definition: Definition,
+    discovery: Discovery,
+    level: float,
+    shown: View,
+) -> Release:
     """The groups that are shown, by the step since when and then by name."""
     labels, terms = open_private(stream.labels()), stream.terms
     steps = range(1, stream.step + 1)
@@ -214,4 +215,4 @@ def _found_cells(
     for place, (step, _, _) in enumerate(since):
         estimates[: step - 1, place] = 0  # also where there was noise: it says since when
     shown_since = {name: step for step, name, _ in since}
-    return ReleasedCells.of(definition, terms, estimates, level, since=shown_since)
+    return Release.of(definition, terms, estimates, level, since=shown_since, shown=shown)

@@ -20,7 +20,6 @@ from counton.released.look_report import (
     numbers_of_events,
     powers_of_two,
 )
-from counton.released.reading_tables import ReleasedReadings
 from counton.rows.sources import Source
 from counton.run.calls import release
 from counton.run.changes import for_operator
@@ -185,7 +184,6 @@ def inspect(
     found = release(
         quantiles, source, state=state, guarantee=guarantee, progress=progress, **stated
     )
-    assert isinstance(found, ReleasedReadings)
     if tell_set_aside is not None and rows.found is not None:
         tell_set_aside(for_operator(rows.found).quarantined)
     return Inspection(found, tuple(map(float, shares)), bounds is not None)

@@ -14,7 +14,6 @@ import numpy as np
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, field
 from counton.base.windows import moment
-from counton.released.counts import carried_facts
 from counton.released.packed_cells import MOST_CELLS, pack
 from counton.released.read_options import View
 from counton.released.release_facts import AUTHOR, description_of
@@ -25,7 +24,7 @@ from counton.state import Stream, published
 from counton.state.store import JournalReader
 
 if TYPE_CHECKING:
-    from counton.released.counts import ReleasedCells
+    from counton.released.release import Release
 
 #: What a reading says of each of its numbers.
 _NUMBERS = ("estimate", "std", "lower", "upper")
@@ -83,7 +82,8 @@ def publish_new(
         groups, own = found.groups, found.own_facts() or {}
         own.pop("cells", None)  # which have a table of their own
     elif of_cells:
-        own = carried_facts(carried_by(source, definition), definition.groups, terms)
+        carried = carried_by(source, definition)
+        own = {} if carried is None else carried.facts(groups, terms)
     with place.transaction(write=True) as connection:
         known = published.find_row(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
@@ -102,7 +102,7 @@ def publish_new(
     if not of_cells:
         _publish_readings(source, definition, place, begun, shown.level, readings)
     elif source.step > begun[1]:
-        _publish_cells(read_cells(source, definition, shown.level), place, begun)
+        _publish_cells(read_cells(source, definition, shown.level, readings), place, begun)
     return Publication(terms.name, place.label, begun[1], source.step)
 
 
@@ -118,7 +118,7 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
 
 
 def _publish_cells(
-    released: ReleasedCells, place: published.Place, begun: published.PublishedReach
+    released: Release, place: published.Place, begun: published.PublishedReach
 ) -> None:
     """Add counts or sums: a row for each step and group."""
     stream_id, before, _ = begun
@@ -205,7 +205,7 @@ def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequen
     return [*(published.moments(connection, times) for times in (begins, ends)), local]
 
 
-def _write(connection: Any, stream_id: int, released: ReleasedCells, steps: range) -> None:
+def _write(connection: Any, stream_id: int, released: Release, steps: range) -> None:
     part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
     begins, ends, local = _times(connection, windows, windows.starts(steps), windows.ends(steps))
     nothing = [None] * len(steps)

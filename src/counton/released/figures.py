@@ -1,0 +1,228 @@
+"""Charts of what was released: of counts and sums over time, of what tables of statistics tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput
+from counton.privacy.guarantees import plural
+from counton.released.periods import periods_of
+from counton.released.read_options import Look
+from counton.released.series import Series
+from counton.released.stream_words import (
+    counted_in_words,
+    foot_of,
+    groups_in_words,
+    series_in_words,
+    times_in_words,
+)
+from counton.statistics import Statistic
+from counton.statistics.catalogue import statistic_named
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from counton.charts import Curves
+    from counton.released.released_numbers import ReleasedNumbers
+
+#: Steps that a chart of a statistic shows, about.
+_DRAWN = 500
+
+
+def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
+    """Charts by what they show: see `counton.Release.figures`."""
+    definition = released.definition
+    if definition.ranks:
+        ranking: Any = statistic_named(definition.what)
+        statistic = ranking(list(released.groups), released.shown.top)
+        return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
+    if isinstance(released.said, Series):
+        return _charts_of_cells(released, look, panels=panels)
+    if definition.once:
+        return {"table": _chart_of_table(released, look)}
+    drawn = _drawn_rows(released)
+    return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
+
+
+def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
+    """Totals, windows, or both; of many groups the largest."""
+    from counton.charts.style import check_width
+    from counton.charts.totals import MOST_PANELS, plot_totals
+
+    definition, part = released.definition, released.largest(MOST_PANELS)
+    grouped, what = groups_in_words(definition), definition.subject
+    by = f", by {grouped}" if grouped else ""
+    drawn = {}
+    if released.totals is not None:
+        late = f", each point released {released.delay:,} windows later" * bool(released.delay)
+        drawn["totals"] = (
+            totals_curves(part),
+            f"Running {what}{by}",
+            times_in_words(definition) + late,
+        )
+    if definition.release == "windows" or (definition.release == "both" and not released.together):
+        most = (len(released.shown_steps),) if released.together else ()
+        curves, every = window_curves(part, *most)
+        times = times_in_words(definition, 1, every)
+        drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
+    together = ", which hold together" * released.together
+    names = None if grouped else [series_in_words(definition)]
+    return {
+        kind: plot_totals(
+            replace(curves, all_groups=len(released.groups), groups=names or curves.groups),
+            said if look.title is None else look.title,
+            f"{times}; with {100 * released.level:g}% intervals{together}",
+            what if look.axis is None else look.axis,
+            panels=panels,
+            foot=foot_of(definition, look.source),
+            width=check_width(look.width),
+        )
+        for kind, (curves, said, times) in drawn.items()
+    }
+
+
+def totals_curves(released: ReleasedNumbers) -> Curves:
+    """What a chart of totals shows: over the times up to which they count."""
+    # Before the delay is over nothing is counted.
+    start = min(max(released.delay, released.first - 1), len(released.steps) - 1)
+    part = slice(start, None)
+    times = released.local(released.counted_until())[part]
+    return _curves(released, times, released.totals or released.series, part)
+
+
+def window_curves(released: ReleasedNumbers, most: int = 400) -> tuple[Curves, str]:
+    """What a chart of windows shows, and how long they are.
+
+    Where there are more than ``most`` windows, they are added up to days, weeks or months, of
+    which only whole ones are shown.
+    """
+    windows = released.definition.windows
+    if len(released.shown_steps) > most:
+        for every in ("1d", "1w", "1mo", "12mo"):
+            try:
+                periods = periods_of(windows, every, released.steps[-1])
+            except InvalidInput:  # these windows are no parts of days
+                continue
+            edges = periods.edges
+            whole = periods.whole & (edges[:-1] >= released.first - 1)
+            if 1 < whole.sum() <= most:
+                series = released.between(edges[:-1], edges[1:])
+                ends = released.local(windows.ends(range(released.steps.stop))[edges])
+                found = _curves(released, ends[1:][whole], series, whole)
+                return replace(found, starts=ends[:-1][whole]), every
+    stops = np.arange(1, released.steps.stop)
+    series = released.windows or released.between(stops - 1, stops)
+    part = slice(released.first - 1, None)
+    until, since = (
+        released.local(moments(released.steps))[part] for moments in (windows.ends, windows.starts)
+    )
+    return replace(_curves(released, until, series, part), starts=since), windows.every
+
+
+def _curves(
+    released: ReleasedNumbers, times: NDArray[np.datetime64], series: Series, shown: Any
+) -> Curves:
+    from counton.charts import Curves
+
+    known, since, there = series.with_zeros(), released.since, released.there
+    estimates, lower, upper = (
+        np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
+    )
+    hidden = np.zeros(estimates.shape, np.bool_)
+    if since is not None:
+        steps = np.asarray(released.steps)[shown]
+        hidden |= steps[:, None] < np.array([since[group] for group in released.groups])
+    if there is not None and len(there) == len(known.estimates):  # not of periods
+        hidden |= ~there[shown]
+    estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
+    names = released.definition.groups if since is None else tuple(since)
+    place = {group: number for number, group in enumerate(names)}
+    places = [place[group] for group in released.groups]
+    return Curves(times, released.groups, estimates, lower, upper, places=places)
+
+
+def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
+    """The rows that a chart of a statistic shows, the last step's among them."""
+    if released.statistic.on_demand and released.shown.ask is None:
+        return released.table()
+    count, after = released.steps.stop - released.first, released.steps.stop - 1
+    stride = max(1, count // _DRAWN)
+    steps = range(released.first + (count - 1) % stride, released.steps.stop, stride)
+    drawn = released.table(steps)
+    if "rank" not in drawn.columns:
+        return drawn
+    # The same groups all along: the largest of all that is shown.
+    over = None if released.first == 1 else released.steps.stop - released.first
+    whole = replace(released, shown=replace(released.shown, over=over))
+    largest = whole.table(range(after, after + 1))["group"].to_list()
+    return replace(released, shown=replace(released.shown, ask=tuple(largest))).table(steps)
+
+
+def _chart_of_readings(
+    released: ReleasedNumbers, statistic: Statistic, table: pl.DataFrame, look: Look
+) -> Figure:
+    """A chart of rows.
+
+    Args:
+        released: where they come from.
+        statistic: whose they are.
+        table: the rows.
+        look: words and width.
+    """
+    from counton.charts.statistic_charts import plot_statistic
+    from counton.charts.style import check_width
+
+    definition, over = released.definition, released.over
+    return plot_statistic(
+        statistic,
+        {name: table[name].to_numpy() for name in table.columns},
+        released.times,
+        level=released.level,
+        title=look.title,
+        axis=look.axis,
+        when=times_in_words(definition, over),
+        by=groups_in_words(definition),
+        of=definition.value,
+        counted=counted_in_words(definition, over),
+        over=over,
+        foot=foot_of(definition, look.source),
+        width=check_width(look.width),
+    )
+
+
+def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
+    """Of a table that was released once.
+
+    Raises:
+        InvalidInput: rows were left out of the file that was read.
+    """
+    from counton.charts.style import check_width
+    from counton.charts.table_charts import plot_table
+
+    if released.rows_there is not None:
+        raise InvalidInput(
+            f"rows of {released.terms.name!r} were left out of what was read, and a chart of a "
+            f"table shows all: take the table, which has the rows that are there, or give the "
+            f"file as it was written"
+        )
+    definition = released.definition
+    promise = (
+        f"{definition.guarantee} protects each single {definition.unit} "
+        f"({definition.contribution.neighbours})"
+    )
+    return plot_table(
+        released.reading,
+        promise,
+        what=plural(definition.unit),
+        title=look.title,
+        axis=look.axis,
+        fit=released.shown.fit,
+        level=released.level,
+        foot="" if look.source is None else f"Source: {look.source}.",
+        width=check_width(look.width),
+    )

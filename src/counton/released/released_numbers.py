@@ -1,0 +1,1122 @@
+"""Published values with the description of their stream: which are meant, their tables and sums.
+
+What was published is of counts and sums their cells, by step and group; of every other statistic
+its readings, step by step; of a stream that somebody gave numbers by step, these. Nobody else
+needs to know which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.columns import ADDED, WHEN
+from counton.base.errors import InvalidInput, field
+from counton.base.groups import GroupNames
+from counton.numbers import Design, Releases
+from counton.numbers.intervals import check_level, joint_halfwidths
+from counton.released.description import CarriedTotals, Description
+from counton.released.read_options import EVERYTHING, View
+from counton.released.series import Numbers, Series, finite, local_times, some_of
+from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.by_group import GroupedReading
+from counton.statistics.readings import Readings
+
+if TYPE_CHECKING:
+    from counton.base.windows import Windows
+    from counton.numbers.formulas import Estimate, Formula
+    from counton.statistics.report import Report
+
+#: Groups that are asked about: one, several that are added up, or weights of some.
+Groups = str | Sequence[str] | Mapping[str, float]
+#: Consecutive steps: ``"25:48"``, both included, a range, or None for all.
+Steps = str | range | None
+#: Columns of a table that say of what its numbers are.
+_OF_WHAT = (*WHEN, "counted_until", "group")
+#: Rows of a table that are made at a time.
+_ROWS = 2**18
+#: What a row of a ranking says besides when it was.
+_RANKED = {
+    **{name: pl.Int64() for name in ("step", "rank")},
+    "group": pl.String(),
+    "estimate": pl.Int64(),
+    "std": pl.Float64(),
+    **{name: pl.Int64() for name in ("lower", "upper")},
+    "sure": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedNumbers:
+    """The released steps of a stream: all or some, for all groups or some.
+
+    Attributes:
+        definition: the public definition of the stream.
+        terms: strategy, guarantee and noise of the stream.
+        steps: 1 to the last step released.
+        said: what was published. Of counts and sums a `Series`, with the noise of this stream
+            alone: totals, or windows where no totals are published. Of another statistic its
+            readings. Of a stream that was not made from events, its releases.
+        level: probability with which each interval holds.
+        first: the first step that tables and charts show.
+        chosen: the groups that these are, where they are not all.
+        shown: what is shown of readings, or of groups by their size.
+        notes: sentences that stand with the release wherever it is shown.
+        carried: totals of the streams that this one continues.
+        since: of groups that nobody declared, the step from which on each is shown; None where
+            groups are declared. What was released of them before is not here: it is 0.
+        there: of a file of counts or sums from which rows were left out, which are there, by step
+            and group; None: all. The estimates of a series that lacks some are refused.
+        rows_there: of a file of another table from which rows were left out, what tells apart those
+            that are there; None: all. Readings themselves are of all cells, which the file's
+            description holds.
+        own_windows: windows' own numbers beside totals, where a file has them.
+        by_size: the groups are the largest of others.
+        together: the intervals of totals, or of windows alone, hold all at once.
+    """
+
+    definition: Description
+    terms: Design
+    steps: range
+    said: Series | Readings | Releases
+    level: float
+    first: int = 1
+    chosen: tuple[str, ...] | None = None
+    shown: View = EVERYTHING
+    notes: tuple[str, ...] = ()
+    carried: CarriedTotals | None = None
+    since: Mapping[str, int] | None = None
+    there: NDArray[np.bool_] | None = None
+    rows_there: pl.DataFrame | None = None
+    own_windows: Numbers | None = None
+    by_size: bool = False
+    together: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        definition: Description,
+        terms: Design,
+        values: NDArray[Any],
+        level: float,
+        *,
+        shown: View = EVERYTHING,
+        carried: CarriedTotals | None = None,
+        since: Mapping[str, int] | None = None,
+        there: NDArray[np.bool_] | None = None,
+        own_windows: Numbers | None = None,
+    ) -> Self:
+        """What was published, with intervals of confidence ``level``.
+
+        Args:
+            definition, terms: of the stream.
+            values: all cells by step, from step 1 on; of counts and sums totals, or windows where
+                no totals are published.
+            level: probability with which each interval holds.
+            shown, carried, since, there, own_windows: see the class.
+        """
+        steps = range(1, len(values) + 1)
+        if definition.statistic.additive:
+            flat, std = values.reshape(len(values), -1), terms.std(steps)
+            said: Series | Readings = Series(flat, std, terms.halfwidths(steps, level), there)
+            shown = shown.of_ranking() if definition.ranks else EVERYTHING
+        else:
+            said = Readings.of(definition.statistic, terms, values)
+        return cls(
+            *(definition, terms, steps, said, level),
+            shown=shown,
+            carried=carried,
+            since=since,
+            there=there,
+            own_windows=own_windows,
+        )
+
+    @property
+    def series(self) -> Series:
+        """The cells of counts and sums, as they were published.
+
+        Raises:
+            InvalidInput: readings of another statistic.
+        """
+        if not isinstance(self.said, Series):
+            self._cannot("totals and windows")
+        return self.said
+
+    @property
+    def readings(self) -> Readings:
+        """What steps say of the statistic.
+
+        Raises:
+            InvalidInput: counts or sums, whose cells are what they say.
+        """
+        if isinstance(self.said, Series | Releases):
+            self._cannot("differences, shares and sums")
+        return self.said
+
+    @property
+    def statistic(self) -> Statistic:
+        """Which."""
+        return self.definition.statistic
+
+    @property
+    def _by_group(self) -> bool:
+        """Whether a table has the number of each group: those of counts and sums."""
+        return isinstance(self.said, Series) and not self.definition.ranks
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
+        if self.chosen is not None:
+            return self.chosen
+        if self.since is not None:
+            return tuple(self.since)
+        if isinstance(self.said, Series):
+            return self.definition.groups
+        return self.definition.domain or ()
+
+    @property
+    def own(self) -> Series:
+        """What this stream alone released: without the totals that it goes on from."""
+        if self.carried is None:
+            return self.series
+        return replace(self.series, values=self.series.values - self.carried.estimates)
+
+    @property
+    def shown_steps(self) -> range:
+        """Those of the steps that tables and charts show."""
+        return range(self.first, self.steps.stop)
+
+    @property
+    def delay(self) -> int:
+        """How many windows before its own a release counts up to."""
+        return self.definition.strategy.delay
+
+    @property
+    def over(self) -> int | None:
+        """How many steps up to each are shown together; None: all so far."""
+        return self.shown.over
+
+    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
+        """Some of the steps, and some of the groups; None: all.
+
+        Args:
+            steps: consecutive ones, all released.
+            groups: in the order in which they are wanted.
+
+        Raises:
+            InvalidInput: groups that are not among them, or one named twice.
+        """
+        found = self
+        if steps is not None:
+            found = replace(self, first=steps.start, steps=range(1, steps.stop))
+            if isinstance(self.said, Series):
+                found = found._until(steps.stop - 1, self.said)
+        return found if groups is None else found._of_groups(tuple(groups))
+
+    def _until(self, last: int, said: Series) -> Self:
+        """The cells of the steps up to a last one; groups that are shown later are not known."""
+        own, known = said.part(range(1, last + 1)), self.chosen
+        since = self.since
+        if since is not None:
+            names = [group for group in self.groups if since[group] <= last]
+            own = own.of_groups([self.groups.index(group) for group in names])
+            since = {group: since[group] for group in names}
+            known = None if known is None else tuple(names)
+        return replace(
+            self,
+            said=own,
+            chosen=known,
+            since=since,
+            there=None if self.there is None else self.there[:last],
+            own_windows=None if self.own_windows is None else self.own_windows[:last],
+        )
+
+    def _of_groups(self, groups: tuple[str, ...]) -> Self:
+        if self.statistic.declares is not None:
+            for group in groups:
+                self.statistic.cell(group)
+            return replace(self, shown=replace(self.shown, ask=groups))
+        if isinstance(self.said, Series):
+            return self if groups == self.groups else self._of_cells(groups, self.said)
+        if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
+            raise InvalidInput(
+                f"{field('groups', ','.join(groups))} names groups, and {self.terms.name!r} has "
+                f"none; leave it out"
+            )
+        for group in groups:
+            self.statistic.group(group)
+        return replace(self, chosen=groups)
+
+    def _of_cells(self, groups: tuple[str, ...], said: Series) -> Self:
+        """The cells of some groups."""
+        places = {group: place for place, group in enumerate(self.groups)}
+        for number, group in enumerate(groups):
+            if group not in places or group in groups[:number]:
+                why = "twice" if group in places else "which is not among the groups"
+                raise InvalidInput(
+                    f"{field('groups')} names {group!r}, {why}; choose from "
+                    f"{some_of(self.groups)}, each once"
+                )
+        of = [places[group] for group in groups]
+        carried, there, windows = self.carried, self.there, self.own_windows
+        return replace(
+            self,
+            said=said.of_groups(of),
+            chosen=groups,
+            shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
+            carried=carried and replace(carried, estimates=carried.estimates[of]),
+            there=None if there is None else there[:, of],
+            own_windows=None if windows is None else windows[:, of],
+        )
+
+    def largest(self, count: int) -> Self:
+        """The groups with the largest totals, if there are more than ``count``.
+
+        Of windows alone by what all those that are shown add up to: the last one is mostly noise.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it.
+        """
+        if len(self.groups) <= count:
+            return self
+        sizes = np.asarray(self.main.values[-1], np.float64)
+        if self.totals is None:
+            sizes = np.asarray(self.main.values[self.first - 1 :], np.float64).sum(axis=0)
+        places = np.argsort(-sizes, kind="stable")[:count]
+        return replace(self.only(groups=[self.groups[place] for place in places]), by_size=True)
+
+    def part(self, name: str) -> Self:
+        """Give the release of one statistic of a report, as if it were released alone.
+
+        Counts and sums that are measured by themselves answer all that counts and sums answer; what
+        follows from another statistic is what that says of it.
+
+        Raises:
+            InvalidInput: it is no report, or has no statistic of this name.
+        """
+        if not self.statistic.inner.statistics:
+            raise InvalidInput(
+                f"{field('part', name)} names a statistic of a report, and {self.terms.name!r} is "
+                f"of {self.definition.what}; leave it out"
+            )
+        report: Report = cast("Report", self.statistic.inner)
+        groups = self.definition.domain
+        member = report.statistic(name)
+        one: Statistic = member
+        measured = report.derived_from.get(name, name)
+        terms = report.terms_of(measured, self.terms, () if groups is None else (len(groups),))
+        own = one.by_groups(groups) if groups is not None and measured == name else None
+        statistic = own or (one if groups is None else Grouped(one, groups))
+        by, columns = self.definition.by, report.columns[name]
+        if isinstance(one, Grouped) or one.declares is not None:  # groups of its own
+            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
+            by, columns = columns[0], columns[1:]
+            one = one.inner
+        people = self.definition.people
+        if people is not None and (
+            member.counted_ranks == (1,) or (by is None and member.counts_users)
+        ):
+            people = people._replace(each=member.counted_ranks[-1])
+        definition = replace(
+            self.definition,
+            what=one.keyword or type(one).__name__,
+            statistic=one if one.additive and measured == name else statistic,
+            by=by,
+            domain=groups,
+            value=columns[0] if len(columns) == 1 else None,
+            people=people,
+        )
+        if one.additive and measured == name:
+            releases = self.readings.releases
+            assert releases is not None
+            cells = type(self).of(
+                definition, terms, report.values_of(name, releases.values, terms), self.level
+            )
+            return cells.only(range(self.first, self.steps.stop), self.chosen)
+        readings = self.readings.part(statistic, name)
+        return replace(self, definition=definition, terms=terms, said=readings)
+
+    def at_hand(self) -> Self:
+        """The same, with its steps read, so that where they were read from may be closed."""
+        if not isinstance(self.said, Readings) or not self.statistic.on_demand:
+            return self
+        from counton.released.on_demand_answers import Answers
+
+        answers = Answers(self.terms, self.statistic, self.shown, [self.table()])
+        return replace(self, said=answers.readings(self.statistic))
+
+    def with_note(self, note: str) -> Self:
+        """The same, with a sentence that stands with it wherever it is shown."""
+        return replace(self, notes=(*self.notes, note))
+
+    def at(self, level: float) -> Self:
+        """Give the same numbers with intervals of another level.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        said, level = self.said, check_level(level)
+        if isinstance(said, Series):
+            said = replace(said, half=self.terms.halfwidths(self.steps, level))
+        return replace(self, said=said, level=level)
+
+    @cached_property
+    def totals(self) -> Series | None:
+        """So far, after each step; None where they are not asked for.
+
+        Raises:
+            InvalidInput: a statistic that has none.
+        """
+        own, carried = self.series, self.carried
+        if self.definition.release == "windows":
+            return None
+        if carried is None:
+            return own
+        half = joint_halfwidths(
+            carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
+        )
+        return replace(
+            own,
+            std=np.sqrt(own.std**2 + carried.variance),
+            half=self.terms.in_data_units(half),
+        )
+
+    @cached_property
+    def windows(self) -> Series | None:
+        """Of each window by itself; None where that is not asked for.
+
+        Raises:
+            InvalidInput: a statistic that has none.
+        """
+        return self._windows(self.steps)
+
+    def _windows(self, steps: range) -> Series | None:
+        """The same of some steps."""
+        series = self.series
+        if self.definition.release == "totals":
+            return None
+        if self.terms.strategy.workload == "windows":
+            return series.part(steps)
+        stops = np.asarray(steps)
+        if self.own_windows is None:
+            return self.between(stops - 1, stops)
+        found = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        there = None if self.there is None else self.there[stops - 1]
+        return replace(found, there=there, start=steps.start)
+
+    @property
+    def last_series(self) -> tuple[Series | None, Series | None]:
+        """Totals and windows of the last step alone."""
+        steps = self.steps[-1:]
+        return None if self.totals is None else self.totals.part(steps), self._windows(steps)
+
+    @property
+    def main(self) -> Series:
+        """The totals, or the windows where no totals are asked for."""
+        found = self.windows if self.totals is None else self.totals
+        assert found is not None
+        return found
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """What happened in the steps start + 1 .. stop, for each pair of ends.
+
+        Args:
+            starts, stops: integers with 0 <= start <= stop <= last step.
+
+        Raises:
+            InvalidInput: groups that nobody declared, which are shown from some step on; or a
+                statistic that does not answer it.
+        """
+        self._refuse_found()
+        return self._between(starts, stops, self._so_far(stops) - self._so_far(starts))
+
+    def _between(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
+    ) -> Series:
+        half = self.terms.window_halfwidths(starts, stops, self.level)
+        return Series(estimates, self.terms.window_std(starts, stops), half)
+
+    def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
+        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
+        steps = np.atleast_1d(steps)
+        if self.there is not None:
+            needed = steps
+            if self.terms.strategy.workload == "windows":  # sums of all windows up to each
+                needed = np.arange(1, int(steps.max(initial=0)) + 1)
+            self._refuse_missing(needed[needed > 0])
+        found = self._totals[np.maximum(steps - 1, 0)]
+        found[steps == 0] = 0 if self.carried is None else self.carried.estimates
+        return found
+
+    @cached_property
+    def _totals(self) -> Numbers:
+        estimates = self.series.values  # whoever asks has refused those that are not there
+        if self.terms.strategy.workload == "totals":
+            return estimates
+        return cast("Numbers", np.cumsum(estimates, axis=0))
+
+    def _refuse_found(self) -> None:
+        """Refuse groups that nobody declared."""
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared have totals alone, since each is shown from some "
+                "window on; take the totals, or declare the groups"
+            )
+
+    def _refuse_missing(self, steps: NDArray[np.int64], place: int | None = None) -> None:
+        """Refuse steps of which rows were left out; of one group, or of any."""
+        assert self.there is not None
+        there = self.there[steps - 1]
+        gone = ~(there if place is None else there[:, [place]])
+        if gone.any():
+            row, column = (int(one[0]) for one in np.nonzero(gone))
+            group = self.groups[column if place is None else place]
+            raise InvalidInput(
+                f"step {int(steps[row]):,} of {group!r} is not among the rows that were read: give "
+                f"a file that has it{self._unshown}"
+            )
+
+    @property
+    def _unshown(self) -> str:
+        """Why a row may not be there, for messages."""
+        above = self.definition.above
+        return "" if above is None else f" ({above})"
+
+    def _refuse_chosen(self, what: str) -> None:
+        """Refuse what holds for groups that were chosen beforehand, or for all of them."""
+        why = self.definition.above or ("the largest were chosen" if self.by_size else None)
+        if why is not None:
+            raise InvalidInput(
+                f"{what} is of groups that were not chosen by their size, and here {why}: take a "
+                f"table of all groups, or of some by name"
+            )
+
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
+        """A number of one group, or of several together, in some steps, with what is known of it.
+
+        Args:
+            one: a group, several that are added up, or a mapping of weights by group. Of a
+                statistic without groups the name of a number, as its table calls it, or "all".
+            steps: ``"25:48"`` with both ends, days as in ``"2024-03-18:2024-03-24"`` with both
+                ends, a ``range``, or None: all.
+            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
+
+        Raises:
+            InvalidInput: no such group, step or number; or a statistic that does not answer it.
+        """
+        weights = {one: 1.0} if isinstance(one, str) else one
+        if not isinstance(weights, Mapping):
+            weights = dict.fromkeys(weights, 1.0)
+        if isinstance(self.said, Series):
+            return self._sum_of_cells(weights, steps, of)
+        if not weights:
+            raise InvalidInput(f"{field('groups')} names no group; give at least one")
+        found = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
+        if isinstance(one, str):
+            return found[0][0]
+        from counton.numbers.formulas import Formula
+
+        total = Formula(least=0.0, most=0.0)
+        for number, weight in found:
+            if (formula := number.formula) is None:
+                raise InvalidInput(
+                    f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
+                    f"no sum of theirs; name one group"
+                )
+            total = total + formula * float(weight)
+        return total
+
+    def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
+        """Groups of counts or sums that are added up, each with its weight."""
+        if of is not None:
+            raise InvalidInput(
+                f"{field('of', of)} names one of several numbers of a statistic, and "
+                f"{self.terms.name!r} holds the {self.definition.subject}: leave it out"
+            )
+        self._refuse_found()
+        place = {group: cell for cell, group in enumerate(self.definition.groups)}
+        wrong = next((group for group in weights if group not in place), None)
+        if wrong is not None or not weights:
+            raise InvalidInput(
+                f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
+                f"{some_of(self.definition.groups)}{self._unshown}"
+            )
+        from counton.numbers.contrasts import sum_formula
+        from counton.numbers.formulas import Term
+
+        start, stop = self.ends(steps)
+        parts = [
+            Term(float(weight), start, stop, place[group]) for group, weight in weights.items()
+        ]
+        return sum_formula(self.terms, parts, self._after)
+
+    def _after(self, cell: int, step: int) -> float:
+        """The released total of a cell after a step, in this stream."""
+        group = self.definition.groups[cell]
+        if not step:
+            if self.carried is None or group not in self.groups:
+                return 0.0
+            return float(self.carried.estimates[self.groups.index(group)])
+        if group not in self.groups:
+            raise InvalidInput(
+                f"{field('groups')} leaves {group!r} out, which is asked for; take all groups"
+            )
+        place = self.groups.index(group)
+        if self.there is not None:
+            windows = self.terms.strategy.workload == "windows"
+            self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
+        return float(self._totals[step - 1, place])
+
+    def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
+        """One number of one group of a statistic, or of all."""
+        start, stop = self.ends(steps)
+        statistic = self.statistic
+        if isinstance(statistic, Grouped):
+            groups = self._reading_of(start, stop).by_group([name])
+            assert groups is not None
+            return groups[name].number_of(of)
+        if of is not None and name != "all":
+            raise InvalidInput(
+                f"{field('of', of)} is of groups, and {self.terms.name!r} has none: name {of!r} in "
+                f"the place of {name!r}"
+            )
+        called = of if name == "all" else name
+        if statistic.on_demand:
+            return self._on_demand(called, start, stop)
+        return self._reading_of(start, stop).number_of(called)
+
+    def _reading_of(self, start: int, stop: int) -> Reading:
+        """What came in the steps start + 1 .. stop."""
+        found = self.readings[stop - 1]
+        return found.since(self.readings[start - 1]) if start else found
+
+    def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
+        """Cells that are computed when they are asked for, added up."""
+        if name is None:
+            raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
+        from counton.numbers.formulas import CellSum, Formula, Term
+        from counton.released.on_demand_answers import Answers
+
+        _, cells = self.statistic.asked_cells(name)
+        machine = self.readings.machine
+        if isinstance(machine, Answers):
+            machine.check_rows(cells, [end for end in (start, stop) if end])
+        each = [
+            machine.history(cells, range(end, end + 1)).sum(axis=1)[0]
+            for end in (start, stop)
+            if end
+        ]
+        value = float(each[-1] - each[0]) if start else float(each[0])
+        parts = tuple(Term(1.0, start, stop, int(cell)) for cell in cells)
+        return Formula.of(CellSum(value, self.terms, parts))
+
+    def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
+        """Estimate all groups together: the divisor of a share.
+
+        Args and errors as of `number_of`.
+        """
+        if isinstance(self.said, Series):
+            self._refuse_chosen("a sum of all groups")
+            return self.number_of(self.definition.groups, steps, of)
+        if isinstance(self.statistic, Grouped):
+            return self.number_of(self.statistic.groups, steps, of)
+        if self.statistic.on_demand:
+            self._cannot("shares")
+        return self._reading_of(*self.ends(steps)).whole()
+
+    @property
+    def parts_of_whole(self) -> bool:
+        """Whether shares lie between 0 and 1 in any case, as those of counts do."""
+        return isinstance(self.said, Series) and self.terms.contribution.resolution is None
+
+    @property
+    def comparisons(self) -> int:
+        """How many comparisons there are to choose among: 1 unless groups are shown by size."""
+        count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
+        return max(count * (count - 1) // 2, 1)
+
+    def ends(self, steps: Steps) -> tuple[int, int]:
+        """The step before the first of some, and the last.
+
+        Raises:
+            InvalidInput: steps that are not released.
+        """
+        from counton.released.selection import steps_between
+
+        chosen = steps_between(steps, self.steps.stop - 1, self._cut)
+        return chosen.start - 1, chosen.stop - 1
+
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """The table: a row for each step, and for each group or number of it, with intervals.
+
+        Of counts and sums step, window, group, estimate, std, lower, upper, where the last four are
+        those of totals, and windows' own numbers have ``window_`` before these names. With a delay
+        also ``counted_until``: the total is that of the events before it. Of a statistic step,
+        window, and its own columns.
+
+        Args:
+            steps: which of the shown steps; None: all of them, and where cells are read on demand
+                and none are named the last.
+        """
+        if steps is None:
+            steps = self.steps[-1:] if self._all_on_demand else self.shown_steps
+        found = [self._rows(some) for some in self._chunks(steps)]
+        return found[0] if len(found) == 1 else pl.concat(found)
+
+    @property
+    def _all_on_demand(self) -> bool:
+        """Whether cells are read on demand, and none are named."""
+        return self.statistic.on_demand and self.shown.ask is None
+
+    def lazy(self) -> pl.LazyFrame:
+        """The rows of `table`, made some at a time while they are written."""
+        if not self._by_group:
+            return self.table().lazy()
+        from polars.io.plugins import register_io_source
+
+        def rows(
+            columns: list[str] | None,
+            predicate: pl.Expr | None,
+            most: int | None,
+            _batch: int | None,
+        ) -> Iterator[pl.DataFrame]:
+            for steps in self._chunks(self.shown_steps):
+                found = self._rows(steps)
+                if predicate is not None:
+                    found = found.filter(predicate)
+                found = found if columns is None else found.select(columns)
+                if most is not None:
+                    found = found.head(most)
+                    most -= found.height
+                yield found
+
+        schema = self._rows(self.shown_steps[:1]).schema
+        return register_io_source(rows, schema=schema, is_pure=True)
+
+    def _chunks(self, steps: range) -> Iterator[range]:
+        """Steps of whose rows as many are made at a time as fit; of a statistic all of them."""
+        size = max(1, _ROWS // max(1, len(self.groups)) if self._by_group else len(steps))
+        for start in range(0, max(len(steps), 1), size):
+            yield steps[start : start + size]
+
+    def _rows(self, steps: range) -> pl.DataFrame:
+        """The rows of some steps."""
+        said = self.said
+        if self._by_group:
+            return self._rows_of_cells(steps)
+        if isinstance(said, Series):
+            return self._as_shown(self.only(steps)._rows_of_ranking(), self.rows_there)
+        if isinstance(said, Releases):
+            values = said.values[steps.start - said.steps.start : steps.stop - said.steps.start]
+            return pl.DataFrame(Releases(steps, values, self.terms).table_columns(self.level))
+        return self._as_shown(self._rows_of_readings(steps), self.rows_there)
+
+    def _rows_of_cells(self, shown: range) -> pl.DataFrame:
+        windows, groups, steps = self.definition.windows, self.groups, len(shown)
+        step = np.repeat(np.arange(steps), len(groups))
+
+        def each(us: NDArray[np.int64]) -> pl.Series:
+            return local_times(windows, us).gather(step)
+
+        columns: dict[str, Any] = {
+            "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
+            "window_start": each(windows.starts(shown)),
+            "window_end": each(windows.ends(shown)),
+        }
+        if self.delay:
+            columns["counted_until"] = each(self.counted_until()[shown.start - 1 : shown.stop - 1])
+        names = pl.Series(list(groups), dtype=pl.String)
+        columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
+        if self.totals is not None:
+            columns |= self.totals.part(shown).with_zeros().columns()
+        own = self._windows(shown)
+        if own is not None:
+            columns |= own.with_zeros().columns("window_")
+        table = self._as_shown(pl.DataFrame(columns), None)
+        kept = np.ones((steps, len(groups)), np.bool_)
+        if self.there is not None:
+            kept &= self.there[shown.start - 1 : shown.stop - 1]
+        if self.since is not None:
+            since = np.array([self.since[group] for group in groups], np.int64)
+            kept &= np.asarray(shown)[:, None] >= since
+        return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
+
+    def _rows_of_ranking(self) -> pl.DataFrame:
+        """The k largest of the groups shown at each step; a function of what is released.
+
+        A group surely belongs to the k largest if no group that is not shown can be larger either.
+        Showing some has chosen among all that there can be, so lower ends allow for the largest
+        noise of all of them, and upper ends for that of k. Where a reader chose the groups, perhaps
+        for what is released of them, upper ends allow for the noise of all groups too. How sure
+        each is hangs on all groups, so a file carries the numbers of all that are shown.
+        """
+        from counton.released.table_rows import when_columns
+        from counton.statistics.ranking import rank_largest, ranking_levels
+
+        shown, terms, groups = self.shown, self.terms, self.groups
+        top, room, own, since = shown.top, shown.room, self.own, self.since or {}
+        discovery = self.definition.discovery
+        assert discovery is not None
+        assert top is not None
+        assert room is not None
+        # What is not shown was always below.
+        hidden = discovery.thresholds(terms, self.steps)
+        first = np.array([since.get(group, 1) for group in groups], np.int64)
+        levels = ranking_levels(room, top if shown.ask is None else room, self.level)
+        down, up = (terms.halfwidths(self.steps, level) for level in levels)
+        rows: list[tuple[Any, ...]] = []
+        for step in self.shown_steps:
+            there = np.flatnonzero(first <= step)
+            best = rank_largest(
+                *([groups[int(place)] for place in there], own.estimates[step - 1, there]),
+                *(float(down[step - 1]), top),
+                upward=None if shown.ask is not None else float(up[step - 1]),
+                hidden=int(hidden[step - 1]),
+                level=self.level,
+            )
+            std = float(own.std[step - 1])
+            found = zip(
+                *(best.names, best.values.tolist(), best.lower.tolist(), best.upper.tolist()),
+                best.sure.tolist(),
+                strict=True,
+            )
+            rows += [(step, rank, *one[:2], std, *one[2:]) for rank, one in enumerate(found, 1)]
+        schema: Any = list(_RANKED) if rows else _RANKED
+        table = pl.DataFrame(rows, schema=schema, orient="row")
+        when = when_columns(table["step"].to_numpy(), self.definition.windows, None)
+        return table.with_columns(when.select(WHEN[1:])).select(*WHEN, *[*_RANKED][1:])
+
+    def _rows_of_readings(self, steps: range) -> pl.DataFrame:
+        from counton.released.table_rows import columns_below, when_columns
+
+        begin, ask = self.shown.over or 0, self.shown.ask
+        steps = steps[sum(step < begin for step in steps[:begin]) :]
+        if self.statistic.on_demand and ask is not None and steps:
+            parts = [self._history(ask, steps)]
+            place = np.repeat(np.arange(len(steps)), len(ask))
+        else:
+            parts = []
+            for step in steps:
+                start = step - begin if 0 < begin < step else 0
+                parts.append(self._columns(self._reading_of(start, step)))
+            rows = [len(next(iter(part.values()))) for part in parts]
+            place = np.repeat(np.arange(len(steps)), rows)
+        when = when_columns(
+            np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
+        )
+        return pl.concat([when, columns_below(parts)], how="horizontal")
+
+    def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
+        """The rows that are there; of one release without steps, and with names in their parts."""
+        if there is not None:
+            from counton.released.table_rows import rows_among
+
+            table = rows_among(table, there)
+        if self.definition.once and not isinstance(self.said, Series):
+            return table.drop("step")
+        if not self.definition.by_several or self.definition.ranks:
+            return table
+        from counton.released.stream_words import with_parts
+
+        return with_parts(table, self.definition)
+
+    def _columns(self, reading: Reading) -> dict[str, Any]:
+        """What a reading says, without the steps that it is of."""
+        level, ask, fit = self.level, self.shown.ask, self.shown.fit
+        if isinstance(reading, GroupedReading) and ask is None and fit is None:
+            found = reading.table_columns(level, self.chosen)
+        elif (groups := reading.by_group(self.chosen)) is not None:
+            parts = [self._columns(part) for part in groups.values()]
+            rows = [len(next(iter(part.values()))) for part in parts]
+            found = {"group": np.repeat(np.array(list(groups)), rows)}
+            found |= {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        elif fit is not None:
+            found = cast("Any", reading).apply_fit(fit).table_columns(level)
+        elif ask is None:
+            found = reading.table_columns(level)
+        else:
+            found = reading.asked_columns(ask, level)
+        return {name: values for name, values in found.items() if name not in ("start", "step")}
+
+    def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
+        """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
+        statistic, terms, machine = self.statistic, self.terms, self.readings.machine
+        names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
+        stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
+        for cells in asked:
+            all_steps = range(steps.start, steps[-1] + 1)
+            every = machine.history(cells, all_steps)[:: steps.step].sum(axis=1)
+            half = terms.window_halfwidths(0, stops, self.level, cells=len(cells))
+            half = np.ceil(half) if every.dtype.kind == "i" else half
+            std = math.sqrt(len(cells)) * stds[stops - 1]
+            for name, column in zip(found, (every, std, every - half, every + half), strict=True):
+                found[name].append(column)
+        columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
+        return {statistic.drawing.cells: np.array(names * len(steps)), **columns}
+
+    def numbers(self, of: str | None = None) -> pl.DataFrame:
+        """A row for each step and group, in columns of the same names whatever is published.
+
+        Args:
+            of: ``"totals"`` or ``"windows"``; None: totals, where they are released.
+
+        Raises:
+            InvalidInput: totals or windows of a statistic that has none.
+        """
+        if not self._by_group:
+            if of is not None:
+                raise InvalidInput(
+                    f"{field('of', of)} is for counts and sums, and {self.terms.name!r} is of "
+                    f"{self.definition.what}; leave it out"
+                )
+            return self.table()
+        published = self.definition.release
+        chosen = ("windows" if published == "windows" else "totals") if of is None else of
+        if chosen not in ("totals", "windows"):
+            raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
+        table = self.table()
+        when = [name for name in table.columns if name in _OF_WHAT]
+        if published in ("both", chosen):
+            prefix = "window_" if chosen == "windows" else ""
+            return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
+        stops = np.asarray(self.shown_steps)  # what is not published follows from what is
+        begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
+        return table.select(when).with_columns(**self.between(begins, stops).columns())
+
+    def sums(self, every: str) -> pl.DataFrame:
+        """What happened in each day, week or month: the statistic of its rows by itself.
+
+        Columns: window_start, window_end, first_step, last_step, whole; then of counts and sums
+        group, sum, std, lower, upper, and of others those of `table`. The sums of all periods are
+        the last total, and intervals are of the noise of a period alone. The first period and the
+        last are not ``whole`` where the released windows do not cover them.
+
+        Args:
+            every: length of a period: ``1d``, ``1w``, ``1mo``, or several.
+
+        Raises:
+            InvalidInput: no such length, periods that begin inside a window, a stream with a delay,
+                a table that was released once, or cells that are read on demand.
+        """
+        from counton.released.periods import check_periods, check_sums, periods_of
+        from counton.released.table_rows import columns_below
+
+        check_sums(self.definition, every)
+        self.check_released()
+        windows, groups = self.definition.windows, self.groups
+        check_periods(windows, every, self.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        if isinstance(self.said, Series):
+            first, last = periods.edges[:-1], periods.edges[1:]
+            sums = self.between(first, last).columns()
+            return periods.table(windows, [len(groups)] * len(first)).with_columns(
+                group=pl.Series(list(groups) * len(first), dtype=pl.String),
+                sum=sums.pop("estimate"),
+                **sums,
+            )
+        ends = pairwise(periods.edges.tolist())
+        parts = [self._columns(self._reading_of(start, stop)) for start, stop in ends]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        table = pl.concat([periods.table(windows, rows), columns_below(parts)], how="horizontal")
+        there = self.rows_there
+        if there is not None:
+            named = [name for name in there.columns if name not in (*WHEN, "over")]
+            there = there.select(named).unique()
+        return self._as_shown(table, there)
+
+    @cached_property
+    def _last(self) -> pl.DataFrame:
+        return self.only(self.steps[-1:]).table()
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """The rows of the last step; of many groups at most this many, the largest."""
+        if most is None:
+            return self._last
+        if self._by_group:
+            return self.only(self.steps[-1:]).largest(most).table()
+        return self._last.head(most)
+
+    def last_numbers(self) -> dict[str, Any]:
+        """The last step as JSON values.
+
+        Of counts and sums numbers by group, of windows under ``window_`` names; of others the
+        ``rows`` of its table.
+        """
+        if not self._by_group:
+            return {"rows": finite(self._last.drop(WHEN, strict=False)).to_dicts()}
+        last: dict[str, Any] = {
+            "counted_until": self.definition.windows.at(int(self.counted_until()[-1]))
+        }
+        groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+        for prefix, series in zip(("", "window_"), self.last_series, strict=True):
+            if series is None:
+                continue
+            last[f"{prefix}std"] = float(series.std[0])
+            for name, ends in (
+                ("estimate", series.estimates),
+                ("lower", series.lower),
+                ("upper", series.upper),
+            ):
+                for row, number in zip(groups, ends[0].tolist(), strict=True):
+                    row[f"{prefix}{name}"] = number
+        return {**last, "groups": groups}
+
+    @property
+    def reading(self) -> Reading:
+        """What the last step said, of all cells: sums of a set of them, covariances."""
+        return self.readings[self.steps.stop - 2]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows `table` has; None where only the table says.
+
+        Of groups that nobody declared there may be fewer.
+        """
+        return len(self.shown_steps) * len(self.groups) if self._by_group else None
+
+    def left_out(self) -> tuple[int, int]:
+        """How many rows were left out of the file that was read, and how many there were."""
+        if self.rows_there is not None:
+            of = math.prod(self.statistic.cells)
+            if not self._all_on_demand:
+                of = replace(self, rows_there=None).table().height
+            return of - self.table().height, of
+        if self.there is None:
+            return 0, 0
+        begins = np.full(len(self.groups), self.first)
+        if self.since is not None:
+            begins = np.maximum([self.since[group] for group in self.groups], self.first)
+        return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
+
+    @property
+    def drawable(self) -> bool:
+        """Whether there is anything to draw."""
+        if self._by_group:
+            return bool(self.groups)
+        if self.definition.ranks:
+            return self.table().height > 0
+        return not isinstance(self.said, Releases) and self._last.height > 0
+
+    @property
+    def _cut(self) -> Windows | None:
+        return self.definition.windows if isinstance(self.said, Series) else self.definition.cut
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time, without a zone, of step 0 the beginning; else the steps.
+
+        Args:
+            steps: which.
+        """
+        return (
+            np.asarray(steps, np.int64) if self._cut is None else self.local(self._cut.ends(steps))
+        )
+
+    def window_end(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time.
+
+        Raises:
+            InvalidInput: a stream that was not made from events, whose steps have no times.
+        """
+        self._refuse_without_times("windows")
+        found: np.datetime64 = np.asarray(self.times(range(step, step + 1)), "datetime64[us]")[0]
+        return found
+
+    def counted_until(self) -> NDArray[np.int64]:
+        """Up to when each release counts, in microseconds: ends of windows, less the delay."""
+        last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
+        ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
+        return np.asarray(ends[last_windows], dtype=np.int64)
+
+    def local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        """Microseconds as local times without a zone."""
+        assert self._cut is not None
+        local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
+        return np.asarray(local, dtype="datetime64[us]")
+
+    def _refuse_without_times(self, what: str) -> None:
+        if isinstance(self.said, Releases):
+            raise InvalidInput(
+                f"stream {self.terms.name!r} was not made from events, so that its steps have no "
+                f"times and there is nothing for {what}: write a table"
+            )
+
+    def check_released(self) -> None:
+        """Refuse what is asked of the last step, where there is none.
+
+        Raises:
+            InvalidInput: nothing is released yet.
+        """
+        if not self.steps:
+            raise InvalidInput(
+                f"nothing is released yet: no window has ended by the newest event; give events "
+                f"beyond the first window, or {field('until')}"
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """What a file says of these numbers besides the description, as JSON values."""
+        over, fit = self.shown.over, self.shown.fit
+        found: dict[str, Any] = {}
+        if self.definition.ranks:  # how many groups there can be, from which those are chosen
+            found = {"room": self.shown.room}
+        elif isinstance(self.said, Readings):
+            found = {"statistic": self.terms.statistic}
+            if not self.definition.once:
+                windows = "windows" if self.definition.cut is not None else "steps"
+                last = f"the last {over:,} {windows}" if over else f"all {windows} so far"
+                found["counted"] = last
+        notes = [*([] if fit is None else fit.notes()), *self.notes]
+        return found | ({"notes": notes} if notes else {})
+
+    def own_facts(self) -> dict[str, Any] | None:
+        """What belongs to the description that a file carries, and is the statistic's own.
+
+        None: its rows do not say enough for `counton.read` to give it back.
+        """
+        if isinstance(self.said, Releases):
+            return None
+        found: dict[str, Any] = {}
+        if isinstance(self.said, Series):
+            found = {"steps": self.steps.stop - 1}
+            if self.carried is not None:
+                found |= self.carried.facts(self.groups, self.terms)
+            if self.since is not None:
+                names = self.groups if self.definition.ranks else self.since
+                found["since"] = {group: self.since[group] for group in names}
+        if not self._by_group:
+            found["shown"] = self.shown.to_dict()
+        if (cells := self.cells()) is not None:
+            from counton.released.packed_cells import pack
+
+            found["cells"] = pack(cells)
+        return found
+
+    def cells(self) -> NDArray[Any] | None:
+        """The released cells by step of which readings are made, if a description holds them.
+
+        None: its rows say all, or there are too many.
+        """
+        values = None
+        if isinstance(self.said, Readings) and not self.statistic.on_demand:
+            values = None if self.said.releases is None else self.said.releases.values
+        elif self.definition.ranks:  # the numbers of all groups that are shown
+            values = self.series.values
+        if values is None:
+            return None
+        from counton.released.packed_cells import MOST_CELLS
+
+        return None if values.size > MOST_CELLS else values
+
+    def _cannot(self, what: str) -> NoReturn:
+        raise InvalidInput(
+            f"{self.terms.name!r} holds readings of {self.definition.what}; {what} are answered "
+            f"for counts and sums"
+        )
