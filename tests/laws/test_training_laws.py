@@ -54,6 +54,8 @@ def strategies() -> Iterator[Made]:
         yield f"octave-{said}-free", partial(OctaveTraining.fit, steps, epochs, scaling="free")
         yield f"dense-{said}", partial(DenseOptimum.fit, steps, epochs)
         yield f"optimal-bands-{said}", partial(BandedOptimum.fit, steps, epochs)
+        few = partial(BandedOptimum.fit, steps, epochs, draws=min(3, (steps + 1) / 2))
+        yield f"optimal-bands-{said}-few", few
         if epochs > 1:
             echo = Echo(steps, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(steps, epochs))
             yield f"echo-{said}", partial(copy, echo)
@@ -63,6 +65,7 @@ def strategies() -> Iterator[Made]:
     for scaling in ("equal", "epochs"):
         yield f"buffers-14-3-apart-{scaling}", partial(fit, scaling=scaling)
     yield "optimal-bands-14-3-apart", partial(BandedOptimum.fit, 14, 3, 4)
+    yield "optimal-bands-14-3-apart-few", partial(BandedOptimum.fit, 14, 3, 4, 4)
     bands = partial(BandedInverseSquareRoot.fit, 14, 3, "separated", separation=2)
     yield "bands-14-3-apart", partial(bands, scaling="equal")
     yield "octave-14-3-apart", partial(OctaveTraining.fit, 14, 3, "separated", separation=4)

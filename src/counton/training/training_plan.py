@@ -36,6 +36,8 @@ _MOST_FOR_OCTAVE = 1024
 _MOST_FOR_ECHO = 2**14
 #: Banded matrices are searched for over this many steps at most: seconds.
 _MOST_FOR_BANDS = 512
+#: With fewer normals a step they are not searched for: a BLT has less error with one.
+_FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
@@ -178,8 +180,8 @@ def plan(
         guarantee: what is promised to one example, ZCDP(1/2) unless given.
         clip: largest 2-norm of one example's gradient, 1 unless given.
         buffers: most numbers of state for each coordinate.
-        draws: most normals for each coordinate and step, on average, of strategies that take all
-            of the run so far: half as many as steps.
+        draws: most normals for each coordinate and step, on average, of `BandedOptimum`, which
+            takes those of earlier steps again: at half as many as steps, all of the run so far.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -222,8 +224,9 @@ def plan(
             yield lambda: BandedInverseSquareRoot.fit(*place, scaling=free)
         if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
             yield lambda: Echo.fit(steps, epochs, min(buffers, 2), free)
-        if not schedule.fixed and schedule.steps > 1 and steps <= min(2 * most, _MOST_FOR_BANDS):
-            yield lambda: BandedOptimum.fit(steps, epochs, separation)
+        banded = min(most, steps / 2) >= _FEWEST_DRAWS and steps <= _MOST_FOR_BANDS
+        if not schedule.fixed and schedule.steps > 1 and banded:
+            yield lambda: BandedOptimum.fit(steps, epochs, separation, most)
         if steps <= _MOST_FOR_OCTAVE:
             yield lambda: OctaveTraining.fit(*place, scaling="free" if free == "free" else "equal")
         if sampler is not None and sampler.secret_places is not None:

@@ -24,19 +24,31 @@ q_2 + ... = 1, and the later ones, which few sums read, are given less.
 The mean variance is minimised over all entries of the bands and over q, by L-BFGS with the exact
 gradient: with B = A C^-1, the mean variance has the derivative -2 (C^-1 B^T B)^T / steps by C. The
 problem is convex in C^T C.
+
+*With few normals a step* the inverse K of C is what has few diagonals: a step takes the last
+normals and those an epoch before. For K of a C whose bands end after an epoch is large there: what
+ends is taken off again. C has no end then, so that steps apart cost together, and what is minimised
+is the mean variance times a bound on the sensitivity: with P = |C^T C| and F(s) = P_ss + 2 (the
+largest P_st with t >= s + b, and with t >= s + 2b, ...), an example in one step of each stretch
+costs at most the sum of the largest F of the stretches. The search has powers for these maxima, and
+does not claim what it finds: the sensitivity of K at hand is computed as for all strategies
+(``separated_squared``), and is no more than that bound.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats
-from counton.base.exact import check_integer
+from counton.base.arrays import Floats, Integers
+from counton.base.errors import InvalidInput
+from counton.base.exact import Number, check_integer, figures
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.training.sensitivity import (
@@ -102,9 +114,7 @@ class DenseOptimum(TrainingStrategy):
 
     @property
     def _inverse(self) -> Floats:
-        from scipy.linalg import solve_triangular
-
-        return np.asarray(solve_triangular(self._matrix, np.eye(self.steps), lower=True))
+        return _inverted(self._matrix)
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -196,39 +206,83 @@ def _both_sides(blocks: Floats, matrix: Floats) -> Floats:
     return turned.T
 
 
-#: Of the search for bands.
+#: Of the search for bands, and of each round of that for few normals.
 _ITERATIONS = 60
+#: Powers in the place of a maximum, of products and of columns, in each round.
+_POWERS = ((24, 60), (60, 200))
+#: Logarithm of an error that no search takes.
+_FAR = 1e3
+#: Entries of an inverse up to this share of the largest one are rounding.
+_ROUNDED = 1e-9
 
 
 class BandedOptimum(DenseOptimum):
-    """A banded C by optimisation: for any order of examples, with all normals of the run so far.
+    """A matrix by optimisation for any order of examples: C or its inverse has few diagonals.
 
     Args:
         matrix: C, lower-triangular with an inverse; at most 4096 steps.
         schedule: in which steps one example counts.
+        lags: how far back the normals of a step lie, 0 among them; all of the run unless given.
+
+    Raises:
+        InvalidInput: more than 4096 steps, or an inverse that takes normals at other lags.
 
     >>> round(BandedOptimum.fit(16, epochs=4).rmse, 3)
     3.704
     """
 
+    def __init__(
+        self, matrix: Floats, schedule: Schedule, lags: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__(matrix, schedule)
+        self.lags = lags
+        if lags is None:
+            return
+        inverse = self._inverse
+        kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
+        beside = float(np.abs(inverse - kept).max())
+        if not beside <= _ROUNDED * float(np.abs(kept).max()):
+            raise InvalidInput(
+                f"the inverse of the matrix has an entry of {beside:.3g} at other lags than "
+                f"{lags}: name all lags of normals that a step takes, or leave lags out"
+            )
+        self._increments = kept
+        self._matrix = _inverted(kept)
+
     @classmethod
-    def fit(cls, steps: int, epochs: int = 1, separation: int | None = None) -> Self:
-        """The bands of least root mean squared error where a separation is promised.
+    def fit(
+        cls,
+        steps: int,
+        epochs: int = 1,
+        separation: int | None = None,
+        draws: Number | None = None,
+    ) -> Self:
+        """The matrix of least root mean squared error where a separation is promised.
 
         Args:
             steps: of the run, at most 4096: seconds for 512, minutes beyond 1024.
             epochs: how often one example counts.
             separation: the least distance, in steps; steps // epochs unless stated.
+            draws: most normals for each coordinate and step, on average; all of the run so far
+                unless stated.
 
         Raises:
             InvalidInput: an argument out of range.
 
         >>> BandedOptimum.fit(12, epochs=3, separation=2)
         <banded optimum, 2 bands: 12 steps, 3 for each example, at least 2 apart>
+        >>> BandedOptimum.fit(12, epochs=3, draws=4)
+        <banded optimum, 3.83 normals: 12 steps, 3 for each example, at least 4 apart>
         """
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, "separated", separation)
-        return cls(_optimal_bands(steps, schedule), schedule)
+        most = (steps + 1) / 2 if draws is None else float(draws)
+        if not most >= 1:
+            raise InvalidInput(f"draws is {draws}; it must be at least 1: a normal for each step")
+        if most >= (steps + 1) / 2:
+            return cls(_optimal_bands(steps, schedule), schedule)
+        lags = _lags_of(steps, schedule, most)
+        return cls(_optimal_few(steps, schedule, lags), schedule, lags)
 
     @property
     def bands(self) -> int:
@@ -239,17 +293,76 @@ class BandedOptimum(DenseOptimum):
     @property
     @override
     def name(self) -> str:
-        return f"banded optimum, {self.bands} bands"
+        few = f"{self.bands} bands" if self.lags is None else f"{figures(self.draws)} normals"
+        return f"banded optimum, {few}"
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters, **({} if self.lags is None else {"lags": list(self.lags)})}
+
+    @override
+    def taps(self, step: int) -> tuple[Tap, ...]:
+        if self.lags is None:
+            return super().taps(step)
+        row = self._increments[self.check_step(step) - 1]
+        reached = [step - lag for lag in self.lags if lag < step]
+        return tuple(Tap(0, index, float(row[index - 1])) for index in reached)
+
+    @property
+    @override
+    def draws(self) -> float:
+        if self.lags is None:
+            return super().draws
+        return sum(self.steps - lag for lag in self.lags) / self.steps
+
+    @override
+    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
+        other = object.__new__(type(self))
+        vars(other).update((name, value) for name, value in vars(self).items() if name != "rmse")
+        other.schedule = Schedule(*schedule)
+        return other
+
+
+def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Which entries of a matrix lie at these distances below its diagonal."""
+    return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
+
+
+def _inverted(matrix: Floats) -> Floats:
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(solve_triangular(matrix, np.eye(len(matrix)), lower=True))
+
+
+def _stretches(steps: int, schedule: Schedule) -> Integers:
+    """Number of the stretch of each step: of an epoch if an example has one step in each."""
+    if schedule.steps > 1 and schedule.steps * schedule.apart == steps:
+        return np.arange(steps) // schedule.apart
+    return np.zeros(steps, np.int64)
+
+
+def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
+    """Lags of the last normals and of those an epoch before, in turn: up to ``draws`` normals."""
+    apart = schedule.apart if schedule.steps > 1 else steps
+    found: list[int] = []
+    taken = 0.0
+    for near in range(apart):
+        for lag in (near, near + apart):
+            if lag < steps:
+                taken += (steps - lag) / steps
+                if taken > draws:
+                    return tuple(sorted(found))
+                found.append(lag)
+    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=4)
 def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
-    from scipy.linalg import solve_triangular
     from scipy.optimize import minimize
 
     apart = schedule.apart if schedule.steps > 1 else steps
-    tight = schedule.steps * apart == steps
-    stretch = np.arange(steps) // apart if tight else np.zeros(steps, np.int64)
+    stretch = _stretches(steps, schedule)
     number = int(stretch[-1]) + 1
     lag = np.subtract.outer(np.arange(steps), np.arange(steps))
     inside = (lag >= 0) & (lag < apart)
@@ -265,7 +378,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
     def value(x: Floats) -> tuple[float, Floats]:
         matrix, norms, wanted, shares = columns(x)
-        inverse = solve_triangular(matrix, np.eye(steps), lower=True)
+        inverse = _inverted(matrix)
         sums = np.cumsum(inverse, axis=0)
         slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
         along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
@@ -284,3 +397,96 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
         options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS},
     )
     return columns(np.asarray(found.x, np.float64))[0]
+
+
+@lru_cache(maxsize=4)
+def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
+    """C, whose inverse has entries at ``lags`` only: see the module."""
+    from scipy.optimize import minimize
+    from scipy.signal import lfilter
+
+    members = schedule.steps
+    apart = schedule.apart if members > 1 else steps
+    stretch = _stretches(steps, schedule)
+    number = int(stretch[-1]) + 1
+    times = members / number
+    inside = _at_lags(steps, lags)
+    at = np.arange(steps)
+
+    def bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+        """Of the squared sensitivity, by |G|: its logarithm with powers for maxima, and slope."""
+        products = products / (unit := float(np.diagonal(products).max()))
+        powers = products**power
+        behind = np.cumsum(powers[:, ::-1], axis=1)[:, ::-1]
+        costs = np.diagonal(products).copy()
+        reached: list[tuple[Integers, Floats]] = []
+        for member in range(1, members):
+            own = at[: max(steps - member * apart, 0)]
+            largest = np.maximum(behind[own, own + member * apart], 1e-300) ** (1 / power)
+            costs[own] += 2 * largest
+            reached.append((own, largest))
+        largest = np.zeros(number)
+        np.maximum.at(largest, stretch, costs)
+        shares = costs / largest[stretch]
+        sums = np.bincount(stretch, shares**sharp)
+        total = times * float(largest @ sums ** (1 / sharp))
+        by_cost = times * shares ** (sharp - 1) * (sums ** (1 / sharp - 1))[stretch] / total
+        first = np.zeros((steps, steps))
+        for member, (own, largest) in enumerate(reached, 1):
+            first[own, own + member * apart] = 2 * by_cost[own] * largest ** (1 - power)
+        slope = np.cumsum(first, axis=1) * products ** (power - 1)
+        slope[at, at] += by_cost
+        return math.log(total * unit), slope / unit
+
+    def written(x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Divisors, the entries, and the entries divided."""
+        entries = np.zeros((steps, steps))
+        entries[inside] = x[steps:]
+        scales = np.exp(x[:steps])[:, None]
+        return scales, entries, scales * entries
+
+    def value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+        scales, _, increments = written(x)
+        sums = np.cumsum(increments, axis=0)
+        squares = float((sums**2).sum())
+        matrix = _inverted(increments)
+        gram = matrix.T @ matrix
+        logs, by_gram = bound(np.abs(gram), power, sharp)
+        by_gram *= np.sign(gram)
+        by_matrix = matrix @ (by_gram + by_gram.T)
+        slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
+        slope -= matrix.T @ by_matrix @ matrix.T
+        by_scale = (slope * increments).sum(axis=1)
+        return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
+
+    def guarded(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+        with np.errstate(all="ignore"):
+            try:
+                found, slope = value(x, power, sharp)
+            except ValueError:  # an inverse beyond float64
+                return _FAR, np.zeros_like(x)
+        near = math.isfinite(found) and bool(np.isfinite(slope).all())
+        return (found, slope) if near else (_FAR, np.zeros_like(x))
+
+    impulse = np.zeros(steps)
+    impulse[0] = 1
+    odd = np.arange(1, apart)
+    root = np.cumprod(np.concatenate([np.ones(1), (2 * odd - 1) / (2 * odd)]))
+    start = np.zeros(steps)
+    start[list(lags)] = lfilter([1.0], root, impulse)[list(lags)]
+    norms = np.sqrt(np.cumsum(lfilter([1.0], start, impulse) ** 2)[::-1])
+    lag = np.subtract.outer(at, at)
+    x = np.concatenate([np.log(norms), start[lag[inside]]])
+    for powers in _POWERS:
+        x = np.asarray(
+            minimize(
+                guarded,
+                x,
+                args=powers,
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "maxcor": 20},
+            ).x,
+            np.float64,
+        )
+    return _inverted(written(x)[2])
