@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting.pld.pld_pmf import create_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
@@ -24,12 +28,16 @@ from counton.training import (
     PoissonBatches,
     SecretPlaces,
     TrainingNoise,
+    bins,
     noise_multiplier,
     plan,
+    poisson_multiplier,
 )
 from counton.training.bins import (
     PlaceBound,
     _mean_of_many,
+    anew_delta,
+    anew_multiplier,
     place_bounds,
     place_delta,
     places_multiplier,
@@ -210,6 +218,104 @@ def test_what_the_end_of_the_normals_may_show_is_paid_for(monkeypatch: pytest.Mo
     assert asked == [pytest.approx(1 + np.log(16))]
     share = 1e-5 / 16
     assert places_multiplier(guarantee, strategy, 16) == noise_multiplier(guarantee, 16)
+
+
+def simulated_losses(places: int, epochs: int, std: float, epsilon: float) -> tuple[float, float]:
+    """Mean and error of the larger divergence of places drawn anew, by 400,000 runs."""
+    runs = np.random.default_rng(7)
+    ratio, without = np.ones(400_000), np.ones(400_000)
+    for _ in range(epochs):
+        drawn = runs.standard_normal((len(ratio), places)) / std
+        without *= np.exp(drawn - std**-2 / 2).mean(axis=1)
+        drawn[np.arange(len(ratio)), runs.integers(places, size=len(ratio))] += std**-2
+        ratio *= np.exp(drawn - std**-2 / 2).mean(axis=1)
+    up = np.maximum(1 - np.exp(epsilon) / ratio, 0)
+    down = np.maximum(1 - np.exp(epsilon) * without, 0)
+    larger = max(up, down, key=np.mean)
+    return float(larger.mean()), float(larger.std() / np.sqrt(len(larger)))
+
+
+@pytest.mark.parametrize(
+    ("places", "epochs", "std", "epsilon"), [(3, 2, 1.0, 0.5), (8, 4, 0.8, 1.0), (2, 3, 1.0, 0.8)]
+)
+def test_places_drawn_anew_lose_no_more_than_their_bound(
+    places: int, epochs: int, std: float, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place too many, an epoch too few, one direction alone and rounding down say too little."""
+    mean, error = simulated_losses(places, epochs, std, epsilon)
+    bound = anew_delta(epsilon, places, epochs, std)
+    assert mean - 5 * error <= bound <= (mean + 5 * error) * 1.005
+    least = mean - 5 * error
+    assert anew_delta(epsilon, places + 1, epochs, std) < least
+    assert anew_delta(epsilon, places, epochs - 1, std) < least
+    losses = bins._losses
+
+    def other_direction(atoms: Any) -> PrivacyLossDistribution:
+        return PrivacyLossDistribution(losses(atoms)._pmf_add)
+
+    with monkeypatch.context() as wrong:
+        wrong.setattr(bins, "_losses", other_direction)
+        assert anew_delta(epsilon, places, epochs, std) < least
+
+    monkeypatch.setattr(bins, "_INTERVAL", 0.25)
+    assert anew_delta(epsilon, places, epochs, std) >= bound
+
+    def rounded_down(atoms: Any) -> PrivacyLossDistribution:
+        logs = np.log(atoms.values[1:]) / 0.25
+        present, without = atoms.masses[1:] * atoms.values[1:], atoms.masses[1:]
+        up, down = Counter[int](), Counter[int]()
+        for at, one, other in zip(logs, present, without, strict=True):
+            up[int(np.floor(at))] += one
+            down[int(np.floor(-at))] += other
+        both = (create_pmf(dict(losses), 0.25, 0.0, True) for losses in (up, down))
+        return PrivacyLossDistribution(*both)
+
+    monkeypatch.setattr(bins, "_losses", rounded_down)
+    assert anew_delta(epsilon, places, epochs, std) < least
+
+
+def test_coarser_grids_of_losses_only_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    fine = anew_delta(1.0, 16, 4, 1.0)
+    monkeypatch.setattr(bins, "_INTERVAL", 0.05)
+    assert fine <= anew_delta(1.0, 16, 4, 1.0) < 1.1 * fine
+
+
+def test_an_epoch_of_its_own_is_the_same_as_one_that_is_kept() -> None:
+    once = place_delta(1.0, PlaceBound(16, 0.0), 0.8)
+    assert anew_delta(1.0, 16, 1, 0.8) == pytest.approx(once, rel=2e-3)
+
+
+@pytest.mark.parametrize(("epsilon", "reached"), [(0.5, 41.48), (1, 24.02), (2, 15.92), (4, 12.05)])
+def test_places_drawn_anew_need_less_noise_than_poisson_batches(
+    epsilon: float, reached: float
+) -> None:
+    """Errors at 512 steps and 8 epochs."""
+    guarantee = ApproxDP(epsilon, 1e-5)
+    std = anew_multiplier(guarantee, 64, 8)
+    assert std < 0.98 * poisson_multiplier(guarantee, 1 / 64, 512)
+    assert std * 256.5**0.5 == pytest.approx(reached, abs=0.03)
+
+
+def test_places_are_drawn_anew_in_each_epoch() -> None:
+    key = chosen_key()
+    sampler = SecretPlaces(600, 5, 3, key=key, name="run", anew=True)
+    epochs = np.array_split(np.arange(1, 16), 3)
+    for epoch in epochs:
+        batches = np.concatenate([sampler.batch(int(step)) for step in epoch])
+        assert sorted(batches.tolist()) == list(range(600))
+    both = [np.intersect1d(sampler.batch(step), sampler.batch(step + 5)) for step in range(1, 6)]
+    assert 60 < sum(map(len, both)) < 190
+    assert sampler.schedule == Schedule(3, 1, fixed=False)
+    assert "once in each epoch, drawn by chance and in secret" in repr(sampler)
+    found = plan(sampler=sampler, dimension=4, guarantee=ApproxDP(1, 1e-5))
+    assert [choice.strategy.name for choice in found.choices] == [independent(15, 3).name]
+    noise = found.best.noise(key=key, name="run")
+    assert noise.std == pytest.approx(anew_multiplier(ApproxDP(1, 1e-5), 5, 3), rel=1e-3)
+    assert "once in each epoch, drawn by chance and in secret" in noise.promise
+    with pytest.raises(InvalidInput, match="accounted for independent noise only"):
+        TrainingNoise(blt(15, 3), key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler)
+    with pytest.raises(InvalidInput, match="is not amplified by secret places"):
+        plan(sampler=sampler, dimension=4, guarantee=ZCDP("1/2"))
 
 
 def test_plans_compare_amplified_errors() -> None:

@@ -53,6 +53,8 @@ class Sampler(ABC):
     rate: float | None = None
     #: Places of an epoch, where every example draws one of them by chance and in secret.
     secret_places: int | None = None
+    #: Whether each epoch draws another of them.
+    anew: bool = False
     #: Public, and what tells its batches from those of other runs, where they are secret.
     identity: str | None = None
 
@@ -91,7 +93,14 @@ class Sampler(ABC):
     @property
     def chance(self) -> Any:
         """What is drawn by chance and in secret, as a JSON value; None if nothing is."""
-        return self.rate if self.secret_places is None else {"places": self.secret_places}
+        if self.secret_places is None:
+            return self.rate
+        return {"places": self.secret_places, **({"anew": True} if self.anew else {})}
+
+    @property
+    def for_independent_noise(self) -> bool:
+        """Whether what chance gains is accounted for independent noise only."""
+        return self.rate is not None or self.anew
 
     def serve(self, run: str, session: str) -> None:
         """Be the sampler of one run, as batches that are secret can be taken once.
@@ -108,6 +117,7 @@ class Sampler(ABC):
     def __repr__(self) -> str:
         times, apart, fixed = self.schedule
         order = "in the same place of each epoch" if fixed else f"{apart} or more steps apart"
+        order = "once in each epoch" if self.anew else order
         when = f"{times} times at most, {order}" if times > 1 else "once at most"
         if self.rate is not None:
             when = f"by chance in each with probability {self.rate:g}"
@@ -441,6 +451,8 @@ class SecretPlaces(_SecretSampler):
 
     Balls in bins, as `BallsInBins`, with places that nobody learns: that amplifies the noise
     of every strategy whose C is lower-triangular, for ``ApproxDP`` (`counton.training.bins`).
+    With ``anew`` each epoch draws another place (random allocation): that amplifies independent
+    noise (DP-SGD) more, and other noise not at all.
     Batches have different sizes. A run that goes on from a checkpoint takes the places along:
     `TrainingNoise.run` names them.
 
@@ -450,6 +462,7 @@ class SecretPlaces(_SecretSampler):
         epochs: how often each example counts.
         key: the secret that places are drawn from; where they become known, the gain is lost.
         name: of the run.
+        anew: draw another place in each epoch.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -463,17 +476,27 @@ class SecretPlaces(_SecretSampler):
     _purpose = b"training places"
 
     def __init__(
-        self, examples: int, steps_per_epoch: int, epochs: int = 1, *, key: Key, name: str
+        self,
+        examples: int,
+        steps_per_epoch: int,
+        epochs: int = 1,
+        *,
+        key: Key,
+        name: str,
+        anew: bool = False,
     ) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
         self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
         self.epochs = check_integer("epochs", epochs, 1, LARGEST)
         self.secret_places = self.steps_per_epoch
-        super().__init__(key, f"{name}/{self.examples}/{self.steps_per_epoch}/{self.epochs}")
+        self.anew = anew and self.epochs > 1
+        self._drawn: tuple[int, NDArray[np.uint64]] | None = None
+        again = "/anew" if self.anew else ""
+        super().__init__(key, f"{name}/{self.examples}/{self.steps_per_epoch}/{self.epochs}{again}")
 
     def _be(self, identity: str) -> None:
         super()._be(identity)
-        vars(self).pop("_places", None)
+        self._drawn = None
 
     @override
     def serve(self, run: str, session: str) -> None:
@@ -488,16 +511,19 @@ class SecretPlaces(_SecretSampler):
     @property
     @override
     def schedule(self) -> Schedule:
+        if self.anew:
+            return Schedule(self.epochs, 1, fixed=False)
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
-    @cached_property
-    def _places(self) -> NDArray[np.uint64]:
-        return self._words(1) % np.uint64(self.steps_per_epoch)
+    def _places(self, draw: int) -> NDArray[np.uint64]:
+        if self._drawn is None or self._drawn[0] != draw:
+            self._drawn = draw, self._words(draw) % np.uint64(self.steps_per_epoch)
+        return self._drawn[1]
 
     @override
     def batch(self, step: int) -> Examples:
-        place = (self._check_step(step) - 1) % self.steps_per_epoch
-        return np.flatnonzero(self._places == np.uint64(place))
+        epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
+        return np.flatnonzero(self._places(1 + epoch * self.anew) == np.uint64(place))
 
 
 class GivenBatches(Sampler):

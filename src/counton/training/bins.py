@@ -32,9 +32,20 @@ divided between both so that the mean stays. That only raises E f. What lies abo
 off and its mean is added to delta, as max(r - e^epsilon, 0) grows by no more than r does; cut off,
 max(1 - e^epsilon r, 0) is only larger. So every number here is an upper bound, up to float64.
 
+**Places that are drawn anew in each epoch** (random allocation). With independent noise an epoch
+has G = 1 / variance for every place, and none between places: its pair of laws, R against 1, is the
+mean of b independent log-normals, for gradients that may depend on all that was released before. So
+epochs compose adaptively (Zhu, Dong and Wang 2022, Theorem 10), in either direction for itself. The
+atoms of the mean are divided once more, between the points e^(k h) of a grid of losses, so that the
+mean stays: whatever is convex in R only grows, and dp-accounting composes what stands there. What
+lies above the grid is lost for sure where the example is, and what lies at 0 where it is not. A
+place that is kept loses more: it is shown by the noise of all epochs together. Feldman and Shenfeld
+(arXiv 2502.08202, 2602.17284) compute the law of such places; what is here is derived above.
+
 **Where normals end** (see ``accounting.py``): with the density p_j at place j, what is lost is at
 most the mean over j of min(p_j, b e^epsilon q) where only p_j reaches, and the sum over j of
 min(q, e^epsilon p_j / b) where only q does: at most b times `beyond` for epsilon + ln b.
+Drawn anew, every step is a mixture, as with Poisson batches.
 
 Schuchardt and Kalinin (arXiv 2601.21636) were the first to bound this without sampling, by Renyi
 divergences and conditional composition; Feldman and Shenfeld (2026) compute independent noise. The
@@ -44,8 +55,9 @@ bounds here are derived above, and hold for every lower-triangular C.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -58,10 +70,15 @@ from counton.strategies.training.banded import is_independent
 from counton.strategies.training.training_strategy import SLACK, TrainingStrategy
 from counton.training.accounting import beyond, delta_left, noise_multiplier
 
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
 #: Points of the grids; fewer for the search. More of them lower the noise by less than 0.2%.
 _POINTS, _FEW = 256, 96
 #: What is cut off above a grid, as a share of delta.
 _CUT = 1e-7
+#: Grid of the losses that are composed over epochs.
+_INTERVAL = 1e-3
 #: Epochs of more places are not amplified where the noise is correlated.
 MOST_PLACES = 2048
 #: A variance of logarithms beyond which nothing is hidden that is worth computing.
@@ -222,13 +239,17 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
     grid = np.concatenate([np.zeros(1), np.geomspace(max(low, high * 1e-9), high, points - 1)])
     grid[-1] = high
     rest = float(np.maximum(values - high, 0) @ masses)
-    values = np.minimum(values, high)
-    at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, points - 2)
+    placed = _divided(np.minimum(values, high), masses, grid)
+    return _Atoms(grid, placed, share * one.beyond + (1 - share) * other.beyond + rest)
+
+
+def _divided(values: Floats, masses: Floats, grid: Floats) -> Floats:
+    """Masses at the points of a grid, each divided between two so that its mean stays."""
+    at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
-    placed = np.bincount(at, masses * (1 - right), points)
-    placed += np.bincount(at + 1, masses * right, points)
-    total = share * one.beyond + (1 - share) * other.beyond + rest
-    return _Atoms(grid, np.asarray(placed, np.float64), total)
+    placed = np.bincount(at, masses * (1 - right), len(grid))
+    placed += np.bincount(at + 1, masses * right, len(grid))
+    return np.asarray(placed, np.float64)
 
 
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
@@ -269,6 +290,83 @@ def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: 
     return min(widest, _least_multiplier(epsilon, left, best, narrowest, widest, _POINTS))
 
 
+def anew_delta(epsilon: float, places: int, epochs: int, multiplier: float) -> float:
+    """At most this delta goes with epsilon where every epoch draws another place; either direction.
+
+    Args:
+        epsilon: of the guarantee.
+        places: steps of an epoch; every example draws one in each.
+        epochs: of the run.
+        multiplier: standard deviation of the independent noise of a step at clip 1.
+
+    >>> kept = place_delta(1.0, PlaceBound(64, 0.0), 2.0 / 8**0.5)
+    >>> anew_delta(1.0, 64, 8, 2.0) < kept / 100
+    True
+    """
+    variance = multiplier**-2
+    if variance > _WIDEST:
+        return 1.0
+    cut = max(_CUT * _gaussian_delta(epsilon, variance), 1e-300)
+    composed = _losses(_mean_of_many(variance, places, _POINTS, cut)).self_compose(epochs)
+    return min(1.0, float(composed.get_delta_for_epsilon(epsilon)) * (1 + SLACK))
+
+
+def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
+    """Of R against 1 and of 1 against R, both on a grid of losses."""
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    least, most = np.log(atoms.values[atoms.values > 0][[0, -1]]) / _INTERVAL
+    first, last = math.floor(least) - 1, math.ceil(most) + 1
+    grid = np.concatenate([np.zeros(1), np.exp(_INTERVAL * np.arange(first, last + 1))])
+    without = _divided(atoms.values, atoms.masses, grid)
+    present = without * grid
+    return PrivacyLossDistribution(
+        DensePLDPmf(_INTERVAL, first, present[1:], atoms.beyond, True),
+        DensePLDPmf(_INTERVAL, -last, without[:0:-1].copy(), float(without[0]), True),
+    )
+
+
+def anew_multiplier(guarantee: Guarantee, places: int, epochs: int) -> float:
+    """Standard deviation of independent noise where every epoch draws another place; rounded up.
+
+    Args:
+        guarantee: (epsilon, delta), for one example more or less.
+        places: steps of an epoch; every example draws one in each.
+        epochs: of the run.
+
+    Raises:
+        InvalidInput: another guarantee, or a delta below which noise that ends cannot be.
+
+    >>> from counton.training.accounting import poisson_multiplier
+    >>> promised = ApproxDP(1, 1e-5)
+    >>> anew_multiplier(promised, 64, 8) < poisson_multiplier(promised, 1 / 64, 512)
+    True
+    """
+    if not isinstance(guarantee, ApproxDP):
+        raise InvalidInput(
+            f"{guarantee!r} is not amplified by secret places; state ApproxDP(epsilon, delta)"
+        )
+    steps = places * epochs
+    widest = math.sqrt(epochs) * noise_multiplier(guarantee, steps)
+    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    narrowest = _least_anew(epsilon, delta, places, epochs, widest / 256, widest)
+    lost = steps * beyond(narrowest, epsilon=float_above(guarantee.epsilon))
+    drawn = math.exp(min(float_above(guarantee.epsilon), 700.0)) * steps * 2.0**-64
+    left = delta_left(guarantee, steps, lost + drawn)
+    wider = _least_anew(epsilon, left, places, epochs, narrowest, 1.01 * narrowest)
+    return min(widest, wider)
+
+
+@lru_cache(maxsize=256)
+def _least_anew(
+    epsilon: float, delta: float, places: int, epochs: int, low: float, high: float
+) -> float:
+    return _least(
+        lambda multiplier: anew_delta(epsilon, places, epochs, multiplier) <= delta, low, high
+    )
+
+
 @lru_cache(maxsize=1024)
 def _narrowest(
     epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
@@ -292,12 +390,16 @@ def _least_multiplier(
 
     ``high`` keeps delta, and what is returned was computed to keep it.
     """
-    if place_delta(epsilon, bound, high, points) > delta:
+    return _least(
+        lambda multiplier: place_delta(epsilon, bound, multiplier, points) <= delta, low, high
+    )
+
+
+def _least(keeps: Callable[[float], bool], low: float, high: float) -> float:
+    """A multiplier that ``keeps`` what is asked, within a thousandth of the least; inf if none."""
+    if not keeps(high):
         return math.inf
     while high / low > 1.001:
         middle = math.sqrt(low * high)
-        if place_delta(epsilon, bound, middle, points) <= delta:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if keeps(middle) else (middle, high)
     return high

@@ -10,7 +10,7 @@ from counton.privacy import Guarantee
 from counton.strategies.training.banded import is_independent
 from counton.strategies.training.training_strategy import TrainingStrategy
 from counton.training.accounting import noise_multiplier, poisson_multiplier
-from counton.training.bins import places_multiplier
+from counton.training.bins import anew_multiplier, places_multiplier
 
 if TYPE_CHECKING:
     from counton.training.batch_samplers import Sampler
@@ -31,7 +31,7 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
     counton.base.errors.InvalidInput: the sampler's examples count up to 3 times, ...
     """
     promised, needed = sampler.schedule, strategy.schedule
-    if sampler.rate is not None and not is_independent(strategy):
+    if sampler.for_independent_noise and not is_independent(strategy):
         raise InvalidInput(
             f"the sampler takes examples by chance, which is accounted for independent noise only, "
             f"and {strategy.name} correlates it: plan with this sampler, or use FixedEpochs"
@@ -70,8 +70,8 @@ def multiplier(
 ) -> float:
     """Standard deviation of a node for a guarantee, per unit of the strategy's sensitivity.
 
-    Batches by chance count for independent noise, whose sensitivity is then that of one step;
-    secret places count for all strategies (`counton.training.bins`).
+    Batches by chance, and places drawn anew, count for independent noise, whose sensitivity is then
+    that of one step; places that are kept count for all strategies (`counton.training.bins`).
 
     Raises:
         InvalidInput: a guarantee that does not fit.
@@ -81,11 +81,14 @@ def multiplier(
     >>> multiplier(ZCDP("1/2"), BandedInverseSquareRoot(8, band=1))
     1.0
     """
-    if sampler is not None and sampler.secret_places is not None:
-        check_fit(strategy, sampler)
-        return places_multiplier(guarantee, strategy, sampler.secret_places)
-    if sampler is None or sampler.rate is None:
+    if sampler is None or sampler.chance is None:
         return noise_multiplier(guarantee, strategy.steps)
     check_fit(strategy, sampler)
-    once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
+    if sampler.rate is not None:
+        once = poisson_multiplier(guarantee, sampler.rate, sampler.steps)
+    elif sampler.secret_places is not None and sampler.anew:
+        once = anew_multiplier(guarantee, sampler.secret_places, sampler.epochs)
+    else:
+        assert sampler.secret_places is not None
+        return places_multiplier(guarantee, strategy, sampler.secret_places)
     return once / math.sqrt(strategy.squared_sensitivity())

@@ -164,6 +164,7 @@ class TrainingNoise:
             when = f"which counts in {times} step{'s' * (times > 1)} at most"
             if times > 1:
                 order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
+                order = "once in each epoch" if of_what.anew else order
                 when = f"{when}, {order}"
             if of_what.secret_places is not None:
                 when = f"{when}, drawn by chance and in secret"

@@ -205,7 +205,7 @@ def plan(
     schedule = training_schedule(steps, epochs, order, separation)
     promised = ZCDP("1/2") if guarantee is None else guarantee
     bound, most = float(clip), float(draws)
-    if sampler is not None and sampler.rate is not None:
+    if sampler is not None and sampler.for_independent_noise:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
         multiplier(promised, independent, sampler)
         only = TrainingDesign(independent, promised, bound, dimension, sampler)

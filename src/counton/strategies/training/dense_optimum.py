@@ -272,7 +272,7 @@ class BandedOptimum(DenseOptimum):
         >>> BandedOptimum.fit(12, epochs=3, separation=2)
         <banded optimum, 2 bands: 12 steps, 3 for each example, at least 2 apart>
         >>> BandedOptimum.fit(12, epochs=3, draws=4)
-        <banded optimum, 3.83 normals: 12 steps, 3 for each example, at least 4 apart>
+        <banded optimum, 4 normals: 12 steps, 3 for each example, at least 4 apart>
         """
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, "separated", separation)
