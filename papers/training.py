@@ -71,7 +71,8 @@ def frontier() -> Iterator[str]:
     yield f"| BLT-3, shares | {blt.rmse:.3f} | 3, and 1 | 14 |"
     yield f"| {shared.name} | {shared.rmse:.3f} | 0, and {shared.draws:.1f} | 9 |"
     few = BandedOptimum.fit(STEPS, EPOCHS, draws=PLACES)
-    yield f"| {few.name} | {few.rmse:.3f} | 0, and {few.draws:.1f} | {len(few.lags or ()) * STEPS:,} |"
+    entries = int((few.increments()[0] != 0).sum())
+    yield f"| {few.name} | {few.rmse:.3f} | 0, and {few.draws:.1f} | {entries:,} |"
     bands = f"{PLACES - 1}, and 1; or 0, and {(STEPS + 1) / 2:.1f}"
     start = blt_coefficients(PLACES, blt.theta, blt.thetahat)
     cut = best_bands(start, shares=True)

@@ -239,11 +239,11 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
     grid = np.concatenate([np.zeros(1), np.geomspace(max(low, high * 1e-9), high, points - 1)])
     grid[-1] = high
     rest = float(np.maximum(values - high, 0) @ masses)
-    placed = _divided(np.minimum(values, high), masses, grid)
+    placed = _on_grid(np.minimum(values, high), masses, grid)
     return _Atoms(grid, placed, share * one.beyond + (1 - share) * other.beyond + rest)
 
 
-def _divided(values: Floats, masses: Floats, grid: Floats) -> Floats:
+def _on_grid(values: Floats, masses: Floats, grid: Floats) -> Floats:
     """Masses at the points of a grid, each divided between two so that its mean stays."""
     at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, len(grid) - 2)
     right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
@@ -319,7 +319,7 @@ def _losses(atoms: _Atoms) -> PrivacyLossDistribution:
     least, most = np.log(atoms.values[atoms.values > 0][[0, -1]]) / _INTERVAL
     first, last = math.floor(least) - 1, math.ceil(most) + 1
     grid = np.concatenate([np.zeros(1), np.exp(_INTERVAL * np.arange(first, last + 1))])
-    without = _divided(atoms.values, atoms.masses, grid)
+    without = _on_grid(atoms.values, atoms.masses, grid)
     present = without * grid
     return PrivacyLossDistribution(
         DensePLDPmf(_INTERVAL, first, present[1:], atoms.beyond, True),

@@ -114,7 +114,7 @@ class DenseOptimum(TrainingStrategy):
 
     @property
     def _inverse(self) -> Floats:
-        return _inverted(self._matrix)
+        return _inverse_of(self._matrix)
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -247,7 +247,7 @@ class BandedOptimum(DenseOptimum):
                 f"{lags}: name all lags of normals that a step takes, or leave lags out"
             )
         self._increments = kept
-        self._matrix = _inverted(kept)
+        self._matrix = _inverse_of(kept)
 
     @classmethod
     def fit(
@@ -329,7 +329,7 @@ def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
-def _inverted(matrix: Floats) -> Floats:
+def _inverse_of(matrix: Floats) -> Floats:
     from scipy.linalg import solve_triangular
 
     return np.asarray(solve_triangular(matrix, np.eye(len(matrix)), lower=True))
@@ -378,7 +378,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
 
     def value(x: Floats) -> tuple[float, Floats]:
         matrix, norms, wanted, shares = columns(x)
-        inverse = _inverted(matrix)
+        inverse = _inverse_of(matrix)
         sums = np.cumsum(inverse, axis=0)
         slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
         along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
@@ -413,7 +413,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     inside = _at_lags(steps, lags)
     at = np.arange(steps)
 
-    def bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+    def sensitivity_bound(products: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         """Of the squared sensitivity, by |G|: its logarithm with powers for maxima, and slope."""
         products = products / (unit := float(np.diagonal(products).max()))
         powers = products**power
@@ -438,20 +438,20 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         slope[at, at] += by_cost
         return math.log(total * unit), slope / unit
 
-    def written(x: Floats) -> tuple[Floats, Floats, Floats]:
-        """Divisors, the entries, and the entries divided."""
+    def increments_of(x: Floats) -> tuple[Floats, Floats]:
+        """The scales of steps, and K: their entries times these."""
         entries = np.zeros((steps, steps))
         entries[inside] = x[steps:]
         scales = np.exp(x[:steps])[:, None]
-        return scales, entries, scales * entries
+        return scales, scales * entries
 
     def value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
-        scales, _, increments = written(x)
+        scales, increments = increments_of(x)
         sums = np.cumsum(increments, axis=0)
         squares = float((sums**2).sum())
-        matrix = _inverted(increments)
+        matrix = _inverse_of(increments)
         gram = matrix.T @ matrix
-        logs, by_gram = bound(np.abs(gram), power, sharp)
+        logs, by_gram = sensitivity_bound(np.abs(gram), power, sharp)
         by_gram *= np.sign(gram)
         by_matrix = matrix @ (by_gram + by_gram.T)
         slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
@@ -459,7 +459,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         by_scale = (slope * increments).sum(axis=1)
         return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
 
-    def guarded(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+    def finite_value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         with np.errstate(all="ignore"):
             try:
                 found, slope = value(x, power, sharp)
@@ -480,7 +480,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     for powers in _POWERS:
         x = np.asarray(
             minimize(
-                guarded,
+                finite_value,
                 x,
                 args=powers,
                 jac=True,
@@ -489,4 +489,4 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
             ).x,
             np.float64,
         )
-    return _inverted(written(x)[2])
+    return _inverse_of(increments_of(x)[1])
