@@ -73,7 +73,7 @@ def late_nights(cells: int = 2**17) -> None:
     for name, strategy in {"normalised-sqrt": NormalisedSqrt(365), "kary": KAry.best(365)}.items():
         key = Key.generate()
         counter = Counter(strategy, ZCDP("0.015"), key=key, name=name, shape=(cells,))
-        field, line = counter.terms.noise_field(key), f"{name:18}"
+        field, line = counter.design.noise_field(key), f"{name:18}"
         for step in steps:
             began = time.process_time()
             strategy.noise(field, range(step, step + 1))

@@ -100,7 +100,7 @@ def moments() -> list[Row]:
         sums = np.array([count, *(x.sum() for x in (a, b, 1 - a**2, 1 - b**2, a * b))])
         for law, guarantee in {"Laplace": PureDP("1/2"), "Gaussian": ZCDP("1/50")}.items():
             counter = statistic.counter(1, guarantee, key=Key.generate(), name="s", batched=True)
-            std = float(counter.terms.std(range(1, 2))[0])
+            std = float(counter.design.std(range(1, 2))[0])
             draws = np.random.default_rng(27)
             held = {name: np.zeros(2) for name in true}
             width: dict[Any, list[Any]] = {name: [] for name in true}
@@ -108,7 +108,7 @@ def moments() -> list[Row]:
                 noise = draws.laplace(0, std / math.sqrt(2), 6)
                 noise = noise if law == "Laplace" else draws.normal(0, std, 6)
                 released = np.rint(sums * statistic.grid**2 + noise)
-                reading: Any = statistic.read(StepRelease(1, released, std, counter.terms))
+                reading: Any = statistic.read(StepRelease(1, released, std, counter.design))
                 for name, value in true.items():
                     delta = reading._interval(reading._function(name), LEVEL)
                     ends = np.array([delta, reading.interval(name, LEVEL)])
@@ -144,7 +144,7 @@ def quantiles() -> list[Row]:
             if what == "heaps":
                 counts = np.zeros(cells, np.int64)
                 counts[[7, 8, 9]] = count // 2, 1, count // 2
-            std = float(counter.terms.std(range(1, 2))[0])
+            std = float(counter.design.std(range(1, 2))[0])
             exact = np.asarray(statistic.line.measure(counts[:, None]))[:, 0]
             cell = int(np.argmax(2 * np.cumsum(counts) >= counts.sum()))
             draws = np.random.default_rng(27)
@@ -158,7 +158,7 @@ def quantiles() -> list[Row]:
             released = np.rint(exact + noise(RUNS // 4))
             found = []
             for each in released:
-                one: Any = statistic.read(StepRelease(1, each, std, counter.terms))
+                one: Any = statistic.read(StepRelease(1, each, std, counter.design))
                 found.append(one.quantile(0.5, LEVEL))
             held = np.mean([one.lower <= cell < one.upper for one in found])
             wide = np.mean([one.upper - one.lower for one in found])

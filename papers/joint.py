@@ -29,7 +29,7 @@ CASES: dict[str, tuple[StreamStrategy, Guarantee]] = {
 
 def terms_of(strategy: StreamStrategy, guarantee: Guarantee) -> Design:
     """A year of weekly counts."""
-    return Counter(strategy, guarantee, key=Key.generate(), name="joint").terms
+    return Counter(strategy, guarantee, key=Key.generate(), name="joint").design
 
 
 def differences(

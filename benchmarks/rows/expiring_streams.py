@@ -21,7 +21,7 @@ def counter_at(step: int, delay: int = 0) -> Counter:
     key, strategy = Key.generate(), Expiring(growth=1, delay=delay)
     new = Counter(strategy, ExpiringDP(epsilon=1), key=key, name="bench")
     done = StreamProgress(step, np.array(step), Waiting(np.zeros(delay, np.int64)))
-    return Counter.resume(write_checkpoint(new.terms.text, key.fingerprint, done), key=key)
+    return Counter.resume(write_checkpoint(new.design.text, key.fingerprint, done), key=key)
 
 
 def measure() -> Iterator[Row]:

@@ -607,7 +607,7 @@ class SparseCounter:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
         now, counter = self._done, self._counter
         inner = write_checkpoint(
-            counter.terms.text, counter.key_fingerprint, open_private(now.inner)
+            counter.design.text, counter.key_fingerprint, open_private(now.inner)
         )
         terms = {
             "design": self.design.to_dict(),
@@ -630,9 +630,9 @@ class SparseCounter:
         """
         state = read_checkpoint(saved)
         with understanding("a sparse stream"):
-            design = SparseDesign.from_dict(state.terms["design"])
-            name, counted = state.terms["name"], float(state.terms["counted"])
-            inner = state.terms["counter"].encode()
+            design = SparseDesign.from_dict(state.design["design"])
+            name, counted = state.design["name"], float(state.design["counted"])
+            inner = state.design["counter"].encode()
             taken, waiting = state.sums.tolist()
         counter = cls(design, key=key, name=name)
         if counter.key_fingerprint != state.key_fingerprint:
@@ -642,10 +642,10 @@ class SparseCounter:
             )
         resumed = Counter.resume(inner, key=key.with_salt(counter._bound))
         held = int(resumed._progress().sums)
-        if resumed.terms.to_dict() != counter._counter.terms.to_dict() or held != taken - waiting:
+        if resumed.design.to_dict() != counter._counter.design.to_dict() or held != taken - waiting:
             raise StateError(
                 f"the checkpoint of stream {name!r} counts {taken - waiting:,} in closed segments, "
-                f"and its counter {held:,} under {resumed.terms.guarantee}: it was altered, or "
+                f"and its counter {held:,} under {resumed.design.guarantee}: it was altered, or "
                 f"taken after an interrupted release; use another one"
             )
         counter._counter = resumed

@@ -51,7 +51,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     export(job.state, out=out)
     read = counton.read(out)
     assert read.table().equals(released)
-    assert read.terms.strategy == mine
+    assert read.design.strategy == mine
     assert place("verify", str(job.state)).code == 0
 
 

@@ -230,13 +230,13 @@ def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statis
         for choice in this.plan(105_120, guarantee).choices[:2]:
             counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
             if isinstance(counter, Counter):
-                assert at_the_end(counter.terms, counter) < _AWAY**2
+                assert at_the_end(counter.design, counter) < _AWAY**2
 
 
 @pytest.mark.parametrize("strategy", [Binary(2**40), KAry(2**40, 16)], ids=str)
 def test_several_cells_have_addresses_for_all_their_noise(strategy: StreamStrategy) -> None:
     at_the_end_of = Counter(strategy, PureDP(1), key=chosen_key(), name="one")
-    assert at_the_end(at_the_end_of.terms, at_the_end_of) < _AWAY**2
+    assert at_the_end(at_the_end_of.design, at_the_end_of) < _AWAY**2
     with pytest.raises(InvalidInput, match="addresses for 4,294,967,296 nodes: plan fewer steps"):
         Counter(strategy, PureDP(1), key=chosen_key(), name="many", shape=(3,))
 

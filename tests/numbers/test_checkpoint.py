@@ -76,13 +76,13 @@ def test_damaged_terms_are_refused(part: str, value: Any) -> None:
     if (part, value) == ("shape", []):
         value = [2, 2]  # an empty shape is that of a scalar stream, whose sums have another size
     with pytest.raises(StateError):
-        Counter.resume(changed(terms={**stream().terms.to_dict(), part: value}), key=KEY)
+        Counter.resume(changed(terms={**stream().design.to_dict(), part: value}), key=KEY)
 
 
 def test_a_state_is_resumed_by_its_own_strategy_only() -> None:
     """Another strategy under the same law would release too little noise, or the same twice."""
     saved = stream().checkpoint()
-    assert Counter.resume(saved, key=KEY, strategy=Binary(100)).terms == stream().terms
+    assert Counter.resume(saved, key=KEY, strategy=Binary(100)).design == stream().design
     for other in (Binary(10**6), Binary(99), Expiring(1)):
         with pytest.raises(StateError, match=r"strategy.*Binary"):
             Counter.resume(saved, key=KEY, strategy=other)

@@ -176,7 +176,7 @@ def test_streams_of_less_noise_are_refused_in_words() -> None:
     key = chosen_key()
 
     def terms(strategy: StreamStrategy, guarantee: Guarantee) -> dict[str, Any]:
-        return Counter(strategy, guarantee, key=key, name="visits").terms.to_dict()
+        return Counter(strategy, guarantee, key=key, name="visits").design.to_dict()
 
     for guarantee in (PureDP(1), ZCDP(1)):
         assert terms(KAry(30, 3), guarantee)["format"] == 1

@@ -55,7 +55,7 @@ def released(strategy: StreamStrategy, guarantee: Guarantee, each: int) -> Relea
 def total_of(releases: Releases, shift: int) -> Any:
     """Totals of a run of cells that begins at one of them, as a function of cell and step."""
     values = releases.values
-    if releases._terms.strategy.workload == "windows":
+    if releases._design.strategy.workload == "windows":
         values = np.cumsum(values, axis=0)
     return lambda cell, step: float(values[step - 1, shift + cell]) if step else 0.0
 
@@ -63,7 +63,7 @@ def total_of(releases: Releases, shift: int) -> Any:
 def sums_of_all_cells(releases: Releases, parts: list[Term]) -> NDArray[np.float64]:
     """The sums of the parts, with each cell in the place of the first one."""
     values = np.asarray(releases.values, float)
-    if releases._terms.strategy.workload == "windows":
+    if releases._design.strategy.workload == "windows":
         values = np.cumsum(values, axis=0)
     totals = np.vstack([np.zeros(CELLS), values])
     first = np.arange(CELLS - 1)
@@ -94,7 +94,7 @@ def test_sums_with_signs_hold_as_often_as_promised(
     releases = released(strategy, guarantee, 40)
     truth = sum(40 * part.weight * (part.stop - part.start) for part in parts)
     answers = [
-        weighted_sum(releases._terms, parts, total_of(releases, cell), LEVEL) for cell in range(32)
+        weighted_sum(releases._design, parts, total_of(releases, cell), LEVEL) for cell in range(32)
     ]
     # Cells have one law: of all others the value is enough.
     half = answers[0].upper - answers[0].value
@@ -118,7 +118,7 @@ def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: G
     releases = released(strategy, guarantee, 10)
     above, below = [Term(1, 4, 16, 0)], [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
     answers = [
-        ratio(releases._terms, above, below, total_of(releases, cell), LEVEL)
+        ratio(releases._design, above, below, total_of(releases, cell), LEVEL)
         for cell in range(0, CELLS, 8)
     ]
     error = math.sqrt(LEVEL * (1 - LEVEL) / len(answers))
@@ -128,7 +128,7 @@ def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: G
 
 def test_a_divisor_that_may_be_nothing_gives_no_bounds() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.01), 0)
-    found = ratio(releases._terms, [Term(1, 0, 16, 0)], [Term(1, 0, 16, 1)], total_of(releases, 0))
+    found = ratio(releases._design, [Term(1, 0, 16, 0)], [Term(1, 0, 16, 1)], total_of(releases, 0))
     assert (found.lower, found.upper) == (-math.inf, math.inf)
 
 
@@ -136,11 +136,11 @@ def test_more_at_once_are_wider() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
     parts = [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)]
-    widths = [weighted_sum(releases._terms, parts, of, at_once=many).upper for many in (1, 2, 10)]
+    widths = [weighted_sum(releases._design, parts, of, at_once=many).upper for many in (1, 2, 10)]
     assert widths == sorted(set(widths))
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="at_once"):
-            weighted_sum(releases._terms, parts, of, at_once=wrong)  # type: ignore[arg-type]
+            weighted_sum(releases._design, parts, of, at_once=wrong)  # type: ignore[arg-type]
 
 
 def test_windows_take_weights() -> None:

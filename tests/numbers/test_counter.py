@@ -176,7 +176,7 @@ def test_strategies_with_like_nodes_have_unlike_noise() -> None:
     ids=str,
 )
 def test_every_guarantee_calibrates_a_law(guarantee: Guarantee, expected: str) -> None:
-    terms = counter(Binary(100), guarantee=guarantee).terms.to_dict()
+    terms = counter(Binary(100), guarantee=guarantee).design.to_dict()
     assert expected in terms["law"]["law"]
 
 
@@ -354,7 +354,7 @@ def test_a_checkpoint_holds_the_law_it_was_started_with() -> None:
     """A later version may calibrate better; a running stream keeps its noise."""
     stream = counter(Binary(100), guarantee=ApproxDP(1, 1e-6))
     resumed = Counter.resume(stream.checkpoint(), key=KEY)
-    assert resumed.terms == stream.terms
+    assert resumed.design == stream.design
 
 
 def test_description_says_what_is_protected() -> None:
@@ -365,7 +365,7 @@ def test_description_says_what_is_protected() -> None:
 
 def test_nothing_shown_holds_the_key() -> None:
     stream = counter(Binary(10))
-    for text in (repr(stream), stream.describe(), str(stream.terms), repr(stream.release(1))):
+    for text in (repr(stream), stream.describe(), str(stream.design), repr(stream.release(1))):
         assert KEY._secret.hex() not in text
 
 
@@ -497,7 +497,7 @@ def test_shapes_may_be_lists_of_any_integers() -> None:
         for shape in ((2, 3), [np.int64(2), 3])
     )
     assert one.shape == other.shape == (2, 3)
-    assert one.terms == other.terms
+    assert one.design == other.design
     assert plan(3, PureDP(1), shape=[2, 3]).shape == (2, 3)
 
 
@@ -561,7 +561,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
     assert [release.value for release in releases] == expected.tolist()
 
 
-@pytest.mark.parametrize("failing", ["noise", "noise_variance"])
+@pytest.mark.parametrize("failing", ["noise", "variance"])
 def test_a_failure_after_the_checks_changes_nothing(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -605,7 +605,7 @@ def test_units_that_act_several_times_get_more_noise_and_are_named() -> None:
     laws = [
         Counter(
             Binary(16), ZCDP(0.5), key=Key.generate(), name="visits", contribution=contribution
-        ).terms.law
+        ).design.law
         for contribution in (Contribution.add_remove(), visitor)
     ]
     assert laws == [DiscreteGaussian(Fraction(5)), DiscreteGaussian(Fraction(21))]

@@ -343,7 +343,7 @@ def test_fractional_weights_cover_from_the_first_step_on(guarantee: Guarantee) -
     counter = Counter(HonakerOnline(16), guarantee, key=key, name="early", shape=(size,))
     noise = np.abs(counter.release_many(np.zeros((16, size), np.int64)).values)
     for level in (0.5, 0.9, 0.95, 0.99):
-        widths = halfwidths(counter.terms.strategy, counter.terms.law, steps, level)
+        widths = halfwidths(counter.design.strategy, counter.design.law, steps, level)
         covered = (noise <= widths[:, None]).mean(axis=1)
         assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
         # wider than the grid of the nodes asks for would be careless
@@ -373,7 +373,7 @@ def test_narrow_nodes_cover_too(guarantee: Guarantee, horizon: int) -> None:
     counter = Counter(strategy, guarantee, key=key, name="narrow", shape=(size,))
     noise = np.abs(counter.release_many(np.zeros((horizon, size), np.int64)).values)
     for level in (0.9, 0.99, 0.999):
-        widths = halfwidths(strategy, counter.terms.law, range(1, horizon + 1), level)
+        widths = halfwidths(strategy, counter.design.law, range(1, horizon + 1), level)
         covered = (noise <= widths[:, None]).mean(axis=1)
         assert (covered >= level - 4 * math.sqrt(level * (1 - level) / size)).all()
 

@@ -42,7 +42,7 @@ def noise_of(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[Design, ND
     if strategy.workload == "windows":
         values = np.cumsum(values, axis=0)
     noise = values.reshape(STEPS, GROUPS, DRAWS).astype(float)
-    return counter.terms, np.concatenate([np.zeros((1, GROUPS, DRAWS)), noise])
+    return counter.design, np.concatenate([np.zeros((1, GROUPS, DRAWS)), noise])
 
 
 def formula(terms: Design, pair: Any, value: float = 0.0) -> Formula:

@@ -83,7 +83,7 @@ def half_of(reading: GridReading, low: list[int], high: list[int], wanted: float
 
 def check(reading: GridReading, wanted: float) -> None:
     """Coverage of every box, from its exact law: at least as wanted, hardly more."""
-    grid, law = reading.statistic.grid, reading.release._terms.law
+    grid, law = reading.statistic.grid, reading.release._design.law
     sides: list[Any] = [list(itertools.combinations(range(cells + 1), 2)) for cells in grid.shape]
     for box in itertools.product(*sides):
         low, high = [side[0] for side in box], [side[1] for side in box]
@@ -141,7 +141,7 @@ def test_boxes_are_covered_exactly(
 def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     table = Contingency({"sex": ["f", "m"], "age": ["1", "2", "3"]}, equal=equal)
     reading = released(table, [("f", "1"), ("m", "2"), ("f", "3")], guarantee, KEY)
-    grid, law = reading.statistic.grid, reading.release._terms.law
+    grid, law = reading.statistic.grid, reading.release._design.law
     ends: dict[tuple[str, ...], tuple[list[int], list[int]]] = {
         (): ([0, 0], [2, 3]),
         ("sex",): ([0, 0], [1, 3]),

@@ -54,7 +54,7 @@ def test_memory_is_a_small_multiple_of_the_delay() -> None:
 def test_totals_that_wait_are_part_of_what_must_stay_exact(batch: int) -> None:
     """Counted only later, they would leave the exact range then, when nothing can be refused."""
     counter = Counter(Expiring(delay=4), ExpiringDP(1), key=Key.generate(), name="late")
-    part = counter.terms.largest_sum // 4
+    part = counter.design.largest_sum // 4
     for _ in range(4 // batch):
         counter.release_many([part] * batch)
     with pytest.raises(SumOverflow, match="running total"):

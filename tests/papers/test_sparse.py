@@ -359,7 +359,9 @@ def test_an_interrupted_release_counts_nothing_twice(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(StateError, match="closed segments"):
         SparseCounter.resume(
-            write_checkpoint(json.dumps(state.terms, sort_keys=True), state.key_fingerprint, wrong),
+            write_checkpoint(
+                json.dumps(state.design, sort_keys=True), state.key_fingerprint, wrong
+            ),
             key=key,
         )
 

@@ -47,11 +47,11 @@ def test_errors_are_those_of_the_stream_that_is_made(asked: str) -> None:
         best.strategy, best.guarantee, contribution=best.contribution, shape=best.shape,
         key=Key.generate(), name="visits",
     )  # fmt: skip
-    assert counter.terms.law == best.law
+    assert counter.design.law == best.law
     steps, of = range(1, STEPS + 1), best.errors_of
     std = counter.std(steps)
     assert best.std(steps) == pytest.approx(std * of.mean)
-    assert best.halfwidth(STEPS) == pytest.approx(counter.terms.halfwidth(STEPS) * of.mean)
+    assert best.halfwidth(STEPS) == pytest.approx(counter.design.halfwidth(STEPS) * of.mean)
     squares = [std**2]
     if best.release == "both":
         squares.append(counter.window_std(np.arange(STEPS), np.arange(STEPS) + 1) ** 2)

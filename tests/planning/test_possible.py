@@ -6,7 +6,7 @@ import pytest
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, plan
 from counton.numbers import Design
-from counton.planning import factors_of_terms, far_from_possible
+from counton.planning import factors_of_design, far_from_possible
 from counton.privacy import Contribution, ExpiringDP, Guarantee
 from counton.strategies import (
     Epochs,
@@ -25,7 +25,7 @@ def terms_of(
     counter = Counter(
         strategy, guarantee, key=Key.generate(), name="visits", contribution=contribution
     )
-    return counter.terms
+    return counter.design
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6)])
@@ -34,7 +34,7 @@ def test_factors_of_terms_are_those_of_the_plan(guarantee: Guarantee, metric: Me
     planned = plan(365, guarantee, metric)
     terms = terms_of(planned.best.strategy, guarantee)
     assert terms.law == planned.best.law
-    found = factors_of_terms(terms, metric)
+    found = factors_of_design(terms, metric)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
     # With (epsilon, delta) the least of Laplace noise is not known.
     both = isinstance(guarantee, PureDP | ZCDP)
@@ -50,7 +50,7 @@ def test_without_a_last_step_they_are_of_the_first_steps(
 ) -> None:
     terms = terms_of(strategy, guarantee)
     planned = plan(None, guarantee, around=1000, strategies=[strategy])
-    found = factors_of_terms(terms, around=1000)
+    found = factors_of_design(terms, around=1000)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
     said = far_from_possible(terms, around=1000)
     assert said.startswith("The root of the mean variance of the first 1,000 steps is ")
@@ -59,7 +59,7 @@ def test_without_a_last_step_they_are_of_the_first_steps(
 
 def test_the_sentence_has_both_factors_and_their_sources() -> None:
     terms = terms_of(NormalisedSqrt(64), ZCDP(0.5))
-    first, second = factors_of_terms(terms, "max")
+    first, second = factors_of_design(terms, "max")
     said = far_from_possible(terms, "max")
     assert "deviation of a cell is" in far_from_possible(terms, "max", of="a cell")
     assert said.startswith(f"The largest standard deviation is {first.times} times the least of ")
@@ -71,5 +71,5 @@ def test_the_sentence_has_both_factors_and_their_sources() -> None:
 def test_where_no_theorem_says_something_there_is_no_sentence() -> None:
     assert far_from_possible(terms_of(Expiring(1), ExpiringDP(1))) == ""
     many = Contribution.add_remove(steps=3)
-    (alone,) = factors_of_terms(terms_of(KAry.best(365), PureDP(1), contribution=many))
+    (alone,) = factors_of_design(terms_of(KAry.best(365), PureDP(1), contribution=many))
     assert alone.beside == "any mechanism"

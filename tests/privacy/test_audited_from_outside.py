@@ -65,7 +65,7 @@ def scores(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[Floats, Floa
     counts[0, :RUNS] = 1
     released = counter.release_many(counts).values.astype(np.float64)
     written, nodes = matrix_of(strategy)
-    if isinstance(counter.terms.law, DiscreteLaplace):
+    if isinstance(counter.design.law, DiscreteLaplace):
         entered = {node[:2] for node in strategy.column(1)}
         moved = np.array([float(node in entered) for node in nodes])[:, None]
         noise = np.linalg.solve(written, released)

@@ -88,7 +88,7 @@ def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
 def test_counters_hold_the_bound_guarantee_and_release_0_during_the_delay() -> None:
     key = Key.generate()
     counter = Counter(STRATEGY, ExpiringDP(0.5), key=key, name="visits")
-    assert counter.terms.guarantee == ExpiringDP(0.5).bound_to(STRATEGY)
+    assert counter.design.guarantee == ExpiringDP(0.5).bound_to(STRATEGY)
     xs = np.arange(300)
     releases = counter.release_many(xs)
     assert (releases.values[:4] == 0).all()
@@ -118,7 +118,7 @@ def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
     done = StreamProgress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
-    far = Counter.resume(write_checkpoint(counter.terms.text, key.fingerprint, done), key=key)
+    far = Counter.resume(write_checkpoint(counter.design.text, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000
 

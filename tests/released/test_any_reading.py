@@ -50,9 +50,9 @@ def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     )
     changes = np.broadcast_to(each, (STEPS, *statistic.cells)).astype(np.int64)
     found = counter.release_many(changes)
-    stds = counter.terms.std(range(1, STEPS + 1))
+    stds = counter.design.std(range(1, STEPS + 1))
     return [
-        statistic.read(StepRelease(step, value, float(std), counter.terms))
+        statistic.read(StepRelease(step, value, float(std), counter.design))
         for step, (value, std) in enumerate(zip(found.values, stds, strict=True), 1)
     ]
 

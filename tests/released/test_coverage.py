@@ -50,7 +50,7 @@ def zeros_released(definition: Definition, number: int, levels: tuple[float, ...
         shape=definition.shape,
     )
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
-    return [Release.of(definition, counter.terms, releases.values, level) for level in levels]
+    return [Release.of(definition, counter.design, releases.values, level) for level in levels]
 
 
 def held(series: Series) -> NDArray[Any]:

@@ -95,7 +95,7 @@ class FromAllCells:
     """Cells that are read on demand, of which all are there."""
 
     def __init__(self, terms: Design, statistic: Any, values: Floats) -> None:
-        self.terms, self.step, self.listed = terms, len(values), None
+        self.design, self.step, self.listed = terms, len(values), None
         self.statistic, self._values = statistic, values.reshape(len(values), -1)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> Floats:
@@ -109,14 +109,14 @@ class Stream(NamedTuple):
     """A stream, and what it would release without noise: ``(steps, cells)``, in data units."""
 
     definition: Definition
-    terms: Design
+    design: Design
     exact: Floats
     unit: float  # of its exact sums, in data units
     parts: Mapping[str, slice]  # cells of each part of a report; "" of all
 
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
-        definition, terms, statistic = self.definition, self.terms, self.definition.statistic
+        definition, terms, statistic = self.definition, self.design, self.definition.statistic
         shaped = values if statistic.on_demand else values.reshape(len(values), *terms.shape)
         if statistic.additive:
             return Release.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
@@ -165,7 +165,7 @@ def stream_of(name: str, kind: str) -> Stream:
         each = typical(statistic, shape)
     unit = float(statistic.contribution(batched=True).resolution or 1)
     exact = np.arange(1, (strategy.horizon or 0) + 1)[:, None] * each * unit
-    return Stream(definition, counter.terms, np.asarray(exact, np.float64), unit, parts)
+    return Stream(definition, counter.design, np.asarray(exact, np.float64), unit, parts)
 
 
 def typical(statistic: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -370,7 +370,7 @@ class Checked(NamedTuple):
 
 def check(stream: Stream, kind: str, part: str) -> Iterator[tuple[str, Checked]]:
     """Of each question that the statistic answers."""
-    law = covariance(kind, stream.terms.law) * stream.unit**2
+    law = covariance(kind, stream.design.law) * stream.unit**2
     found = stream.released(part, stream.exact)
     names = names_of(found)
     numbers = range(stream.exact.shape[1])[stream.parts[part]]

@@ -434,11 +434,11 @@ def test_a_file_whose_law_is_in_units_of_its_own_is_read_as_before(tmp_path: Pat
     facts = json.loads(beside.read_text())
     assert facts["description"]["format"] == 2
     facts["description"]["format"] = 1
-    facts["description"]["terms"] = run.terms.to_dict()
+    facts["description"]["terms"] = run.design.to_dict()
     assert "grid" not in facts["description"]["terms"]["law"]
     beside.write_text(json.dumps(facts))
-    assert new.terms == run.terms
-    assert read(out).terms == replace(run.terms, noise_id=None)
+    assert new.design == run.design
+    assert read(out).design == replace(run.design, noise_id=None)
     assert read(out).table().equals(new.table())
 
 

@@ -43,7 +43,7 @@ def zeros(release: str, loss: dict[str, Any]) -> Release:
         shape=definition.shape,
     )  # fmt: skip
     values = counter.release_many(np.zeros((STEPS, GROUPS), np.int64)).values
-    return Release.of(definition, counter.terms, values, LEVEL)
+    return Release.of(definition, counter.design, values, LEVEL)
 
 
 def held(table: pl.DataFrame) -> float:
@@ -77,7 +77,7 @@ def test_the_page_says_how_much_narrower_a_band_is() -> None:
         (KAry.best(365), PureDP(1), 11),
     ]
     for strategy, guarantee, percent in cases:
-        terms = Counter(strategy, guarantee, key=chosen_key(), name="t").terms
+        terms = Counter(strategy, guarantee, key=chosen_key(), name="t").design
         widths = halfwidths(strategy, terms.law, range(1, 366), 1 - 0.05 / 365)
         found = narrower(terms, widths, 1, 0.95, windows=False)
         assert round(100 * (1 - found)) == percent
@@ -130,10 +130,10 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     )
     assert found.most_of_hidden(groups=1000).upper > bound.upper
     # A group that is larger by one is hidden that seldom, whenever its rows come.
-    terms, discovery = found.terms, found.definition.discovery
+    terms, discovery = found.design, found.definition.discovery
     assert discovery is not None
     counter = Counter(terms.strategy, PureDP(1), key=chosen_key(), name="h", shape=(4000,))
-    assert counter.terms.law == terms.law
+    assert counter.design.law == terms.law
     x = np.zeros((2, 4000), np.int64)
     x[1] = int(bound.upper) + 1
     hidden = counter.release_many(x).values < discovery.thresholds(terms, range(1, 3))[:, None]
@@ -151,19 +151,19 @@ def test_simulations_have_the_noise_of_the_stream_and_say_what_they_are(tmp_path
     totals = np.array([one.totals.values for one in made if one.totals is not None])
     away = totals - np.cumsum(numbers, axis=0)
     for step in range(3):
-        std = found.terms.std(step + 1)
+        std = found.design.std(step + 1)
         assert abs(away[:, step].mean()) < 5 * std / math.sqrt(600)
         assert abs(away[:, step].std() / std - 1) < 0.2
     assert len({one.table().write_csv() for one in made}) > 190
     one = made[0]
-    assert one.terms.name == "SIMULATED events"
+    assert one.design.name == "SIMULATED events"
     assert "SIMULATED" in one.describe()
     assert "publish none" in one.methods()
     assert facts_of(one)["simulated"] is facts_of(one)["description"]["simulated"] is True
-    assert Description.of(one.terms, one.definition.public()).simulated
+    assert Description.of(one.design, one.definition.public()).simulated
     assert "simulated" not in facts_of(found)
     again = one.simulate(numbers)[0]
-    assert again.terms.name == one.terms.name
+    assert again.design.name == one.design.name
     means = run_of("average", tmp_path, value="paid", lower=0, upper=9, resolution=1)
     like = means.simulate()[0]
     assert "SIMULATED" in like.describe()

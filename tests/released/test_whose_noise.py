@@ -62,7 +62,7 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
 ) -> None:
     states = [tmp_path / name for name in ("one.db", "two.db")]
     runs = [run_of("count", state, guarantee) for state in states]
-    assert runs[0].terms.to_dict() == runs[1].terms.to_dict()
+    assert runs[0].design.to_dict() == runs[1].design.to_dict()
     by_door = {"run": runs, "state": [export(state) for state in states]}
     for ending in ("parquet", "csv", "json", "xlsx"):
         files = [state.with_suffix(f".{ending}") for state in states]
@@ -77,7 +77,7 @@ def test_two_shops_with_one_job_have_noise_of_their_own(
         assert wider(asked(one), asked(other)) > 1.15, door
         # Of one stream it is the same noise, by whatever door.
         assert wider(asked(runs[0]), asked(one)) < 1.06, door
-        assert one.terms.noise_id == runs[0].terms.noise_id
+        assert one.design.noise_id == runs[0].design.noise_id
         beside = one.difference("home", "home", beside=other)
         alone = [each.number_of("home").std for each in (one, other)]
         assert beside.std == pytest.approx(math.hypot(*alone)), door
@@ -112,7 +112,7 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
         del facts["description"]["terms"]["noise_id"]  # as it was written once
         beside.write_text(json.dumps(facts))
     one, other = map(counton.read, files)
-    assert one.terms.noise_id is None
+    assert one.design.noise_id is None
     assert wider(asked(one), asked(other)) == pytest.approx(BONFERRONI, rel=0.02)
     with pytest.raises(InvalidInput, match="its noise may be the same"):
         one.difference("home", "home", beside=other)

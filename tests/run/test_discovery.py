@@ -113,16 +113,16 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
         shape=(2**31,),
         counters=PureDP(1),
     )
-    law = counter.terms.law
+    law = counter.design.law
     assert isinstance(law, DiscreteLaplace)
-    found = Discovery.of(strategy, law, 15, counter.terms.contribution, delta)
+    found = Discovery.of(strategy, law, 15, counter.design.contribution, delta)
     counter.widen(cells, key)
     events = np.zeros((15, cells), np.int64)
     events[0] = 1
     values = counter.release_many(events).values
 
     def share(discovery: Discovery) -> float:
-        reached = first_shown(values, discovery.thresholds(counter.terms, range(1, 16)))
+        reached = first_shown(values, discovery.thresholds(counter.design, range(1, 16)))
         return float((reached >= 0).mean())
 
     assert delta / 4 < share(found) < delta
@@ -198,7 +198,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
         discovery = outcome.definition.discovery
         assert discovery is not None
         released = outcome.read()
-        least = discovery.thresholds(outcome.stream.terms, released.steps)
+        least = discovery.thresholds(outcome.stream.design, released.steps)
         entry = Store(tmp_path / "visits.db").spends
     assert released.since == {"home": 1, "shop": 1}
     rows = released.table()

@@ -183,7 +183,7 @@ def missed(definition: Definition, steps: int, narrower: float = 1.0) -> dict[st
         changes[0] = cells
         last = [counter.release(each) for each in changes][-1]
         if not truth:
-            exact = StepRelease(last.step, np.asarray(cells), last.std, counter.terms)
+            exact = StepRelease(last.step, np.asarray(cells), last.std, counter.design)
             truth = dict(_rows(report, exact, "estimate"))
         low, high = (dict(_rows(report, last, end)) for end in ("lower", "upper"))
         for name, right in truth.items():

@@ -50,7 +50,7 @@ def measured(found: Inspection) -> np.ndarray[Any, Any]:
     """What was released of each measured cell, in the units of its contribution."""
     cells = found.released.cells()
     assert cells is not None
-    terms = found.released.terms
+    terms = found.released.design
     return np.rint(np.asarray(cells, np.float64).reshape(-1) / float(terms.resolution))
 
 

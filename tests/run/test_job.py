@@ -218,7 +218,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     with Store(request_.state) as store:
         store.set_limit(PureDP(2))
     with run(other.having(unit=" event ")) as outcome:
-        assert outcome.definition.unit == outcome.stream.terms.contribution.unit == "event"
+        assert outcome.definition.unit == outcome.stream.design.contribution.unit == "event"
     run(other.having(unit="event\n")).close()
 
 

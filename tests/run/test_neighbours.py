@@ -174,7 +174,7 @@ def published(
                         fixed.remove("name")
                     if ask is None:
                         values = np.asarray(outcome.stream.releases().values, float)
-                        values = values / float(outcome.stream.terms.resolution)
+                        values = values / float(outcome.stream.design.resolution)
                     else:
                         values = table["estimate"].to_numpy().reshape(-1, len(ask))
                     contribution = outcome.definition.contribution

@@ -89,7 +89,7 @@ def inputs(log: Log, folder: Path) -> tuple[NDArray[np.int64], Any]:
         asked = request(log, folder / "s.db", events=events, until=until)
         with run(asked) as outcome:
             if number == len(log.files) - 1:
-                releases, terms = outcome.stream.releases(), outcome.stream.terms
+                releases, terms = outcome.stream.releases(), outcome.stream.design
     totals = np.asarray(terms.contribution.grid_total(releases.values), np.int64)
     return np.diff(totals.reshape(-1, len(GROUPS)), axis=0, prepend=0), terms
 

@@ -68,7 +68,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
         assert outcome.definition.strategy == planned.definition.strategy
         assert outcome.definition.unit == planned.spend.unit
         released = halfwidths(outcome.read().table())
-        spends = outcome.stream.terms.contribution.relation
+        spends = outcome.stream.design.contribution.relation
     assert spends == planned.spend.relation
     if name.startswith("quantiles"):  # whose half-widths depend on the rows
         assert planned.needs_size

@@ -208,7 +208,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     with run(successor(request_, around=1000)) as outcome:
         assert outcome.definition.release == "both"
         found = outcome.read()
-    carried, terms = found.carried, found.terms
+    carried, terms = found.carried, found.design
     assert type(terms.strategy).__name__ == strategy
     assert found.definition.windows.steps > 10**6
     assert found.totals is not None
@@ -332,7 +332,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
                 name=name,
                 shape=(cells,),
             )
-            parts.append((counter.terms, counter.release_many(np.zeros((steps, cells), np.int64))))
+            parts.append((counter.design, counter.release_many(np.zeros((steps, cells), np.int64))))
         (terms, last), (_, own) = parts
         carried = CarriedTotals(
             last.values[-1],

@@ -44,7 +44,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
         plan = [row["std"] for row in planned_table(job)[1]]
         with run(job) as outcome:
             table = outcome.read().table()
-            law = outcome.stream.terms.law
+            law = outcome.stream.design.law
         if job.what == "hierarchy":
             assert plan == [max(part) for _, part in table.group_by("level", maintain_order=True)
                             .agg("std").iter_rows()]  # fmt: skip

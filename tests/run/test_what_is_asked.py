@@ -72,7 +72,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
     found = released(replace(year, release=release))
     assert found.totals is not None or found.windows is not None
     ends = found.own.estimates
-    last = ends[-1] if found.terms.strategy.workload == "totals" else ends.sum(axis=0)
+    last = ends[-1] if found.design.strategy.workload == "totals" else ends.sum(axis=0)
     for every, count in (("1d", 366), ("1w", 53), ("1mo", 12), ("3mo", 4)):
         sums = found.sums(every)
         assert sums.height == 2 * count
@@ -97,7 +97,7 @@ def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
-        assert row["std"] == pytest.approx(found.terms.window_std(start, stop), rel=1e-12)
+        assert row["std"] == pytest.approx(found.design.window_std(start, stop), rel=1e-12)
         rows = found.table().filter(pl.col("step").is_between(start + 1, stop), group="a")
         assert row["sum"] == rows["window_estimate"].sum()
         assert row["lower"] <= row["sum"] <= row["upper"]
@@ -154,10 +154,10 @@ def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
 
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
     alone = released(replace(year, release="windows"))
-    assert alone.terms.strategy == Independent(8784)
-    assert set(alone.table()["window_std"]) == {alone.terms.law.std}
+    assert alone.design.strategy == Independent(8784)
+    assert set(alone.table()["window_std"]) == {alone.design.law.std}
     both = released(replace(year, name="both", release="both")).table()
-    assert (both["window_std"] > 1.3 * alone.terms.law.std).all()
+    assert (both["window_std"] > 1.3 * alone.design.law.std).all()
     with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
         run(replace(year, name="kary", release="windows", strategy="kary"))
 

@@ -89,7 +89,7 @@ def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, 
         service.at(2)
         law = asked(service, "/release")["description"]["terms"]["law"]
         journal = service.service.journals["visits"]
-        terms = journal.read().terms
+        terms = journal.read().design
         assert law_from_dict(law) == terms.law
         assert Fraction(law["grid"]) * 2**terms.strategy.lattice_bits == 1
         assert Fraction(law["scale"]) < 100

@@ -164,10 +164,10 @@ def test_first_creations_at_the_same_time_make_one_database(state: str, key: Key
 def _shown_as(file: Path, contribution: Contribution | None, name: str) -> str:
     stated: dict[str, Any] = {} if contribution is None else {"contribution": contribution}
     with Stream.create(file, name, Binary(10), PureDP(0.25), **stated) as stream:
-        assert stream.release(1).contribution.unit == stream.terms.contribution.unit
-        unit = stream.terms.contribution.unit
+        assert stream.release(1).contribution.unit == stream.design.contribution.unit
+        unit = stream.design.contribution.unit
     with Stream.open(file, name) as stream:
-        assert stream.terms.contribution.unit == unit
+        assert stream.design.contribution.unit == unit
     return unit
 
 

@@ -69,7 +69,7 @@ def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: K
         assert np.array_equal(journal.std(), expected.std())
         assert np.array_equal(stream.releases(20, 31).values, expected.values[19:30])
         assert len(stream.releases(5, 5)) == 0
-        assert stream.terms == counter.terms
+        assert stream.design == counter.design
         assert stream.describe() == counter.describe()
 
 
@@ -333,7 +333,7 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
         release = stream.release_many(secret_sums[np.newaxis], observed={1: secret_sums})
-        terms = stream.terms.to_dict()
+        terms = stream.design.to_dict()
         shown = state_summary(state)  # needs no key and does not disturb the writer
         stream.release(XS[0])
     (described,) = shown["streams"]

@@ -29,7 +29,7 @@ def changes(stream: Stream, batches: list[list[Any]]) -> Any:
     events = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches])
     taken = stream.statistic.begin().take(events, stops)
-    return stream.terms.contribution.exact_from_grid(taken)
+    return stream.design.contribution.exact_from_grid(taken)
 
 
 @pytest.mark.parametrize(("statistic", "batches"), CASES, ids=repr)
@@ -73,7 +73,7 @@ def test_the_caller_may_bound_what_a_unit_does(file: Path) -> None:
         statistic=TopK(["a", "b"]),
         contribution=of_users,
     ) as stream:
-        assert stream.terms.contribution == of_users
+        assert stream.design.contribution == of_users
         stream.release_many([[3, 0]])
     (found,) = verify(file)
     assert found.right, found

@@ -34,7 +34,7 @@ def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> 
     Stream.create(state, name, Binary(8), PureDP(epsilon), statistic=statistic).close()
     units = {entry["name"]: entry["unit"] for entry in state_summary(state)["ledger"]}
     with Store(state) as store:
-        assert store.reader(name).terms.contribution.unit == units[name]
+        assert store.reader(name).design.contribution.unit == units[name]
     return str(units[name])
 
 

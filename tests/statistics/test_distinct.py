@@ -157,7 +157,7 @@ def test_no_more_windows_count_than_the_horizon_holds() -> None:
     many, two = Distinct(window=24, windows=30), Distinct(window=24, windows=2)
     strategy, key = Binary(48), Key.generate()
     assert many.sensitivity(strategy, 1) == two.sensitivity(strategy, 1) == 11
-    held = many.counter(guarantee=PureDP(1), strategy=strategy, key=key, name="u").terms
+    held = many.counter(guarantee=PureDP(1), strategy=strategy, key=key, name="u").design
     assert held.contribution == two.contribution()
     assert many.plan(48, PureDP(1)).contribution == two.contribution()
 

@@ -42,7 +42,7 @@ def readings_of(inner: Statistic) -> Readings:
     ]
     cells = np.cumsum(steps, axis=0)
     cells[0] -= 40
-    return Readings.of(statistic, counter.terms, cells)
+    return Readings.of(statistic, counter.design, cells)
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ def test_groups_together_are_not_those_of_one_group() -> None:
 
         def number_of(self, cells: Any, name: Any = None) -> Any:
             first = StepRelease(
-                cells.release.step, np.ravel(cells.values)[:2], cells.std, cells.terms
+                cells.release.step, np.ravel(cells.values)[:2], cells.std, cells.design
             )
             return super().number_of(type(cells)(first), name)
 

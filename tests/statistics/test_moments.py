@@ -124,7 +124,7 @@ def test_derivatives_are_those_of_the_functions() -> None:
                 sums = exact.copy()
                 sums[cell] += moved * TWO.grid**2
                 other: Any = TWO.read(
-                    StepRelease(reading.step, sums, reading.release.std, reading.release._terms)
+                    StepRelease(reading.step, sums, reading.release.std, reading.release._design)
                 )
                 values.append(other._function(name).value)
             assert slopes[cell] == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-4, abs=1e-6)
@@ -185,7 +185,7 @@ def test_little_is_said_where_little_is_known() -> None:
 
 
 def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
-    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).terms
+    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
     released = np.array([50, 1, 2, 30, 20, 4.0]) * TWO.grid**2
     std = 0.05 * TWO.grid**2  # 1,000 of them are 50 rows
     for name, lines in {
@@ -228,7 +228,7 @@ def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDAr
 def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
     rng, level, nearest = np.random.default_rng(3), 0.9, dict[str, float]()
-    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).terms
+    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
     numbers: tuple[Any, ...] = (
         *(("mean", "x"), ("variance", "x"), ("variance", "y"), ("covariance", "x", "y")),
         *(("slope", "y", "x"), ("slope", "x", "y")),

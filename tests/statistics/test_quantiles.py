@@ -65,7 +65,7 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     assert Quantiles.from_dict(named.to_dict()) == named
     assert isinstance(named.settle(ZCDP(1)).line, Haar)
     running = statistic.counter(9, PureDP(1), key=Key.generate(), name="s")
-    assert running.terms.shape == (laplace.line.measurements,)
+    assert running.design.shape == (laplace.line.measurements,)
     assert running.statistic == laplace
 
 

@@ -64,7 +64,7 @@ def test_noise_belongs_to_the_statistic_too() -> None:
         running = statistic.counter(
             guarantee=PureDP("1/9"), key=key, name="s", strategy=Binary(3), batched=batched
         )
-        found.append((running.terms.contribution, running.release_batch([])))
+        found.append((running.design.contribution, running.release_batch([])))
     assert len({str(contribution) for contribution, _ in found}) == 1
     values = {tuple(reading.release.value.tolist()) for _, reading in found}
     assert len(values) == 3
@@ -96,7 +96,7 @@ def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(InvalidInput, match="batched"):
         running.release_batch("ab")
     with monkeypatch.context() as patched:
-        patched.setitem(vars(running.terms), "largest_sum", 0)
+        patched.setitem(vars(running.design), "largest_sum", 0)
         with pytest.raises(SumOverflow):
             running.release("b")
     assert running.step == 1

@@ -75,7 +75,7 @@ def simulated(
     running: Running, exact: np.ndarray[Any, Any] | int, step: int, runs: int
 ) -> Iterator[Any]:
     """Readings of a step with these exact totals in grid units, as so many other keys give them."""
-    terms, statistic = running.terms, running.statistic
+    terms, statistic = running.design, running.statistic
     field = NoiseField(
         Key.generate().derive(b"runs", b""),
         lambda level: terms.strategy.node_law(terms.law, level),

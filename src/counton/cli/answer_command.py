@@ -113,7 +113,7 @@ def _draw(
     from counton.released.stream_words import foot_of, groups_in_words, span_in_words
 
     definition, asked = released.definition, [name for name in _DRAWN_AS if getattr(options, name)]
-    subject = definition.subject if definition.statistic.additive else released.terms.name
+    subject = definition.subject if definition.statistic.additive else released.design.name
     kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
     if asked == ["changes"]:
         several = len(released.groups)
@@ -271,7 +271,7 @@ def _answer(
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
-        told = {"name": released.terms.name, "level": released.level}
+        told = {"name": released.design.name, "level": released.level}
         head = json.dumps({**told, "about": promise_of(released)})
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return

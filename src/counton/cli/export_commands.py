@@ -65,7 +65,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         _print_json(found, options)
         return
     console = Console()
-    head = f"{found.terms.name}: {_what(found)}"
+    head = f"{found.design.name}: {_what(found)}"
     print_line(console, head, bold=True)
     facts = facts_of(found)
     print_words(
@@ -113,7 +113,7 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
         return
     console = Console()
     for name, one in found.items():
-        print_line(console, f"{name}: {_what(one)}, {one.terms.guarantee}")
+        print_line(console, f"{name}: {_what(one)}, {one.design.guarantee}")
         for note in one.facts().get("notes", ()):
             print_line(console, f"note: {note}")
     count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
@@ -149,7 +149,7 @@ def print_methods(options: MethodsOptions) -> None:
         return
     if (public := public_places(options.state, options.like)) is not None:
         one = read(public, name=options.name, level=options.level, like=options.like)
-        found = {one.terms.name: one.methods(full=options.full)}
+        found = {one.design.name: one.methods(full=options.full)}
     else:
         found = methods(options.state, options.name, level=options.level, full=options.full)
     if options.json:

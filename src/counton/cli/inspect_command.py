@@ -178,7 +178,7 @@ def _protection(found: Inspection) -> list[tuple[str, str]]:
         ("guarantee", str(definition.guarantee)),
         ("", definition.guarantee.meaning_for(unit)),
         ("against", "anyone who knows or chooses all other rows"),
-        ("released", f"once, as {found.released.terms.name!r}: how many lie in {cells:,} cells"),
+        ("released", f"once, as {found.released.design.name!r}: how many lie in {cells:,} cells"),
     ]
 
 

@@ -229,7 +229,7 @@ def print_release(
     from counton.run.read_back import read
 
     released = read(places, name=name, like=like)
-    definition, terms, shown = released.definition, released.terms, released.table()
+    definition, terms, shown = released.definition, released.design, released.table()
     once = definition.once
     steps = [] if once else shown["step"].unique().sort().to_list()
     promised = promise_of(released)
@@ -392,7 +392,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
 
     details, after = stream["details"], stream["step"]
     reader = store.reader(stream["name"])
-    definition = Definition.reopen(reader.terms, reader.details)
+    definition = Definition.reopen(reader.design, reader.details)
     cut, groups = definition.cut, details["domain"]
     released = "once" if definition.once else f"{after:,} steps"
     rows: list[tuple[str, str]] = []
@@ -415,7 +415,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("groups", "one total" if groups is None else counted),
         ("unit", details["unit"]),
         *_living(details),
-        *protection(definition, reader.terms.law),
+        *protection(definition, reader.design.law),
     ]
     if after and definition.shows_cells and "refused" not in stream:
         return [*rows, *read_released(reader, definition, None).screen().words]

@@ -31,7 +31,7 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
     if out is not None:
         write_release(made, out)
     if options.json:
-        print_json({"name": made.terms.name, "simulated": True, **made.last_numbers()})
+        print_json({"name": made.design.name, "simulated": True, **made.last_numbers()})
         return
     console, screen = Console(), made.screen()
     print_line(console, made.describe().splitlines()[0], bold=True)

@@ -547,8 +547,8 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     )
     last = len(batches)
     values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
-    value = counter.terms.to_data(values) if this.cells else counter.terms.to_data(values).item()
-    release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
+    value = counter.design.to_data(values) if this.cells else counter.design.to_data(values).item()
+    release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
     fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
     try:
         expected = _all_that_is_shown(fresh, release)
@@ -569,7 +569,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     people = this.for_people(2).contribution_within(last, batched=True)
     same_row = people == this.contribution_within(last, batched=True)
     require(same_row, statistic, "says of people that one row changes something else")
-    _check_gives(fresh, counter.terms, batches)
+    _check_gives(fresh, counter.design, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
     _numbers_follow(fresh, release)
@@ -637,7 +637,7 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
     named: Any = {"key": key, "name": "a law", "batched": True}
     running = statistic.counter(guarantee=promise, strategy=strategy, **named)
     contribution = this.contribution_within(steps, batched=True)
-    terms = running.terms
+    terms = running.design
     stated = terms.contribution, terms.guarantee, terms.strategy, tuple(terms.shape), terms.law
     law = law_for(strategy, promise, contribution, this.cells).law
     right = contribution, promise, strategy, tuple(this.cells), law
@@ -697,7 +697,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
             for one in (*readings, statistic.reading_on_demand(others, step))
         }
         require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
-        std = float(machine.terms.std(range(step, step + 1))[0])
+        std = float(machine.design.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
             name = _asked_as(statistic, cell)
             value = machine.values(np.array([cell]), step)[0].item()

@@ -74,7 +74,7 @@ def narrower(
     >>> from counton import Counter, ZCDP
     >>> from counton.numbers import halfwidths
     >>> from counton.strategies import KAry
-    >>> terms = Counter(KAry(31, 3), ZCDP(0.01), key=Key.generate(), name="t").terms
+    >>> terms = Counter(KAry(31, 3), ZCDP(0.01), key=Key.generate(), name="t").design
     >>> widths = halfwidths(terms.strategy, terms.law, range(1, 32), 1 - 0.05 / 31)
     >>> 0.85 < narrower(terms, widths, 1, 0.95, windows=False) < 1
     True

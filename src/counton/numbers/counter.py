@@ -247,7 +247,7 @@ class Counter:
     def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
-        self.terms = terms.under(self.key_fingerprint)
+        self.design = terms.under(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
         self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)
@@ -265,7 +265,7 @@ class Counter:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step's input."""
-        return self.terms.shape
+        return self.design.shape
 
     @property
     def totals_taken(self) -> Private[NDArray[np.int64]]:
@@ -295,10 +295,10 @@ class Counter:
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
             values, done = self._compute(
-                check_totals(self.terms, self._progress(), batch, one=True)
+                check_totals(self.design, self._progress(), batch, one=True)
             )
-            value = values[0] if self.terms.shape else values[0].item()
-            release = StepRelease(done.step, value, self._std_at(done.step), self.terms)
+            value = values[0] if self.design.shape else values[0].item()
+            release = StepRelease(done.step, value, self._std_at(done.step), self.design)
             self._done = Private(done)
         return release
 
@@ -324,16 +324,16 @@ class Counter:
         True
         """
         with self._turn.take():
-            there, most = len(np.atleast_1d(self._progress().sums)), self.terms.cells
-            if self.terms.counters is None or not there <= cells <= most:
+            there, most = len(np.atleast_1d(self._progress().sums)), self.design.cells
+            if self.design.counters is None or not there <= cells <= most:
                 raise InvalidInput(
-                    f"{cells:,} cells: stream {self.terms.name!r} has {there:,} of at most "
+                    f"{cells:,} cells: stream {self.design.name!r} has {there:,} of at most "
                     f"{most:,}; give a number between them, where cells come as they are needed"
                 )
             if cells == there:
                 return
-            field = self.terms.noise_field(check_key(key), cells)
-            self._lookahead = _Lookahead(self.terms.strategy, field)
+            field = self.design.noise_field(check_key(key), cells)
+            self._lookahead = _Lookahead(self.design.strategy, field)
             self._std_window, self._stds = range(0), np.empty(0)
             self._done = Private(self._progress().wider(cells))
 
@@ -350,9 +350,9 @@ class Counter:
         with self._turn.take():
             before = self._progress()
             first = before.step + 1
-            values, done = self._compute(check_totals(self.terms, before, xs, one=False))
+            values, done = self._compute(check_totals(self.design, before, xs, one=False))
             self._done = Private(done)
-        return Releases(range(first, done.step + 1), values, self.terms)
+        return Releases(range(first, done.step + 1), values, self.design)
 
     def _std_at(self, step: int) -> float:
         """One step's standard deviation; those of the steps ahead are computed with it."""
@@ -380,7 +380,7 @@ class Counter:
             InvalidInput: not steps, or none where there is no last one.
             HorizonExceeded: a step beyond the horizon.
         """
-        return self.terms.std(steps)
+        return self.design.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Standard deviation of what releases say about the steps start + 1 .. stop, exactly.
@@ -404,11 +404,11 @@ class Counter:
         [2.24, 3.16, 5.0]
         [1.63, 1.63, 1.63]
         """
-        return self.terms.window_std(starts, stops)
+        return self.design.window_std(starts, stops)
 
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
-        terms = self.terms
+        terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
         if terms.strategy.delay:
@@ -445,7 +445,7 @@ class Counter:
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """What to release at one step of many cells, and their sums: the same, some at a time."""
-        terms, carried = self.terms, self.terms.strategy.workload == "totals"
+        terms, carried = self.design, self.design.strategy.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
         released, taken = values, totals.reshape(-1)
@@ -470,7 +470,7 @@ class Counter:
         It holds exact sums: keep it as secret as the data. It holds the key's fingerprint, and not
         the key.
         """
-        return write_checkpoint(self.terms.text, self.key_fingerprint, self._progress())
+        return write_checkpoint(self.design.text, self.key_fingerprint, self._progress())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:
@@ -485,7 +485,7 @@ class Counter:
             WrongKey: the key is not the one the stream was started with.
         """
         state = read_checkpoint(saved)
-        terms = Design.from_dict(state.terms, strategy)
+        terms = Design.from_dict(state.design, strategy)
         counter = cls.__new__(cls)
         counter._begin(terms, key, state.progress(terms))
         if counter.key_fingerprint != state.key_fingerprint:
@@ -503,7 +503,7 @@ class Counter:
 
     def describe(self) -> str:
         """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
-        terms = self.terms
+        terms = self.design
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.delay)
         deviation = float(self.std(range(last, last + 1))[0])
         windows = terms.strategy.workload == "windows"
@@ -516,7 +516,7 @@ class Counter:
         )
 
     def __repr__(self) -> str:
-        terms = self.terms
+        terms = self.design
         return (
             f"Counter(name={terms.name!r}, strategy={terms.strategy!r}, "
             f"guarantee={terms.guarantee!r}, shape={terms.shape}, step={self.step})"

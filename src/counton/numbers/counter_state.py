@@ -201,7 +201,7 @@ def _largest(numbers: NDArray[np.int64]) -> int:
 class Checkpoint(NamedTuple):
     """What a checkpoint holds. Sums are exact and therefore secret."""
 
-    terms: dict[str, Any]
+    design: dict[str, Any]
     key_fingerprint: str
     step: int
     sums: NDArray[np.int64]
@@ -320,7 +320,7 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
     fields = read_state(saved, _FORMAT, "Counter.checkpoint()")
     try:
         return Checkpoint(
-            terms=fields["terms"],
+            design=fields["terms"],
             key_fingerprint=fields["key_fingerprint"],
             step=fields["step"],
             sums=_decode(fields["sums"]),
@@ -350,7 +350,7 @@ def _read_packed(saved: bytes) -> Checkpoint:
         fields = json.loads(said)
         (count, size), (waiting, _) = fields["sums"], fields["waiting"]
         return Checkpoint(
-            terms=json.loads(terms),
+            design=json.loads(terms),
             key_fingerprint=fields["key_fingerprint"],
             step=fields["step"],
             sums=unpack(packed[:size], (1, count))[0],

@@ -74,7 +74,7 @@ class Design(Errors[S]):
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
-    >>> counter.terms.law
+    >>> counter.design.law
     DiscreteLaplace(scale=Fraction(5, 1))
 
     Before there is a stream, as plans have it:

@@ -94,13 +94,13 @@ class CellSum:
 
     Attributes:
         value: as it is published, in data units.
-        terms: of the stream.
+        design: of the stream.
         parts: what is added up.
         grain: by how much the published value may be rounded besides.
     """
 
     value: float
-    terms: Design
+    design: Design
     parts: tuple[Term, ...]
     grain: float = 0.0
 
@@ -446,9 +446,9 @@ class _Law:
     def __init__(self, formulas: Sequence[Formula]) -> None:
         streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
         for one in _sums(formulas):
-            place = _place(streams, one.terms)
+            place = _place(streams, one.design)
             if place == len(streams):
-                streams.append((one.terms, {}))
+                streams.append((one.design, {}))
             keys = streams[place][1]
             for part in one.parts:
                 keys.setdefault((part.start, part.stop, part.cell), len(keys))
@@ -460,7 +460,7 @@ class _Law:
         found = [np.zeros(len(keys)) for _, keys in self._streams]
         grain = 0.0
         for each, weight in one.sums:
-            place = _place(self._streams, each.terms)
+            place = _place(self._streams, each.design)
             keys, grain = self._streams[place][1], grain + abs(weight) * each.grain
             for part in each.parts:
                 if not math.isfinite(part.weight):
@@ -609,7 +609,7 @@ class _Noise:
     """
 
     def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
-        self._terms = terms
+        self._design = terms
         strategy = terms.strategy
         ends = sorted({end for start, stop, _ in keys for end in (start, stop)} - {0})
         place = {end: number for number, end in enumerate(ends)}
@@ -630,7 +630,7 @@ class _Noise:
     @cached_property
     def _covariance(self) -> NDArray[np.float64]:
         """Of the noise of one cell at all ends."""
-        at, law, strategy = self._ends, self._terms.law, self._terms.strategy
+        at, law, strategy = self._ends, self._design.law, self._design.strategy
         if not len(at):
             return np.zeros((0, 0))
         first = np.minimum(at[:, None], at[None, :])
@@ -649,7 +649,7 @@ class _Noise:
 
     def _deviation(self, at: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
-            law, strategy = self._terms.law, self._terms.strategy
+            law, strategy = self._design.law, self._design.strategy
             found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
             if None not in found:
                 return math.sqrt(max(math.fsum(one for one in found if one is not None), 0.0))
@@ -657,7 +657,7 @@ class _Noise:
 
     def std(self, weights: Floats) -> float:
         """Standard deviation, in data units."""
-        return float(self._terms.in_data_units(self._deviation(self._at_ends(weights))))
+        return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Half-width of the interval, in data units.
@@ -684,26 +684,26 @@ class _Noise:
             nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
         heavy = 0.0
         if self._node:
-            heavy = interval_halfwidth(self._terms.law, nodes, level) / (
+            heavy = interval_halfwidth(self._design.law, nodes, level) / (
                 math.sqrt(nodes) * self._node
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
-        cell = 2.0**-self._terms.strategy.fraction_bits
+        cell = 2.0**-self._design.strategy.fraction_bits
         rounding = float((np.abs(at) * self._rounding).sum()) * cell
-        return float(self._terms.in_data_units(quantile * std + self._coarse * jump + rounding))
+        return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
 
 
 class StreamParts(NamedTuple):
     """What formulas add up of one stream.
 
     Attributes:
-        terms: of the stream.
+        design: of the stream.
         cells: which of its cells.
         ends: steps up to which they are totals.
         weights: of these totals, shape ``(formulas, cells, ends)``.
     """
 
-    terms: Design
+    design: Design
     cells: NDArray[np.int64]
     ends: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -718,8 +718,8 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     for number, formula in enumerate(formulas):
         for one, weight in formula.sums:
             grain[number] += abs(weight) * one.grain
-            if (place := _place(streams, one.terms)) == len(streams):
-                streams.append((one.terms, []))
+            if (place := _place(streams, one.design)) == len(streams):
+                streams.append((one.design, []))
             for part in one.parts:
                 each = weight * part.weight
                 streams[place][1].append((number, part.cell, part.stop, each))

@@ -99,7 +99,7 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
         level: probability with which all are to hold.
     """
     streams, grain = parts_of(formulas)
-    if any(one.terms.noise_id is None for one in streams):
+    if any(one.design.noise_id is None for one in streams):
         return 1.0  # what has no identity may be the same noise, or not
     sizes = [len(one.cells) * int(one.ends.max(initial=0)) for one in streams]
     draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
@@ -124,8 +124,8 @@ def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     errors = np.zeros((one.weights.shape[0], draws))
     so_far, done = np.zeros(count * draws), 0
     chunk = max(1, _AT_A_TIME // max(count * draws, 1))
-    totals = one.terms.strategy.workload == "totals"
-    for noise in noise_alone(one.terms, key, count * draws, steps, chunk):
+    totals = one.design.strategy.workload == "totals"
+    for noise in noise_alone(one.design, key, count * draws, steps, chunk):
         for each in noise:
             done += 1
             so_far = each if totals else so_far + each

@@ -43,7 +43,7 @@ def methods(
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
     >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
-    >>> said = methods(counter.terms, errors=["The standard deviation is 27."])
+    >>> said = methods(counter.design, errors=["The standard deviation is 27."])
     >>> print(said.split("\\n\\n")[1])
     The protected unit is one unit, counted in one cell of one step by at most 1; two data sets are
     neighbours if they differ in one that is added or removed.

@@ -24,17 +24,17 @@ class _Terms:
     """What every release says besides its numbers: how it protects whom."""
 
     __slots__ = ()
-    _terms: Design
+    _design: Design
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised, for all releases of the stream together."""
-        return self._terms.guarantee
+        return self._design.guarantee
 
     @property
     def contribution(self) -> Contribution:
         """The protected unit and the neighbouring relation."""
-        return self._terms.contribution
+        return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays; needs no optional package."""
@@ -53,7 +53,7 @@ class _Terms:
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""
-        terms = self._terms
+        terms = self._design
         return (
             f"{terms.name}\nprotected: {terms.contribution}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}"
@@ -70,7 +70,7 @@ class _Terms:
         """
         from counton.numbers.methods import methods
 
-        return methods(self._terms, errors=[self._error()])
+        return methods(self._design, errors=[self._error()])
 
     def _error(self) -> str:
         stds = np.unique(self.table_columns()["std"])
@@ -120,7 +120,7 @@ class StepRelease(_Terms):
     value: Any
     std: float
     # What was promised, never the counter: published numbers must not lead to exact sums.
-    _terms: Design = field(repr=False)
+    _design: Design = field(repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", read_only(self.value))
@@ -140,7 +140,7 @@ class StepRelease(_Terms):
     @property
     def ends(self) -> tuple[int, int]:
         """After which step, and up to which, it counts, but for the strategy's delay."""
-        windows = self._terms.strategy.workload == "windows"
+        windows = self._design.strategy.workload == "windows"
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> ReleaseDifference:
@@ -150,11 +150,11 @@ class StepRelease(_Terms):
             InvalidInput: a release of another stream, a later one, or a difference; or a stream
                 whose releases are no running totals.
         """
-        terms = self._terms
+        terms = self._design
         if (
             type(self) is not StepRelease
             or type(earlier) is not StepRelease
-            or earlier._terms != terms
+            or earlier._design != terms
             or earlier.step > self.step
             or terms.strategy.workload != "totals"
         ):
@@ -168,11 +168,11 @@ class StepRelease(_Terms):
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
         """Some of its cells."""
         value = np.asarray(of(np.asarray(self.value)))
-        std = self.std if terms is self._terms else float(terms.in_data_units(self.std))
+        std = self.std if terms is self._design else float(terms.in_data_units(self.std))
         return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
 
     def _alone(self) -> Releases:
-        return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._terms)
+        return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._design)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,8 +202,8 @@ class ReleaseDifference(StepRelease):
 
     @override
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        half = self._terms.cell_halfwidth(*self.ends, level)
-        if half == int(half) and not self._terms.strategy.fraction_bits:
+        half = self._design.cell_halfwidth(*self.ends, level)
+        if half == int(half) and not self._design.strategy.fraction_bits:
             half = int(half)
         return self.value - half, self.value + half
 
@@ -239,7 +239,7 @@ class Releases(_Terms):
 
     steps: range
     values: NDArray[Any]
-    _terms: Design = field(repr=False)
+    _design: Design = field(repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values))
@@ -254,7 +254,7 @@ class Releases(_Terms):
             InvalidInput: a step that is none of these.
         """
         if steps is None:
-            return np.asarray(self._terms.std(self.steps), np.float64)
+            return np.asarray(self._design.std(self.steps), np.float64)
         outside = [step for step in np.ravel(np.asarray(steps)).tolist() if step not in self.steps]
         if outside:
             first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
@@ -262,12 +262,12 @@ class Releases(_Terms):
                 f"step {quote(outside[0])} is none of those released here, {first:,} to "
                 f"{last:,}: name some of these, or ask the counter"
             )
-        return self._terms.std(steps)
+        return self._design.std(steps)
 
     @property
     def unit(self) -> Fraction:
         """All values are multiples of this, in data units."""
-        return self._terms.released_unit
+        return self._design.released_unit
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -277,7 +277,7 @@ class Releases(_Terms):
 
         Shapes as ``values``; integers where values are.
         """
-        half = self._terms.halfwidths(self.steps, level)
+        half = self._design.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
         return _around(self.values, half)
 
@@ -318,7 +318,7 @@ class Releases(_Terms):
         >>> abs(apart.std - window.std) < 1e-9, apart.upper - apart.value
         (True, 4)
         """
-        return window_of(self._terms, self._read, start, stop, cells, level, weights)
+        return window_of(self._design, self._read, start, stop, cells, level, weights)
 
     def _read(self, first: int, stop: int) -> NDArray[Any]:
         if not (self.steps.start <= first and stop <= self.steps.stop):
@@ -331,10 +331,10 @@ class Releases(_Terms):
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
         low, high = self.interval(level)
-        cells = max(math.prod(self._terms.shape), 1)
+        cells = max(math.prod(self._design.shape), 1)
         return {
             "step": np.repeat(np.asarray(self.steps), cells),
-            **_cells(self._terms.shape, len(self.steps)),
+            **_cells(self._design.shape, len(self.steps)),
             "estimate": self.values.ravel(),
             "std": np.repeat(self.std(), cells),
             "lower": low.ravel(),
@@ -367,7 +367,7 @@ class Window(_Terms):
     lower: Any
     upper: Any
     level: float
-    _terms: Design = field(repr=False)
+    _design: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
         """One row a cell as arrays: start, stop, cell, estimate, std, lower, upper.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.planning.distance_to_possible import factors_of_terms as factors_of_terms
+    from counton.planning.distance_to_possible import factors_of_design as factors_of_design
     from counton.planning.distance_to_possible import far_from_possible as far_from_possible
     from counton.planning.expiration_plans import FadingPlan as FadingPlan
     from counton.planning.largest_error import LargestError as LargestError

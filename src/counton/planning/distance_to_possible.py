@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AROUND = 2**16
 
 
-def factors_of_terms(
+def factors_of_design(
     terms: Design, metric: Metric = "mean", *, around: int | None = None
 ) -> tuple[Factor, ...]:
     """`StreamPlan.factors` of a stream that has its strategy.
@@ -30,7 +30,7 @@ def factors_of_terms(
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
-    >>> [round(factor.factor, 2) for factor in factors_of_terms(counter.terms)]
+    >>> [round(factor.factor, 2) for factor in factors_of_terms(counter.design)]
     [1.03, 1.35]
     """
     steps = _AROUND if around is None else around
@@ -51,10 +51,10 @@ def far_from_possible(
     factors: Sequence[Factor] | None = None,
     cited: bool = True,
 ) -> str:
-    """`factors_of_terms` as a sentence for a publication, with sources; "" if none is known.
+    """`factors_of_design` as a sentence for a publication, with sources; "" if none is known.
 
     Args:
-        terms, metric, around: see `factors_of_terms`.
+        terms, metric, around: see `factors_of_design`.
         of: whose error it is, as in "a cell"; default: nothing is said.
         factors: those of these terms, where they are known.
         cited: whether sources stand in it.
@@ -62,12 +62,12 @@ def far_from_possible(
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
-    >>> print(far_from_possible(counter.terms))
+    >>> print(far_from_possible(counter.design))
     The root of the mean variance is 1.03 times the least of matrix mechanisms with Gaussian noise
     (Constant Matters, section 1 (nuclear norm)), and 1.35 times the least of any mechanism (after
     Constant Matters, Theorem 3; with its constant (counton)).
     """
-    found = factors_of_terms(terms, metric, around=around) if factors is None else factors
+    found = factors_of_design(terms, metric, around=around) if factors is None else factors
     strategy = terms.strategy
     steps = strategy.horizon if strategy.horizon is not None else around or _AROUND
     over = f" of {of}" if of else ""

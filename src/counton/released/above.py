@@ -70,8 +70,8 @@ def only_above(
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
     if not released.statistic.additive or released.definition.domain is None:
         raise InvalidInput(
-            f"{name} chooses among groups by their counts or sums, and {released.terms.name!r} has "
-            f"none: leave it out"
+            f"{name} chooses among groups by their counts or sums, and {released.design.name!r} "
+            f"has none: leave it out"
         )
     if released.since is not None:
         raise InvalidInput(

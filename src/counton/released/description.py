@@ -166,7 +166,7 @@ class Description:
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
     >>> from counton.strategies import Binary
-    >>> terms = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").terms
+    >>> terms = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits").design
     >>> facts = {"what": "count", "by": None, "value": None, "windows": None, "groups": None,
     ...          "unit": "visit", "people": None, "release": "totals", "metric": "mean",
     ...          "discovery": None}

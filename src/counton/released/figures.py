@@ -206,7 +206,7 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
 
     if released.rows_there is not None:
         raise InvalidInput(
-            f"rows of {released.terms.name!r} were left out of what was read, and a chart of a "
+            f"rows of {released.design.name!r} were left out of what was read, and a chart of a "
             f"table shows all: take the table, which has the rows that are there, or give the "
             f"file as it was written"
         )

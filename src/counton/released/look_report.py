@@ -175,7 +175,7 @@ class Inspection:
     def __post_init__(self) -> None:
         if not isinstance(self.released.statistic, Quantiles) or not self.released.definition.once:
             raise InvalidInput(
-                f"{self.released.terms.name!r} is no look at events that was released once; give "
+                f"{self.released.design.name!r} is no look at events that was released once; give "
                 f"what inspect has released"
             )
         if not self.shares:
@@ -432,7 +432,7 @@ class Inspection:
         """All of it as JSON values."""
         definition = self.released.definition
         return {
-            "name": self.released.terms.name,
+            "name": self.released.design.name,
             "unit": self.unit,
             "protected": self.protection,
             "guarantee": definition.guarantee.to_dict(),
@@ -445,7 +445,7 @@ class Inspection:
         return self.describe()
 
     def __repr__(self) -> str:
-        return f"<Inspection {self.released.terms.name!r}: {'; '.join(self.words())}>"
+        return f"<Inspection {self.released.design.name!r}: {'; '.join(self.words())}>"
 
 
 def planned_halfwidths(

@@ -24,7 +24,7 @@ class Answers:
     Whatever was not asked for when they were written has no row, and is refused.
 
     Args:
-        terms: of the stream.
+        design: of the stream.
         statistic: which.
         shown: what was asked; of nothing the last step has all cells.
         tables: the rows, all or some, with columns ``step, estimate`` and what is asked about.
@@ -41,7 +41,7 @@ class Answers:
         shown: View,
         tables: Sequence[pl.DataFrame],
     ) -> None:
-        self.terms, self.statistic = terms, statistic
+        self.design, self.statistic = terms, statistic
         self.listed: NDArray[np.int64] | None = None
         whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
         self._dtype = np.int64 if whole else np.float64
@@ -109,11 +109,11 @@ class Answers:
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""
-        return Releases(range(1, 1), np.zeros(0), self.terms).describe()
+        return Releases(range(1, 1), np.zeros(0), self.design).describe()
 
     def _not_asked(self) -> InvalidInput:
         return InvalidInput(
-            f"the rows of {self.terms.name!r} answer what was asked when they were written, and "
+            f"the rows of {self.design.name!r} answer what was asked when they were written, and "
             f"this was not, or its row was left out: ask for it where the key is, by the stream's "
             f"own command"
         )

@@ -188,9 +188,9 @@ class Release(ReleasedNumbers):
 
         later = steps if other_steps is None else other_steps
         second = self if beside is None else beside
-        if beside is not None and beside.terms.may_share_noise(self.terms):
+        if beside is not None and beside.design.may_share_noise(self.design):
             raise InvalidInput(
-                f"{field('beside')} is stream {beside.terms.name!r} with the same terms, so its "
+                f"{field('beside')} is stream {beside.design.name!r} with the same terms, so its "
                 f"noise may be the same: leave {field('beside')} out to compare a stream, or a "
                 f"report, with itself"
             )
@@ -334,7 +334,7 @@ class Release(ReleasedNumbers):
         if second is not self:
             streams = (self, steps, names[0]), (second, later, names[1])
             first, last = (
-                f"{name} of {each.terms.name}{each._within_words(part)}"
+                f"{name} of {each.design.name}{each._within_words(part)}"
                 for each, part, name in streams
             )
             return f"{first} {how} {last}"
@@ -380,10 +380,10 @@ class Release(ReleasedNumbers):
             return wide
         shown = slice(self.first - 1, None)
         half = wide.series.half.copy()
-        factor = narrower(self.terms, half[shown], self.first, one, windows=self.totals is None)
+        factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
         half[shown] *= factor
-        if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
-            unit = float(self.terms.released_unit)
+        if not self.design.strategy.fraction_bits:  # whole numbers are within, or are not
+            unit = float(self.design.released_unit)
             half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
         band = replace(wide.series, half=half)
         return replace(wide, said=band, level=self.level, together=True)
@@ -407,7 +407,7 @@ class Release(ReleasedNumbers):
         discovery = self.definition.discovery
         if discovery is None or self.carried is not None:
             raise InvalidInput(
-                f"{self.terms.name!r} shows all of its groups, which were declared: ask for the "
+                f"{self.design.name!r} shows all of its groups, which were declared: ask for the "
                 f"number of one"
             )
         last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
@@ -416,11 +416,11 @@ class Release(ReleasedNumbers):
                 f"{field('level', self.level)} is a probability that a bound holds; it must be "
                 f"above 0.5"
             )
-        hidden = int(discovery.thresholds(self.terms, last)[0]) - 1
-        half = self.terms.halfwidths(last, check_level(1 - 2 * missed))
+        hidden = int(discovery.thresholds(self.design, last)[0]) - 1
+        half = self.design.halfwidths(last, check_level(1 - 2 * missed))
         return Answer(
             math.nan,
-            float(self.terms.std(last)[0]),
+            float(self.design.std(last)[0]),
             0.0,
             float(hidden + half[0]),
             self.level,
@@ -451,7 +451,7 @@ class Release(ReleasedNumbers):
         ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
         ... )
         >>> one, other = found.simulate([[300], [500], [200]], 2)
-        >>> one.terms.name, one.table().height, other.totals.values.shape
+        >>> one.design.name, one.table().height, other.totals.values.shape
         ('SIMULATED events', 3, (3, 1))
         >>> folder.cleanup()
         """
@@ -460,27 +460,27 @@ class Release(ReleasedNumbers):
         if self.since is not None:
             self._cannot("simulations of groups that nobody declared")
         self._refuse_chosen("a simulation")
-        shape: tuple[int, ...] = self.terms.shape
+        shape: tuple[int, ...] = self.design.shape
         if isinstance(self.said, Series):
             shape, values = (len(self.groups),), self.own.estimates
         elif self.statistic.on_demand:
             self._cannot("simulations")
         elif self.readings.releases is None:
             raise InvalidInput(
-                f"{self.definition.what} is read from the cells of report {self.terms.name!r}: "
+                f"{self.definition.what} is read from the cells of report {self.design.name!r}: "
                 f"simulate the report, and take this part of each simulation"
             )
         else:
             values = self.readings.releases.values
         if numbers is not None:
-            exact = check_numbers(numbers, shape, self.terms)
+            exact = check_numbers(numbers, shape, self.design)
         else:
             exact = np.asarray(values, np.float64)
-            if self.terms.strategy.workload == "totals":
+            if self.design.strategy.workload == "totals":
                 exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
         found = []
-        for made in simulated_releases(self.terms, exact, n):
-            terms, definition = as_simulation(self.terms, self.definition)
+        for made in simulated_releases(self.design, exact, n):
+            terms, definition = as_simulation(self.design, self.definition)
             if values.dtype == np.int64:
                 made = np.rint(made).astype(np.int64)
             one = type(self).of(definition, terms, made, self.level, shown=self.shown)
@@ -525,7 +525,7 @@ class Release(ReleasedNumbers):
             # Groups have independent noise of one law, so that of one tells the errors of all.
             ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
             terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
-            noise = sum_formula(self.terms, terms, lambda _cell, _step: 0.0)
+            noise = sum_formula(self.design, terms, lambda _cell, _step: 0.0)
             std, half = noise.std, noise.half(self.level)
             means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
             columns[by] += [one if by == "hour" else WEEKDAYS[one]] * len(groups)
@@ -544,7 +544,7 @@ class Release(ReleasedNumbers):
         """
         if not self._by_group:
             if self._all_on_demand:  # that of any cell
-                return {"": float(self.terms.window_halfwidths(0, self.steps[-1], self.level))}
+                return {"": float(self.design.window_halfwidths(0, self.steps[-1], self.level))}
             from counton.released.stream_words import reach_of
 
             return reach_of(self._last)
@@ -582,7 +582,7 @@ class Release(ReleasedNumbers):
                 errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
         if not errors:  # what is read has no deviation of its own
             after = self.steps.stop - 1
-            std = float(self.terms.std(range(after, after + 1))[0])
+            std = float(self.design.std(range(after, after + 1))[0])
             errors = [
                 f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
             ]
@@ -661,7 +661,7 @@ class Release(ReleasedNumbers):
         """Say in words what is protected, what is promised and which steps are released."""
         from counton.released.stream_words import in_words
 
-        words = in_words(self.definition, self.terms.name, self.steps)
+        words = in_words(self.definition, self.design.name, self.steps)
         missing, of = self.left_out()
         return words + (
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
@@ -681,7 +681,7 @@ class Release(ReleasedNumbers):
         from counton.released.stream_words import account_of, methods_of
 
         self.check_released()
-        definition, terms, steps = self.definition, self.terms, self.steps
+        definition, terms, steps = self.definition, self.design, self.steps
         if not full:
             return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
         if isinstance(self.said, Releases):  # nobody said what its numbers are of
@@ -691,7 +691,7 @@ class Release(ReleasedNumbers):
     def __repr__(self) -> str:
         last = self.steps.stop - 1
         steps = f"steps 1 to {last:,}" if last else "no step yet"
-        return f"<{type(self).__name__} {self.terms.name!r}, {steps}>"
+        return f"<{type(self).__name__} {self.design.name!r}, {steps}>"
 
     def __str__(self) -> str:
         return self.describe()

@@ -54,7 +54,7 @@ def about(
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits")
-    >>> about(counter.terms, 0.95)["guarantee"]
+    >>> about(counter.design, 0.95)["guarantee"]
     'pure differential privacy with epsilon = 1'
     """
     unit, guarantee = terms.contribution, terms.guarantee
@@ -91,16 +91,16 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     definition = released.definition
     once = definition.what if definition.once else None
     people = definition.people_note
-    found = about(released.terms, released.level, people, released.steps, once=once)
+    found = about(released.design, released.level, people, released.steps, once=once)
     return found | ({"simulated": True} if definition.simulated else {})
 
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
     facts, own = promise_of(released) | released.facts(), released.own_facts()
-    if own is None or not released.terms.whole:
+    if own is None or not released.design.whole:
         return facts
-    described = description_of(released.terms, released.definition, released.level, own)
+    described = description_of(released.design, released.definition, released.level, own)
     return facts | {"description": described}
 
 

@@ -60,7 +60,7 @@ class ReleasedNumbers:
 
     Attributes:
         definition: the public definition of the stream.
-        terms: strategy, guarantee and noise of the stream.
+        design: strategy, guarantee and noise of the stream.
         steps: 1 to the last step released.
         said: what was published. Of counts and sums a `Series`, with the noise of this stream
             alone: totals, or windows where no totals are published. Of another statistic its
@@ -84,7 +84,7 @@ class ReleasedNumbers:
     """
 
     definition: Description
-    terms: Design
+    design: Design
     steps: range
     said: Series | Readings | Releases
     level: float
@@ -248,7 +248,7 @@ class ReleasedNumbers:
             return self if groups == self.groups else self._of_cells(groups, self.said)
         if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
             raise InvalidInput(
-                f"{field('groups', ','.join(groups))} names groups, and {self.terms.name!r} has "
+                f"{field('groups', ','.join(groups))} names groups, and {self.design.name!r} has "
                 f"none; leave it out"
             )
         for group in groups:
@@ -304,7 +304,7 @@ class ReleasedNumbers:
         """
         if not self.statistic.inner.statistics:
             raise InvalidInput(
-                f"{field('part', name)} names a statistic of a report, and {self.terms.name!r} is "
+                f"{field('part', name)} names a statistic of a report, and {self.design.name!r} is "
                 f"of {self.definition.what}; leave it out"
             )
         report: Report = cast("Report", self.statistic.inner)
@@ -312,7 +312,7 @@ class ReleasedNumbers:
         member = report.statistic(name)
         one: Statistic = member
         measured = report.derived_from.get(name, name)
-        terms = report.terms_of(measured, self.terms, () if groups is None else (len(groups),))
+        terms = report.terms_of(measured, self.design, () if groups is None else (len(groups),))
         own = one.by_groups(groups) if groups is not None and measured == name else None
         statistic = own or (one if groups is None else Grouped(one, groups))
         by, columns = self.definition.by, report.columns[name]
@@ -342,7 +342,7 @@ class ReleasedNumbers:
             )
             return cells.only(range(self.first, self.steps.stop), self.chosen)
         readings = self.readings.part(statistic, name)
-        return replace(self, definition=definition, terms=terms, said=readings)
+        return replace(self, definition=definition, design=terms, said=readings)
 
     def at_hand(self) -> Self:
         """The same, with its steps read, so that where they were read from may be closed."""
@@ -350,7 +350,7 @@ class ReleasedNumbers:
             return self
         from counton.released.on_demand_answers import Answers
 
-        answers = Answers(self.terms, self.statistic, self.shown, [self.table()])
+        answers = Answers(self.design, self.statistic, self.shown, [self.table()])
         return replace(self, said=answers.readings(self.statistic))
 
     def with_note(self, note: str) -> Self:
@@ -365,7 +365,7 @@ class ReleasedNumbers:
         """
         said, level = self.said, check_level(level)
         if isinstance(said, Series):
-            said = replace(said, half=self.terms.halfwidths(self.steps, level))
+            said = replace(said, half=self.design.halfwidths(self.steps, level))
         return replace(self, said=said, level=level)
 
     @cached_property
@@ -381,12 +381,12 @@ class ReleasedNumbers:
         if carried is None:
             return own
         half = joint_halfwidths(
-            carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
+            carried.releases, self.design.strategy, self.design.law, self.steps, self.level
         )
         return replace(
             own,
             std=np.sqrt(own.std**2 + carried.variance),
-            half=self.terms.in_data_units(half),
+            half=self.design.in_data_units(half),
         )
 
     @cached_property
@@ -403,7 +403,7 @@ class ReleasedNumbers:
         series = self.series
         if self.definition.release == "totals":
             return None
-        if self.terms.strategy.workload == "windows":
+        if self.design.strategy.workload == "windows":
             return series.part(steps)
         stops = np.asarray(steps)
         if self.own_windows is None:
@@ -441,15 +441,15 @@ class ReleasedNumbers:
     def _between(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
     ) -> Series:
-        half = self.terms.window_halfwidths(starts, stops, self.level)
-        return Series(estimates, self.terms.window_std(starts, stops), half)
+        half = self.design.window_halfwidths(starts, stops, self.level)
+        return Series(estimates, self.design.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
         """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
         steps = np.atleast_1d(steps)
         if self.there is not None:
             needed = steps
-            if self.terms.strategy.workload == "windows":  # sums of all windows up to each
+            if self.design.strategy.workload == "windows":  # sums of all windows up to each
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             self._refuse_missing(needed[needed > 0])
         found = self._totals[np.maximum(steps - 1, 0)]
@@ -459,7 +459,7 @@ class ReleasedNumbers:
     @cached_property
     def _totals(self) -> Numbers:
         estimates = self.series.values  # whoever asks has refused those that are not there
-        if self.terms.strategy.workload == "totals":
+        if self.design.strategy.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
@@ -539,7 +539,7 @@ class ReleasedNumbers:
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} names one of several numbers of a statistic, and "
-                f"{self.terms.name!r} holds the {self.definition.subject}: leave it out"
+                f"{self.design.name!r} holds the {self.definition.subject}: leave it out"
             )
         self._refuse_found()
         place = {group: cell for cell, group in enumerate(self.definition.groups)}
@@ -556,7 +556,7 @@ class ReleasedNumbers:
         parts = [
             Term(float(weight), start, stop, place[group]) for group, weight in weights.items()
         ]
-        return sum_formula(self.terms, parts, self._after)
+        return sum_formula(self.design, parts, self._after)
 
     def _after(self, cell: int, step: int) -> float:
         """The released total of a cell after a step, in this stream."""
@@ -571,7 +571,7 @@ class ReleasedNumbers:
             )
         place = self.groups.index(group)
         if self.there is not None:
-            windows = self.terms.strategy.workload == "windows"
+            windows = self.design.strategy.workload == "windows"
             self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
         return float(self._totals[step - 1, place])
 
@@ -585,8 +585,8 @@ class ReleasedNumbers:
             return groups[name].number_of(of)
         if of is not None and name != "all":
             raise InvalidInput(
-                f"{field('of', of)} is of groups, and {self.terms.name!r} has none: name {of!r} in "
-                f"the place of {name!r}"
+                f"{field('of', of)} is of groups, and {self.design.name!r} has none: name {of!r} "
+                f"in the place of {name!r}"
             )
         called = of if name == "all" else name
         if statistic.on_demand:
@@ -616,7 +616,7 @@ class ReleasedNumbers:
         ]
         value = float(each[-1] - each[0]) if start else float(each[0])
         parts = tuple(Term(1.0, start, stop, int(cell)) for cell in cells)
-        return Formula.of(CellSum(value, self.terms, parts))
+        return Formula.of(CellSum(value, self.design, parts))
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Estimate all groups together: the divisor of a share.
@@ -635,7 +635,7 @@ class ReleasedNumbers:
     @property
     def parts_of_whole(self) -> bool:
         """Whether shares lie between 0 and 1 in any case, as those of counts do."""
-        return isinstance(self.said, Series) and self.terms.contribution.resolution is None
+        return isinstance(self.said, Series) and self.design.contribution.resolution is None
 
     @property
     def comparisons(self) -> int:
@@ -716,7 +716,7 @@ class ReleasedNumbers:
             return self._as_shown(self.only(steps)._rows_of_ranking(), self.rows_there)
         if isinstance(said, Releases):
             values = said.values[steps.start - said.steps.start : steps.stop - said.steps.start]
-            return pl.DataFrame(Releases(steps, values, self.terms).table_columns(self.level))
+            return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
         return self._as_shown(self._rows_of_readings(steps), self.rows_there)
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
@@ -761,7 +761,7 @@ class ReleasedNumbers:
         from counton.released.table_rows import when_columns
         from counton.statistics.ranking import rank_largest, ranking_levels
 
-        shown, terms, groups = self.shown, self.terms, self.groups
+        shown, terms, groups = self.shown, self.design, self.groups
         top, room, own, since = shown.top, shown.room, self.own, self.since or {}
         discovery = self.definition.discovery
         assert discovery is not None
@@ -848,7 +848,7 @@ class ReleasedNumbers:
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
-        statistic, terms, machine = self.statistic, self.terms, self.readings.machine
+        statistic, terms, machine = self.statistic, self.design, self.readings.machine
         names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
@@ -875,7 +875,7 @@ class ReleasedNumbers:
         if not self._by_group:
             if of is not None:
                 raise InvalidInput(
-                    f"{field('of', of)} is for counts and sums, and {self.terms.name!r} is of "
+                    f"{field('of', of)} is for counts and sums, and {self.design.name!r} is of "
                     f"{self.definition.what}; leave it out"
                 )
             return self.table()
@@ -1045,7 +1045,7 @@ class ReleasedNumbers:
     def _refuse_without_times(self, what: str) -> None:
         if isinstance(self.said, Releases):
             raise InvalidInput(
-                f"stream {self.terms.name!r} was not made from events, so that its steps have no "
+                f"stream {self.design.name!r} was not made from events, so that its steps have no "
                 f"times and there is nothing for {what}: write a table"
             )
 
@@ -1068,7 +1068,7 @@ class ReleasedNumbers:
         if self.definition.ranks:  # how many groups there can be, from which those are chosen
             found = {"room": self.shown.room}
         elif isinstance(self.said, Readings):
-            found = {"statistic": self.terms.statistic}
+            found = {"statistic": self.design.statistic}
             if not self.definition.once:
                 windows = "windows" if self.definition.cut is not None else "steps"
                 last = f"the last {over:,} {windows}" if over else f"all {windows} so far"
@@ -1087,7 +1087,7 @@ class ReleasedNumbers:
         if isinstance(self.said, Series):
             found = {"steps": self.steps.stop - 1}
             if self.carried is not None:
-                found |= self.carried.facts(self.groups, self.terms)
+                found |= self.carried.facts(self.groups, self.design)
             if self.since is not None:
                 names = self.groups if self.definition.ranks else self.since
                 found["since"] = {group: self.since[group] for group in names}
@@ -1117,6 +1117,6 @@ class ReleasedNumbers:
 
     def _cannot(self, what: str) -> NoReturn:
         raise InvalidInput(
-            f"{self.terms.name!r} holds readings of {self.definition.what}; {what} are answered "
+            f"{self.design.name!r} holds readings of {self.definition.what}; {what} are answered "
             f"for counts and sums"
         )

@@ -197,12 +197,12 @@ def account_of(
         over: how many steps up to each are shown together; None: all so far.
     """
     from counton.numbers.methods import methods
-    from counton.planning import factors_of_terms, far_from_possible
+    from counton.planning import factors_of_design, far_from_possible
 
     if definition.simulated:
         return _simulated_in_words(terms.name)
     of = "" if definition.statistic.additive else "a cell of what it reads"
-    factors = factors_of_terms(terms, definition.least)
+    factors = factors_of_design(terms, definition.least)
     far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
     left_out = []
     if definition.beyond_bound is not None and definition.statistic.tallied:

@@ -101,7 +101,7 @@ def end_stream(
         with Store(state) as store:
             return end_stream(store, name, drop_waiting=drop_waiting)
     reader = state.reader(name)
-    definition = Definition.reopen(reader.terms, reader.details, discovering=False)
+    definition = Definition.reopen(reader.design, reader.details, discovering=False)
     if definition.once:
         raise InvalidInput(
             f"{name!r} is a table that is released once, and releases nothing more: it needs no "
@@ -143,7 +143,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"{field('state', os.fspath(request.state))} does not exist; correct it"
         )
     reader = store.reader(request.continues)
-    before = Definition.reopen(reader.terms, reader.details, discovering=False)
+    before = Definition.reopen(reader.design, reader.details, discovering=False)
     if before.once:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a table that is released once, and "
@@ -353,7 +353,7 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     if found is None or not found.totals:
         return None
     reader = stream.beside(found.name)
-    before = Definition.reopen(reader.terms, reader.details, discovering=False)
+    before = Definition.reopen(reader.design, reader.details, discovering=False)
     earlier = carried_by(reader, before)
     estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
     variance = 0.0
@@ -364,5 +364,5 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
         last = reader.releases(found.step, found.step + 1)
         estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
         variance += float(last.std()[0]) ** 2
-        releases = (*releases, (reader.terms.strategy, reader.terms.law, found.step))
+        releases = (*releases, (reader.design.strategy, reader.design.law, found.step))
     return CarriedTotals(estimates, variance, releases)

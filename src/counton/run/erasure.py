@@ -307,7 +307,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
     assert found is not None
     if "every" not in found.details and "once" not in found.details:
         return _KeptStream(None, over=False)
-    definition = Definition.reopen(found.terms, found.details)
+    definition = Definition.reopen(found.design, found.details)
     if definition.ordered:
         raise InvalidInput(
             f"stream {name!r} is of {definition.statistic!r}, which keeps exactly what was counted "

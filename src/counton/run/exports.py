@@ -236,7 +236,7 @@ def _streams_with_releases(
 ) -> list[str]:
     """What has been released in a state, by name; nothing where it is still to be made."""
     if not of_jobs and (public := public_places(state, like)) is not None:
-        return [read(public, name=name, like=like).terms.name]
+        return [read(public, name=name, like=like).design.name]
     file = state_file(state)
     if of_jobs and file is not None and not file.exists():
         return []
@@ -353,14 +353,14 @@ def registry(
     if (public := public_places(state, like)) is not None:
         one = read(public, name=name, like=like)
         filled = record(
-            one.terms,
+            one.design,
             one.methods(full=True),
             unit=one.definition.unit,
             began=f"{TO_WRITE} the day of its first release",
             ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
             once=one.definition.once,
         )
-        return {one.terms.name: filled}
+        return {one.design.name: filled}
     with Store(state) as store:
         whole = store.summary()
         began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
@@ -375,9 +375,9 @@ def registry(
             reader = store.reader(each)
             said = _of_stream(reader, None, None, None, None, None).methods(full=True)
             found[each] = record(
-                reader.terms,
+                reader.design,
                 said,
-                unit=str(reader.details.get("unit") or reader.terms.contribution.unit),
+                unit=str(reader.details.get("unit") or reader.design.contribution.unit),
                 began=began[each],
                 ledger=ledger,
                 once=bool(reader.details.get("once")),
@@ -434,10 +434,10 @@ def _of_stream(
     level: float | None,
     fit: Fit | None = None,
 ) -> Release:
-    name = reader.terms.name
+    name = reader.design.name
     if not reader.step:
         try:
-            reader.terms.strategy.check_law(reader.terms.law)
+            reader.design.strategy.check_law(reader.design.law)
         except InvalidInput as error:
             raise InvalidInput(
                 f"stream {name!r} has released no step, and can release none, so that there is "
@@ -460,10 +460,10 @@ def _of_stream(
                     f"it out"
                 )
         if reader.details.get("kind") != KIND:
-            about, releases = Description.of_stream(reader.terms), reader.releases()
-            given = Release(about, reader.terms, releases.steps, releases, level or 0.95)
+            about, releases = Description.of_stream(reader.design), reader.releases()
+            given = Release(about, reader.design, releases.steps, releases, level or 0.95)
             return given.only(steps_between(steps, reader.step))
-    definition = Definition.reopen(reader.terms, reader.details)
+    definition = Definition.reopen(reader.design, reader.details)
     shown = None
     if fit:
         kept = shown_of(definition.remembered)

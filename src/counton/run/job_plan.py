@@ -136,7 +136,7 @@ class PlannedJob:
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
         ...           start="2024-03-01", steps=52, epsilon=1)
         >>> (made,) = planned_job(job).simulate([[300], [500], [200]])
-        >>> made.terms.name, made.table().height, made.definition.simulated
+        >>> made.design.name, made.table().height, made.definition.simulated
         ('SIMULATED events', 3, True)
         """
         import numpy as np

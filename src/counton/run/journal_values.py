@@ -55,7 +55,7 @@ def read_released(
 
     described, steps = as_shown(definition, shown), range(1, stream.step + 1)
     readings = stream.readings(1, steps.stop, described.statistic)
-    return Release(described, stream.terms, steps, readings, level, shown=shown)
+    return Release(described, stream.design, steps, readings, level, shown=shown)
 
 
 def level_of(definition: Definition) -> float:
@@ -184,7 +184,7 @@ def read_cells(
     if carried is not None:
         carried = carried.of(len(definition.groups))
         values = values + carried.estimates
-    return Release.of(definition, stream.terms, values, level, carried=carried)
+    return Release.of(definition, stream.design, values, level, carried=carried)
 
 
 def _found_cells(
@@ -195,7 +195,7 @@ def _found_cells(
     shown: View,
 ) -> Release:
     """The groups that are shown, by the step since when and then by name."""
-    labels, terms = open_private(stream.labels()), stream.terms
+    labels, terms = open_private(stream.labels()), stream.design
     steps = range(1, stream.step + 1)
     size = max(1, _READ // max(1, len(labels)))
     chunks = [steps[start : start + size] for start in range(0, len(steps), size)]

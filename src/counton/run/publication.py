@@ -66,13 +66,13 @@ def publish_new(
             cells when they are asked for.
         StateError: another stream of its name is published there, or more of this one.
     """
-    if "every" not in source.details and source.terms.statistic is None:
+    if "every" not in source.details and source.design.statistic is None:
         raise InvalidInput(
-            f"stream {source.terms.name!r} was not made from events, so its steps have no times to "
-            f"show: choose another {field('name')}"
+            f"stream {source.design.name!r} was not made from events, so its steps have no times "
+            f"to show: choose another {field('name')}"
         )
-    definition = Definition.reopen(source.terms, source.details)
-    terms = source.terms
+    definition = Definition.reopen(source.design, source.details)
+    terms = source.design
     _refuse_unpublished(terms.name, definition)
     readings, of_cells = shown_of(definition.remembered), definition.shows_cells
     groups: Sequence[str] = definition.groups
@@ -139,7 +139,7 @@ def _publish_readings(
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number; and its cells."""
     stream_id, before, cells_until = begun
-    all_cells = source.step * math.prod(source.terms.shape)
+    all_cells = source.step * math.prod(source.design.shape)
     behind = cells_until < source.step and (definition.ranks or all_cells <= MOST_CELLS)
     if before == source.step and not behind:
         return

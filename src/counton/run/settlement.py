@@ -241,7 +241,7 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     definition = replace(definition, remembered=_kept_of(job, definition))
     from counton.run.continuation import as_read
 
-    definition = as_read(definition, Definition.reopen(saved.terms, saved.details))
+    definition = as_read(definition, Definition.reopen(saved.design, saved.details))
     return SettledJob(job, definition, rows, store, saved, outputs)
 
 
@@ -281,7 +281,7 @@ def _kept_of(job: Job, definition: Definition) -> dict[str, Any]:
 
 def _as_kept(job: Job, saved: StoredStream) -> Definition:
     """The definition of a stream that there is, changed as the job asks."""
-    definition = amend(Definition.reopen(saved.terms, saved.details), job, saved.step)
+    definition = amend(Definition.reopen(saved.design, saved.details), job, saved.step)
     refuse_ended(definition, job.name)
     if definition.once:
         refuse_other_fit(job.name, fit_of(definition.remembered), fit_of(vars(job)))

@@ -121,8 +121,8 @@ class Journal:
 
     def _look(self) -> tuple[StoredStream, Definition]:
         found = self._store.reader(self.name, self.job.key)
-        known = StoredStream(found.terms, found.details, found.key_fingerprint, found.step)
-        return known, Definition.reopen(found.terms, found.details)
+        known = StoredStream(found.design, found.details, found.key_fingerprint, found.step)
+        return known, Definition.reopen(found.design, found.details)
 
     @property
     def step(self) -> int:

@@ -220,7 +220,7 @@ def _ended_definition(known: StoredStream | None) -> Definition | None:
     """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None
-    return Definition.reopen(known.terms, known.details)
+    return Definition.reopen(known.design, known.details)
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:

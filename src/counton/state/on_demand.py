@@ -26,7 +26,7 @@ class OnDemand(Counter):
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
         self.key_fingerprint = check_key(key).fingerprint
-        self.terms = terms.under(self.key_fingerprint)
+        self.design = terms.under(self.key_fingerprint)
         self._done = Private(StreamProgress(step, _NOTHING, Waiting(_NOTHING)))
         self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
 
@@ -40,8 +40,8 @@ class OnDemand(Counter):
 
         They come in data units like any input, where a contribution has a resolution.
         """
-        digests = self.terms.contribution.grid_total(xs)
-        first, horizon = self.step + 1, self.terms.strategy.longest
+        digests = self.design.contribution.grid_total(xs)
+        first, horizon = self.step + 1, self.design.strategy.longest
         last = self.step + len(digests)
         if horizon is not None and last > horizon:
             raise HorizonExceeded(
@@ -49,7 +49,7 @@ class OnDemand(Counter):
                 f"with a larger horizon"
             )
         self._done = Private(self._progress()._replace(step=last))
-        return Releases(range(first, last + 1), digests, self.terms)
+        return Releases(range(first, last + 1), digests, self.design)
 
     @override
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
@@ -64,4 +64,4 @@ class OnDemand(Counter):
                 "the checkpoint of a statistic whose cells are read on demand holds sums: it was "
                 "altered; restore it from a copy"
             )
-        return cls(Design.from_dict(state.terms), key, state.step)
+        return cls(Design.from_dict(state.design), key, state.step)

@@ -41,7 +41,7 @@ class OrderedMachine(Machine):
     _remedy = "open it again with Stream.open, which reads what was committed"
 
     def __init__(self, writer: Writer, key: Key, known: SavedState) -> None:
-        terms = writer.counter().terms
+        terms = writer.counter().design
         statistic, batched = statistic_of(terms)
         exact = restore_exact(statistic, known, terms.name)
         super().__init__(statistic, exact, batched, terms, key, writer.step)
@@ -65,7 +65,7 @@ class OrderedMachine(Machine):
         if not 1 <= check_integer("first step", first, 0) <= self._step + 1:
             raise InvalidInput(
                 f"first step is {first}; it must be within 1 and {self._step + 1}, the next "
-                f"step of statistic {self.terms.name!r}: release the steps between first"
+                f"step of statistic {self.design.name!r}: release the steps between first"
             )
         digests = event_digests(self._subkey, first, events, stops)
         known = min(count, self._step + 1 - first)
@@ -92,7 +92,7 @@ class OrderedMachine(Machine):
         known, given = (np.frombuffer(of, np.uint64) for of in (kept, digests))
         step = first + int(np.argmax(known != given))
         raise ReplayMismatch(
-            f"step {step} of statistic {self.terms.name!r} was released with other events: "
+            f"step {step} of statistic {self.design.name!r} was released with other events: "
             f"answering both would reveal their difference; give the events it had, or enter the "
             f"change at the next step"
         )
@@ -114,7 +114,7 @@ class OrderedMachine(Machine):
             new = digests[_DIGEST * known :]
             if self.statistic.on_demand:
                 changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
-            inputs = self.terms.contribution.exact_from_grid(changes)
+            inputs = self.design.contribution.exact_from_grid(changes)
             parts, news = self._parts, self._exact.news()
 
             def also(connection: Connection) -> None:

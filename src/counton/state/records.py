@@ -85,19 +85,19 @@ def enter(
         BudgetExceeded: the guarantee goes beyond a limit.
         InvalidInput: it is not clear by which kind of unit it counts.
     """
-    name = counter.terms.name
+    name = counter.design.name
     ledger.lock(connection)
     refuse_stream(connection, database, name)
-    terms = counter.terms
+    terms = counter.design
     # Before the first release, and no noise depends on what a unit is called.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
-    counter.terms = replace(terms, contribution=contribution)
+    counter.design = replace(terms, contribution=contribution)
     ledger.enter(connection, name, terms.guarantee, contribution, follows, details.values())
     connection.execute(
         schema.streams.insert().values(
             name=name,
-            terms=to_json(counter.terms.to_dict(), "terms"),
+            terms=to_json(counter.design.to_dict(), "terms"),
             details=details.text,
             key_fingerprint=key.fingerprint,
             key_salt=key.salt,
@@ -366,7 +366,7 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     """The counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         counter = _resume(row, key, strategy)
-    if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:
+    if counter.step != row.step or to_json(counter.design.to_dict(), "terms") != row.terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
             f"row (step {row.step}): the state was altered; restore it from a copy"

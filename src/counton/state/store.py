@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class StoredStream(NamedTuple):
     """What a state says of a stream before anybody writes it: nothing secret."""
 
-    terms: Design
+    design: Design
     details: dict[str, Any]
     key_fingerprint: str
     step: int
@@ -93,9 +93,9 @@ class JournalReader:
         self._key, self._shown = key, False
 
     @property
-    def terms(self) -> Design:
+    def design(self) -> Design:
         """Strategy, guarantee, contribution, shape and law."""
-        return self._found.terms
+        return self._found.design
 
     @property
     def details(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class JournalReader:
         witness = keyfile.witness_beside(self._database, self._key).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
-                query = records.facts().where(schema.streams.c.name == self.terms.name)
+                query = records.facts().where(schema.streams.c.name == self.design.name)
                 row = connection.execute(query).one()
                 records.check_witness(connection, row, witness)
         except StateError as error:
@@ -127,9 +127,9 @@ class JournalReader:
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``: see `Stream.releases`."""
         if not self._shown:
-            records.let_show(self._database, self.terms.name, self._key)
+            records.let_show(self._database, self.design.name, self._key)
             self._shown = True
-        return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
+        return read_releases(self._database, self._stream_id, self.design, self.step, start, stop)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
@@ -138,15 +138,15 @@ class JournalReader:
         from counton.statistics.live_statistic import statistic_of
         from counton.statistics.readings import Readings
 
-        statistic = statistic_of(self.terms)[0] if read_as is None else read_as
+        statistic = statistic_of(self.design)[0] if read_as is None else read_as
         releases = self.releases(start, stop)
         return Readings(statistic, releases.steps, releases)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """See `Stream.history`: not without the key."""
         raise InvalidInput(
-            f"cells of {self.terms.name!r} are computed with the key when they are asked for: open "
-            f"the stream with Stream.open, or run its command again"
+            f"cells of {self.design.name!r} are computed with the key when they are asked for: "
+            f"open the stream with Stream.open, or run its command again"
         )
 
     def observed_blocks(self) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:

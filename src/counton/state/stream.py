@@ -177,7 +177,7 @@ class Stream(Closing):
             if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
                     early.check_fits(
-                        records.spend_of(early.known_units(), counter.terms, facts.text)
+                        records.spend_of(early.known_units(), counter.design, facts.text)
                     )
             database, book = Database(state, create=True), None
             try:
@@ -282,9 +282,9 @@ class Stream(Closing):
         return self._step
 
     @property
-    def terms(self) -> Design:
+    def design(self) -> Design:
         """Strategy, guarantee, contribution, shape and law."""
-        return self._counter().terms
+        return self._counter().design
 
     @property
     def statistic(self) -> Statistic | None:
@@ -327,7 +327,7 @@ class Stream(Closing):
         value, at = many.values[0], many.steps[0]
         std = self._writer().std(at)
         alone = value.item() if value.ndim == 0 else value
-        return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._terms)
+        return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._design)
 
     def release_many(
         self,
@@ -612,7 +612,7 @@ class Stream(Closing):
         """
         with self._lock:
             writer = self._writer()
-            terms = writer.counter().terms
+            terms = writer.counter().design
             return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
 
     def readings(
@@ -637,7 +637,7 @@ class Stream(Closing):
             )
         if machine.statistic.on_demand:
             with self._lock:
-                steps = released_steps(self.terms, self._step, start, stop)
+                steps = released_steps(self.design, self._step, start, stop)
             return Readings(statistic, steps, None, machine)
         releases = self.releases(start, stop)
         return Readings(statistic, releases.steps, releases)
@@ -669,7 +669,7 @@ class Stream(Closing):
             raise InvalidInput(
                 f"{machine.statistic!r} releases all of its cells: ask for releases or readings"
             )
-        steps = released_steps(self.terms, self._step, steps.start, steps.stop)
+        steps = released_steps(self.design, self._step, steps.start, steps.stop)
         return machine.history(cells, steps)
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
@@ -683,7 +683,7 @@ class Stream(Closing):
         def read(first: int, stop: int) -> NDArray[Any]:
             return self.releases(first, stop).values
 
-        return window_of(self._counter().terms, read, start, stop, cells, level)
+        return window_of(self._counter().design, read, start, stop, cells, level)
 
     def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """The journal's answer for a released step, if ``x`` is the input it was released with.
@@ -794,7 +794,7 @@ def _counter_of(
 
 def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) -> Machine | None:
     """What takes the events of a statistic; None of plain counts."""
-    terms = writer.counter().terms
+    terms = writer.counter().design
     if terms.statistic is None:
         return None
     from counton.state import ordered_state as ordered
@@ -814,4 +814,4 @@ def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
     """By how much events change cells, in data units, where their order does not matter."""
     taken = machine.statistic.begin().take(events, stops)
-    return np.asarray(machine.terms.contribution.exact_from_grid(taken))
+    return np.asarray(machine.design.contribution.exact_from_grid(taken))

@@ -202,7 +202,7 @@ class Writer:
                 counter, array[known:], grid[known:], windows, sources, remembered, labels, also
             )
             answer = np.concatenate([answer, fresh.values])
-        return Releases(range(first, first + len(grid)), answer, counter.terms)
+        return Releases(range(first, first + len(grid)), answer, counter.design)
 
     def amend(self, details: Facts) -> None:
         """Keep other public facts."""
@@ -223,19 +223,19 @@ class Writer:
                 f"inputs of type {type(xs).__name__} do not form an array ({error}): pass one "
                 f"total for each step and declared cell"
             ) from error
-        shape = counter.shape if counter.terms.counters is None else array.shape[1:]
+        shape = counter.shape if counter.design.counters is None else array.shape[1:]
         if array.ndim == 0 or array.shape[1:] != shape or len(shape) != len(counter.shape):
             raise InvalidInput(
                 f"inputs of stream {self.name!r} have shape {array.shape}; it must be "
                 f"{('n', *counter.shape)}: pass one total for each step and declared cell"
             )
-        return array, counter.terms.contribution.grid_total(array)
+        return array, counter.design.contribution.grid_total(array)
 
     def _answer(self, counter: Counter, first: int, grid: NDArray[np.int64]) -> NDArray[Any]:
         """What the journal says of released steps, if these are their inputs."""
         stop = first + len(grid)
         with self.database.transaction(write=False) as connection:
-            shape = grid.shape[1:] if counter.terms.counters is None else (-1,)
+            shape = grid.shape[1:] if counter.design.counters is None else (-1,)
             entries = journal.read(connection, self.stream_id, first, stop, shape)
         if entries.values.shape != grid.shape:
             raise ReplayMismatch(
@@ -255,13 +255,13 @@ class Writer:
         labels: tuple[int, Sequence[str]] | None,
         also: Callable[[Connection], None] | None = None,
     ) -> Releases:
-        if counter.terms.counters is not None:
+        if counter.design.counters is not None:
             self._counter = None  # with more cells it is ahead of the journal
             counter.widen(xs.shape[1], self._key)
         try:
             if self.tallied is not None:
                 taken = open_private(counter.totals_taken)
-                self.tallied.refuse_unreadable_cells(counter.terms, taken, grid)
+                self.tallied.refuse_unreadable_cells(counter.design, taken, grid)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self.stream_id, releases, std, grid, self._digest)]

@@ -33,7 +33,7 @@ class GroupedReading(Reading):
         """
         place, inner = self.statistic.group(group), self.statistic.inner
         first = place * math.prod(inner.cells)
-        part = self.cells.part(lambda values: values[place], self.cells.terms, first)
+        part = self.cells.part(lambda values: values[place], self.cells.design, first)
         return inner.reading(inner, part)
 
     @override
@@ -84,7 +84,7 @@ class PartReading(GroupedReading):
         report: Any = self._report.statistic.inner
         if cells is None or self._name in report.derived_from:
             return None
-        terms = report.terms_of(self._name, cells.terms, (len(self.statistic.groups),))
+        terms = report.terms_of(self._name, cells.design, (len(self.statistic.groups),))
         return cells.part(lambda values: report.values_of(self._name, values, terms), terms, 0)
 
     @override

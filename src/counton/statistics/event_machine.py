@@ -51,7 +51,7 @@ class Machine:
     Attributes:
         statistic: which.
         batched: whether a step may have any number of events.
-        terms: all that is stated of the releases; public.
+        design: all that is stated of the releases; public.
         listed: of cells on demand those that a table without names has; None: all.
     """
 
@@ -67,7 +67,7 @@ class Machine:
         step: int,
     ) -> None:
         """Not for callers; the key is needed where cells are read on demand."""
-        self.statistic, self.batched, self.terms = statistic, batched, terms
+        self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
         if key is not None and statistic.on_demand:
             self._field = terms.noise_field(key)
@@ -105,7 +105,7 @@ class Machine:
         if not self.batched and ((each != 1) if exactly else (each > 1)).any():
             raise InvalidInput(
                 f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
-                f"noise of {self.terms.name!r} is for {'' if exactly else 'at most '}one "
+                f"noise of {self.design.name!r} is for {'' if exactly else 'at most '}one "
                 f"{self.statistic.event} a step: start it with batched=True"
             )
         return ends
@@ -145,7 +145,7 @@ class Machine:
 
     def _check_range(self) -> None:
         """Undo what was taken if a count on demand may now leave the exact range."""
-        largest, most = self._exact.largest, self.terms.largest_sum
+        largest, most = self._exact.largest, self.design.largest_sum
         if largest > most:
             self._exact.undo()
             raise SumOverflow(
@@ -160,8 +160,8 @@ class Machine:
     def _check_whole(self, counted: int | None = None) -> None:
         if not self._whole or counted not in (None, self._step):
             raise StateError(
-                f"statistic {self.terms.name!r} is within a release, or was interrupted in one, so "
-                f"that events of step {self._step + 1:,} may be counted and others not: "
+                f"statistic {self.design.name!r} is within a release, or was interrupted in one, "
+                f"so that events of step {self._step + 1:,} may be counted and others not: "
                 f"{self._remedy}"
             )
 
@@ -170,7 +170,7 @@ class Machine:
 
     def _check_horizon(self, count: int) -> range:
         steps = range(self._step + 1, self._step + 1 + count)
-        horizon = self.terms.strategy.longest
+        horizon = self.design.strategy.longest
         if horizon is not None and steps.stop - 1 > horizon:
             raise HorizonExceeded(
                 f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "
@@ -189,7 +189,7 @@ class Machine:
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
-        strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
+        strategy, values = self.design.strategy, np.zeros((len(steps), len(cells)), np.int64)
         # Where a release reads all steps before it, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
@@ -198,11 +198,11 @@ class Machine:
             values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
             values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
-        return self.terms.to_data(values)
+        return self.design.to_data(values)
 
     def describe(self) -> str:
         """What is protected, and how, in words."""
-        terms = self.terms
+        terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
             f"neighbours: differ {self.statistic.neighbours_differ}\n"

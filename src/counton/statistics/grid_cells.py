@@ -81,7 +81,7 @@ class GridReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
+        return self.statistic.bits_read(float(self.release._design.std(range(1, 2))[0]))
 
     @cached_property
     def sums(self) -> Integers:
@@ -148,7 +148,7 @@ class GridReading(Reading):
         return self.cells.halfwidths(std, check_level(level), read) + self._grain
 
     def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
-        level, grid, terms = check_level(level), self.statistic.grid, self.release._terms
+        level, grid, terms = check_level(level), self.statistic.grid, self.release._design
         law = terms.law
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)

@@ -73,7 +73,7 @@ class HierarchyReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
+        return self.statistic.bits_read(float(self.release._design.std(range(1, 2))[0]))
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
@@ -233,7 +233,7 @@ class HierarchyReading(Reading):
 
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
-            law = self.cells.terms.law
+            law = self.cells.design.law
             half = smooth_halfwidth(std, law, check_level(level)) + 2.0**-self._bits
             return np.asarray(half, np.float64)
         read = 1 + sum(int(part.max(initial=0)) for part in self.statistic.tree.children)

@@ -40,7 +40,7 @@ class Running(Machine):
     Attributes:
         statistic: which.
         batched: whether a step may have any number of events.
-        terms: all that is stated of the releases; public.
+        design: all that is stated of the releases; public.
 
     >>> from counton import Key, PureDP
     >>> from counton.statistics import Distinct
@@ -62,7 +62,7 @@ class Running(Machine):
         """Not for callers: use `Statistic.counter` or `resume`."""
         counter, key = (source, None) if isinstance(source, Counter) else (None, source[1])
         if isinstance(source, Counter):
-            terms = source.terms
+            terms = source.design
         else:
             terms = source[0].under(source[1].fingerprint)
         super().__init__(statistic, exact, batched, terms, key, step)
@@ -72,7 +72,7 @@ class Running(Machine):
         else:
             self.key_fingerprint = source[1].fingerprint
         self._turn = OneAtATime(
-            f"statistic {self.terms.name!r}",
+            f"statistic {self.design.name!r}",
             elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",
         )
 
@@ -154,8 +154,8 @@ class Running(Machine):
                     if self.statistic.tallied:
                         tallied = cast("TallyStatistic", self.statistic)
                         taken = open_private(counter.totals_taken)
-                        tallied.refuse_unreadable_cells(self.terms, taken, changes)
-                    in_data = self.terms.contribution.exact_from_grid(changes)
+                        tallied.refuse_unreadable_cells(self.design, taken, changes)
+                    in_data = self.design.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)
             except BaseException:
@@ -177,7 +177,7 @@ class Running(Machine):
         """
         if not self._step:
             raise InvalidInput(
-                f"statistic {self.terms.name!r} has released no step: release one first"
+                f"statistic {self.design.name!r} has released no step: release one first"
             )
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         if self._counter is not None:
@@ -203,7 +203,7 @@ class Running(Machine):
                 "step": self._step,
                 "exact": b64encode(self._exact.save()).decode("ascii"),
                 "counter": counter,
-                "terms": self.terms.to_dict(),
+                "terms": self.design.to_dict(),
                 "key_fingerprint": self.key_fingerprint,
             },
         )

@@ -45,9 +45,9 @@ class Cells:
         self.release, self.first, self.groups = release, first, groups
 
     @property
-    def terms(self) -> Design:
+    def design(self) -> Design:
         """Of the stream."""
-        return self.release._terms
+        return self.release._design
 
     @property
     def std(self) -> float:
@@ -133,12 +133,12 @@ class Cells:
             for cell, weight in weights.items()
             if weight
         )
-        return Formula.of(CellSum(float(value), self.terms, parts, grain))
+        return Formula.of(CellSum(float(value), self.design, parts, grain))
 
     @property
     def one_draw(self) -> bool:
         """Whether each is an exact count and one draw of noise, and nothing else."""
-        strategy = self.terms.strategy
+        strategy = self.design.strategy
         only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
         return only and not isinstance(self.release, ReleaseDifference)
 
@@ -148,7 +148,7 @@ class Cells:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        return self.terms.cell_halfwidth(*self.ends, level)
+        return self.design.cell_halfwidth(*self.ends, level)
 
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
@@ -167,7 +167,7 @@ class Cells:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        one, law, strategy = self.halfwidth(level), self.terms.law, self.terms.strategy
+        one, law, strategy = self.halfwidth(level), self.design.law, self.design.strategy
         if not self.std:
             return np.zeros_like(std)
         draws = 1
@@ -180,7 +180,7 @@ class Cells:
         half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
         if read is not None:
             # By Cauchy and Schwarz rounding moves a sum by no more than this.
-            rounded = float(strategy.window_rounding(*self.ends)) * float(self.terms.released_unit)
+            rounded = float(strategy.window_rounding(*self.ends)) * float(self.design.released_unit)
             half = half + rounded * std / self.std * math.sqrt(read)
         return np.asarray(half, np.float64)
 
@@ -305,7 +305,7 @@ class Reading:
 
         found = self.table_columns()
         errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
-        return methods(self.release._terms, errors=errors, sources=self.statistic.sources)
+        return methods(self.release._design, errors=errors, sources=self.statistic.sources)
 
     def part(self, statistic: Statistic, name: str) -> Reading:
         """What is read of one statistic of a report.
@@ -483,7 +483,7 @@ class Readings(Sequence[Reading]):
             if steps.step != 1:
                 raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
             if releases is not None:
-                releases = Releases(steps, releases.values[place], releases._terms)
+                releases = Releases(steps, releases.values[place], releases._design)
             whole = None if self._of is None else (self._of[0][place], self._of[1])
             return Readings(self._statistic, steps, releases, self._machine, whole)
         step = self.steps[place]
@@ -492,7 +492,7 @@ class Readings(Sequence[Reading]):
             return report[place].part(self._statistic, name)
         if self.releases is None:
             return self._statistic.reading_on_demand(self.machine, step)
-        value, terms = self.releases.values[step - self.steps.start], self.releases._terms
+        value, terms = self.releases.values[step - self.steps.start], self.releases._design
         std = float(terms.std(range(step, step + 1))[0])
         return self._statistic.read(
             StepRelease(step, value if terms.shape else value.item(), std, terms)
@@ -527,7 +527,7 @@ class OnDemandReading(Reading):
         """All cells have the same."""
         if name is not None:
             self.statistic.cell(name)
-        return float(self._machine.terms.std(range(self.step, self.step + 1))[0])
+        return float(self._machine.design.std(range(self.step, self.step + 1))[0])
 
     def since(self, earlier: Reading) -> Self:
         """Not here.
@@ -577,7 +577,7 @@ class OnDemandReading(Reading):
         return np.arange(count)
 
     def _half(self, level: float) -> float:
-        terms = self._machine.terms
+        terms = self._machine.design
         steps = range(self.step, self.step + 1)
         half = float(terms.halfwidths(steps, level)[0])
         return int(half) if half == int(half) and not terms.strategy.fraction_bits else half

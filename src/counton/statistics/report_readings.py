@@ -49,7 +49,7 @@ class ReportReading(Reading):
         source = this.derived_from.get(name)
         if source is not None:
             return cast("Reading", this.reading_of(name, self.of(source)))
-        terms, first = this.terms_of(name, self.cells.terms), this.cell_ranges[name].start
+        terms, first = this.terms_of(name, self.cells.design), this.cell_ranges[name].start
         # Cells of other groups, and of statistics that are described alike, have other noise.
         part = self.cells.part(lambda values: this.values_of(name, values, terms), terms, first)
         found: Reading = one.reading(one, part)

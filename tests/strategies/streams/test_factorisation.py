@@ -154,7 +154,7 @@ def test_a_stream_goes_on_without_the_matrix(tmp_path: Path) -> None:
     with Stream.create(path, "any", GIVEN[0], PureDP(1)) as stream:
         stream.release_many([4, 2])
     with Stream.open(path, "any") as stream:
-        assert stream.terms.strategy == GIVEN[0]
+        assert stream.design.strategy == GIVEN[0]
         assert stream.release(3).step == 3
 
 

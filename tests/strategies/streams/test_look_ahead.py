@@ -98,7 +98,7 @@ def test_neighbours_release_the_same_with_shifted_noise(horizon: int) -> None:
     key = Key.generate()
     for tree in LookAhead.examples(horizon):
         counter = Counter(tree, PureDP(1), key=key, name="visits")
-        field = counter.terms.noise_field(key)
+        field = counter.design.noise_field(key)
         counts = np.arange(horizon) % 3
         released = counter.release_many(counts).values
         for item in range(1, horizon + 1):

@@ -304,8 +304,8 @@ def test_a_stream_goes_on_without_its_search() -> None:
     counter = Counter(strategy, PureDP(1), key=chosen_key(), name="visits")
     first = counter.release_many(data[:100]).values
     resumed = Counter.resume(counter.checkpoint(), key=chosen_key())
-    assert resumed.terms.strategy is not strategy
-    assert resumed.terms.strategy == strategy
+    assert resumed.design.strategy is not strategy
+    assert resumed.design.strategy == strategy
     rest = [resumed.release(int(x)).value for x in data[100:]]
     assert (np.concatenate([first, rest]) == whole).all()
 

@@ -315,7 +315,7 @@ class CutsReading(OnDemandReading):
                 level outside (0, 1 - 1e-9].
         """
         cells = self.statistic.pairs(one, other)
-        terms = self._machine.terms
+        terms = self._machine.design
         values = self._machine.values(cells, self.step)
         # Python's integers do not wrap where many pairs have weights near the end of their range.
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
