@@ -7,13 +7,12 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any
 
 import numpy as np
 
 from counton import strategies as known
 from counton.base.arrays import Integers
-from counton.base.distributions import Sensitivity
 from counton.base.errors import CountonError, InvalidInput
 from counton.laws.rows import LawBroken, require
 from counton.noise import Key
@@ -21,6 +20,7 @@ from counton.numbers import Counter, StepRelease
 from counton.numbers.intervals import std_at
 from counton.numbers.node_law import law_for, sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
+from counton.statistics.statistic import Statistic
 from counton.strategies import Independent, StreamStrategy, matrices
 
 #: What is proven for the largest of all errors is far below this many of the largest deviations.
@@ -35,107 +35,12 @@ _AS_WIDE = 0.7
 _OF_ONE_CELL = ("one cell", 1.0, 1.0)
 #: Units that have a name of their own; all others are events.
 _UNITS = ("user", "edge", "letter")
-
-
-class AnyStatistic(Protocol):
-    """What the laws need of a `counton.statistics.Statistic`."""
-
-    on_demand: ClassVar[bool]
-    of_letters: ClassVar[bool]
-    event: ClassVar[str]
-    tallied: bool
-
-    @property
-    def protects(self) -> str:
-        """What its unit is, in a word."""
-
-    @property
-    def neighbours_differ(self) -> str:
-        """How neighbouring streams stand to each other, in words."""
-
-    @property
-    def error_of(self) -> Any:
-        """What a plan's errors are of."""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Where it is described."""
-
-    @property
-    def cells(self) -> tuple[int, ...]:
-        """Shape of what is counted."""
-
-    def begin(self) -> Any:
-        """Nothing counted yet."""
-
-    def restore(self, saved: bytes) -> Any:
-        """What was saved."""
-
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """What was saved, and what came since."""
-
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        """What one unit changes."""
-
-    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        """The same in a stream of this many steps."""
-
-    def sensitivities(self, strategy: Any, *, batched: bool = False) -> Sensitivity:
-        """How far one unit moves all node values."""
-
-    def sensitivity(self, strategy: Any, p: Any, *, batched: bool = False) -> float:
-        """The same as a float."""
-
-    def settle(self, guarantee: Any, horizon: int | None = None) -> Any:
-        """This one with all of its parameters."""
-
-    def allows(self, other: Any) -> bool:
-        """Whether another is this one, settled."""
-
-    def cell(self, name: Any) -> int:
-        """Number of a cell."""
-
-    def name_of(self, cell: int) -> str:
-        """Name of a cell."""
-
-    def read(self, release: Any) -> Any:
-        """What a release says."""
-
-    def reading_on_demand(self, machine: Any, step: int) -> Any:
-        """What a step says of cells on demand."""
-
-    def plan(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
-        """Strategies by their errors."""
-
-    def least_errors(self, horizon: int, guarantee: Any) -> Any:
-        """What no mechanism is below."""
-
-    def counter(
-        self,
-        horizon: int | None = None,
-        guarantee: Any = None,
-        *,
-        key: Key,
-        name: str,
-        strategy: StreamStrategy | None = None,
-        batched: bool = False,
-    ) -> Any:
-        """The running statistic."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters."""
-
-    @classmethod
-    def from_dict(cls, saved: Any) -> Self:
-        """Inverse of `to_dict`."""
-
-
 #: The events of each step.
 Batches = Sequence[Sequence[Any]]
 
 
 def check_statistic(
-    statistic: AnyStatistic,
+    statistic: Statistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
@@ -167,14 +72,14 @@ def check_statistic(
     check_statistic_running(statistic, batches)
 
 
-def _as_counted(statistic: AnyStatistic, steps: int) -> list[AnyStatistic]:
+def _as_counted(statistic: Statistic, steps: int) -> list[Statistic]:
     """What is counted for a guarantee of either norm, each once: one that is left open is none."""
     promises = PureDP(1), ZCDP(Fraction(1, 2))
     first, second = (statistic.settle(promise, steps) for promise in promises)
     return [first] if first == second else [first, second]
 
 
-def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
 
     So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
@@ -212,7 +117,7 @@ def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> No
     _words_agree(settled)
 
 
-def _words_agree(statistic: AnyStatistic) -> None:
+def _words_agree(statistic: Statistic) -> None:
     """What is said of units in words against what is promised in numbers."""
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
@@ -230,7 +135,7 @@ def _words_agree(statistic: AnyStatistic) -> None:
     require(known, statistic, said)
 
 
-def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
     """Steps taken at once and one by one, undone, saved and restored, change cells alike.
 
     What was saved and the news since make what is saved now. Of cells on demand none is further
@@ -257,7 +162,7 @@ def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
         exact = statistic.restore(saved)
 
 
-def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     """Rows of a statistic that adds them up (`TallyStatistic`): in any order, within what it says.
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
@@ -364,7 +269,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
 
 
 def check_statistic_neighbours(
-    statistic: AnyStatistic,
+    statistic: Statistic,
     batches: Batches,
     *,
     unit_of: Callable[[Any], Hashable] | None = None,
@@ -391,7 +296,7 @@ def check_statistic_neighbours(
 
 
 def _check_neighbours(
-    statistic: AnyStatistic,
+    statistic: Statistic,
     batches: Batches,
     batched: bool,
     unit_of: Callable[[Any], Hashable] | None,
@@ -523,7 +428,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
         compare(name, float(table["estimate"][at]), statistic.value_bounds, own)
 
 
-def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     """What is read is a function of what is released, and of nothing that was counted.
 
     One release is read by a statistic that has counted nothing, and by one that has counted these
@@ -558,9 +463,8 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         raise LawBroken(
             f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
         ) from error
-    cells = () if this.on_demand else this.cells
     shapes = this.shape_of(None), this.shape_of(3)
-    expected_shapes = ((), (3,)) if this.additive else (cells, cells)
+    expected_shapes = ((), (3,)) if this.additive else (this.cells, this.cells)
     require(shapes == expected_shapes, statistic, f"says shape_of {shapes}, not {expected_shapes}")
     named = this.in_terms or this.keyword in ("count", "sum")
     require(named, statistic, "says that terms need not name it, as those of counts and sums alone")
@@ -583,7 +487,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         require(same, statistic, "what is read depends on what was counted, not on the release")
 
 
-def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
+def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
     reading = statistic.read(release)
     for cell in range(min(math.prod(statistic.cells), _NAMES)):
         try:
@@ -595,7 +499,7 @@ def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
         require(math.isclose(found, release.std), statistic, said)
 
 
-def _numbers_follow(statistic: AnyStatistic, release: StepRelease) -> None:
+def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
     """What a number says of itself is what it says as a function of released cells."""
     reading = statistic.read(release)
     for name in [*reading.number_names][:_NAMES]:
@@ -618,7 +522,7 @@ def _numbers_follow(statistic: AnyStatistic, release: StepRelease) -> None:
             require(half >= _AS_WIDE * wide, statistic, f"{name!r} is within {half}, not {wide}")
 
 
-def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
+def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     """A counter and a plan are those of the contribution, a `reading_on_demand` of the noise.
 
     A counter's terms and releases are, to the bit, those of the statistic's own contribution under
@@ -649,7 +553,6 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
         others.release_batches([events[:1][0]] * len(events), stops)
         _asked_of_noise(this, running, others, found)
     else:
-        said = terms.statistic
         counter = Counter(
             strategy,
             promise,
@@ -657,15 +560,15 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
             name="a law",
             contribution=contribution,
             shape=this.cells,
-            statistic=said,
+            statistic=terms.statistic,
         )
         expected = counter.release_many(changes).values
-        same = np.array_equal(found.releases.values, expected)
+        same = found.releases is not None and np.array_equal(found.releases.values, expected)
         require(same, statistic, "its counter releases something else under the same key")
     _plan_agrees(statistic, this, steps)
 
 
-def _plan_agrees(statistic: AnyStatistic, this: AnyStatistic, steps: int) -> None:
+def _plan_agrees(statistic: Statistic, this: Statistic, steps: int) -> None:
     """A plan's errors by the law that its contribution has, and the theorems beside it."""
     promise, of = PureDP(1), this.error_of
     best = statistic.plan(steps, promise, batched=True).best
@@ -709,7 +612,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
                 require(same and high - low > std, statistic, said)
 
 
-def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
+def _asked_as(statistic: Statistic, cell: int) -> Any:
     """The name by which a cell is asked for: a text, or its words; None where there is none."""
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
@@ -721,7 +624,7 @@ def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
     return None
 
 
-def _all_that_is_shown(statistic: AnyStatistic, release: StepRelease) -> dict[str, Any]:
+def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
     """All that a reading of one release shows."""
     reading = statistic.read(release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
@@ -781,7 +684,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
                 yield words, [*batches[:step], new, *batches[step + 1 :]]
 
 
-def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
+def _changes(statistic: Statistic, batches: Batches) -> Integers:
     """By how much each cell changes in each step."""
     if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
@@ -793,7 +696,7 @@ def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
     return _take_steps(statistic, statistic.begin(), batches, 1)
 
 
-def _take_steps(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) -> Integers:
+def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) -> Integers:
     """What some more steps change, the first of them with this number."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
@@ -819,7 +722,7 @@ def _take_steps(statistic: AnyStatistic, exact: Any, batches: Batches, first: in
     return found
 
 
-def _on_demand(statistic: AnyStatistic, exact: Any, step: int) -> Integers:
+def _on_demand(statistic: Statistic, exact: Any, step: int) -> Integers:
     """Counts of all cells after a step."""
     cells = np.arange(math.prod(statistic.cells))
     if not step:

@@ -62,18 +62,10 @@ class AnyDesign(Protocol):
     """A design: a strategy that keeps a guarantee, and can say its numbers."""
 
     @property
-    def strategy(self) -> Any:
-        """How noise and numbers go together."""
-        ...
-
+    def strategy(self) -> Any: ...
     @property
-    def guarantee(self) -> Guarantee:
-        """Its promise."""
-        ...
-
-    def row(self) -> dict[str, Any]:
-        """Its strategy and its errors, by name."""
-        ...
+    def guarantee(self) -> Guarantee: ...
+    def row(self) -> dict[str, Any]: ...
 
 
 D = TypeVar("D", bound=AnyDesign, covariant=True)
