@@ -184,6 +184,36 @@ tables-ready: $(TABLES_READY) ## make .venv-tables with ibis, deltalake and pyic
 test-tables: $(TABLES_READY) ## tests of events in tables of ibis, Delta and Iceberg, in .venv-tables
 	$(ALONE) $(TABLES) -m pytest -n 0 -q tests/tables
 
+# Others' auditors are run from checkouts of their sources, at the commits for which the tests were
+# written; nothing of them is in the repository: github.com/ObliviousAI/dp-recorder and
+# github.com/google/differential-privacy.
+RECORDER ?= ../dp-recorder
+AUDITORIUM ?= ../differential-privacy
+RECORDER_COMMIT := 85d189ebd7ff81a52984708322ee2c2d8c479db4
+AUDITORIUM_COMMIT := b5b0286e313b64a692abfc8c528d54ef47d960a0
+AUDIT := .venv-audit/bin/python
+AUDIT_READY := .venv-audit/.ready
+
+$(AUDIT_READY): pyproject.toml requirements.lock tests/audit/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(AUDIT) || { echo "making .venv-audit with $(PYTHON)"; "$(PYTHON)" -m venv .venv-audit; }
+	@echo "installing counton and what others' auditors import (a minute, once)"
+	@$(AUDIT) -m pip install --quiet --constraint requirements.lock setuptools
+	@$(AUDIT) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[cli]'
+	@$(AUDIT) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/audit/requirements.lock
+	@touch $@
+
+.PHONY: audit
+audit: $(AUDIT_READY) ## others' auditors over whole jobs: RECORDER=../dp-recorder AUDITORIUM=../differential-privacy
+	@test "$$(git -C $(RECORDER) rev-parse HEAD)" = $(RECORDER_COMMIT) || \
+		{ echo "RECORDER=$(RECORDER) is no checkout of dp-recorder at $(RECORDER_COMMIT)" >&2; exit 1; }
+	@test "$$(git -C $(AUDITORIUM) rev-parse HEAD)" = $(AUDITORIUM_COMMIT) || \
+		{ echo "AUDITORIUM=$(AUDITORIUM) is no checkout of differential-privacy at $(AUDITORIUM_COMMIT)" >&2; exit 1; }
+	$(ALONE) PYTHONPATH=$(RECORDER)/src:$(AUDITORIUM)/python/dp_auditorium $(AUDIT) -m pytest \
+		-n 0 -q tests/audit
+
 # Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
 LIVE := .venv-live/bin/python
 LIVE_READY := .venv-live/.ready

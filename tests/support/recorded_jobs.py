@@ -1,0 +1,176 @@
+"""Whole jobs under dp-recorder: what is measured is recorded, and what is released is frozen.
+
+A mechanism is one release: what goes in is C x of all steps so far (exact integers, a node whose
+noise is twice as wide counts half), what is declared is the sensitivity for which its noise was
+calibrated. On the neighbour's rows the recorder hands out what the first run released, so that
+everything else must be equal: tables, files, words, refusals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import CountonError
+from counton.numbers.counter import Counter
+from counton.numbers.design import Design
+from counton.numbers.node_law import sensitivity_of
+from counton.released.release_facts import facts_of
+from counton.run import Job, run
+
+Row = tuple[Any, ...]
+COLUMNS = ("at", "group", "user", "id", "value", "letter", "one", "two", "weight")
+EPOCH = 1_709_251_200  # 2024-03-01
+
+
+class Neighbours(NamedTuple):
+    """A job, its rows by night, and the rows of one unit, by night."""
+
+    what: str
+    options: dict[str, Any]
+    nights: Sequence[Sequence[Row]]
+    unit: Sequence[tuple[int, Row]]
+
+    def rows(self, *, with_unit: bool) -> list[list[Row]]:
+        """All rows of each night."""
+        nights = [list(rows) for rows in self.nights]
+        for night, row in self.unit if with_unit else ():
+            nights[night].append(row)
+        return nights
+
+
+def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """C x of all steps so far, in units of the calibrated noise, as one long vector."""
+    strategy, steps = design.strategy, len(totals)
+    columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+    places = sorted({node[:2] for column in columns for node in column})
+    matrix = np.zeros((len(places), steps))
+    for step, column in enumerate(columns):
+        for level, node, *_, weight in column:
+            wide = math.sqrt(strategy.node_law(design.law, level).variance / design.law.variance)
+            place = places.index((level, node))
+            matrix[place, step] = float(weight) * 2**strategy.lattice_bits / wide
+    whole: np.ndarray[Any, Any] = matrix @ np.reshape(np.array(totals, float), (steps, -1))
+    return whole.ravel()
+
+
+def distance_of(design: Design) -> Callable[[Any, Any], float]:
+    """The norm in which noise hides a change: the 1-norm under Laplace noise, else the 2-norm."""
+    order = 1 if isinstance(design.law, DiscreteLaplace) else 2
+    return lambda a, b: float(np.linalg.norm(np.asarray(a) - np.asarray(b), ord=order))
+
+
+def declared(design: Design) -> float:
+    """The sensitivity for which a stream's noise was calibrated, in that norm."""
+    moved = sensitivity_of(design.strategy, design.contribution, design.shape)
+    return float(
+        moved.l1 if isinstance(design.law, DiscreteLaplace) else math.sqrt(moved.l2_squared)
+    )
+
+
+@contextmanager
+def recorded(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each release of a counter goes through the recorder."""
+    from dp_recorder.auditing import audit_spec
+
+    compute = Counter._compute
+    past: dict[str, list[np.ndarray[Any, Any]]] = {}
+
+    def under_audit(self: Counter, totals: Any) -> Any:
+        released, progress = compute(self, totals)
+        design = self.terms
+        before = past.setdefault(design.name, [])
+        del before[self.step :]
+        before.extend(np.array(totals))
+
+        def release(nodes: Any, sensitivity: float, stream: str, steps: str, law: str) -> Any:
+            return released
+
+        spec = audit_spec("release", "nodes", "sensitivity", distance_of(design))
+        shown = spec(release)(
+            nodes=measured(design, before),
+            sensitivity=declared(design),
+            stream=design.name,
+            steps=f"{self.step + 1}-{progress.step}",
+            law=f"{design.law} {design.strategy!r} {design.shape}",
+        )
+        return np.array(shown), progress
+
+    with patch.context() as patched:
+        patched.setattr(Counter, "_compute", under_audit)
+        yield
+
+
+def frame_of(nights: Sequence[Sequence[Row]], second: int = 0) -> pl.DataFrame:
+    """Rows of all nights; files of other nights hold other bytes, as their times say."""
+    rows = [row for night in nights for row in night]
+    return pl.DataFrame(
+        [[EPOCH + 3600 * row[0] + second, *row[1:]] for row in rows], schema=list(COLUMNS),
+        orient="row", strict=False,
+    )  # fmt: skip
+
+
+def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], Any]) -> None:
+    """Run the nights of a job; all that anybody sees is said."""
+    number = itertools.count()
+
+    def token_bytes(size: int) -> bytes:  # one key for both: it is part of what is written
+        return hashlib.shake_256(str(next(number)).encode()).digest(size)
+
+    so_far: list[Row] = []
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", folder)
+        patched.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+        for night, rows in enumerate(pair.rows(with_unit=with_unit)):
+            so_far = sorted([*so_far, *rows], key=lambda row: int(row[0]))
+            counted = {} if "edge" in pair.options else {"counted": "new"}
+            events = Path(folder, f"{night}.csv")
+            frame_of([so_far], night).write_csv(events)
+            job = Job(
+                pair.what, events, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
+                start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
+                confirmed=True,
+                **{"epsilon": 1, "strategy": "binary", **counted, **pair.options},
+            )  # fmt: skip
+            try:
+                with run(job) as outcome:
+                    result = outcome.read()
+                    say("table", result.table().write_csv())
+                    say("facts", str(facts_of(result)))
+                    say("words", str(result))
+            except CountonError as error:
+                say("refusal", f"{type(error).__name__}: {error}".replace(folder, ""))
+
+
+def audit(pair: Neighbours, patch: pytest.MonkeyPatch) -> None:
+    """Record without the unit's rows, replay with them, and compare.
+
+    Raises:
+        AssertionError: what is measured moves by more than is declared, or anything else differs.
+        RuntimeError: the second run releases more often.
+    """
+    from dp_recorder.auditing import Auditor, ensure_equality
+
+    auditor = Auditor()
+    for with_unit in (False, True):
+        if with_unit:
+            auditor.set_replay()
+        with recorded(patch), auditor:
+            published(
+                pair, with_unit=with_unit, say=lambda what, value: ensure_equality(**{what: value})
+            )
+    said = [entry.value_d for entry in auditor.log if entry.label == "refusal"]
+    assert any(entry.kind == "release" for entry in auditor.log), f"nothing was released: {said}"
+    assert auditor._cursor == len(auditor.log), "the second run released less"
+    auditor.validate_records()

@@ -1,0 +1,104 @@
+"""Five mistakes, put in on purpose, and the rows in which they show: what does an auditor find?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded_jobs import Neighbours
+
+from counton.base.errors import InvalidInput
+from counton.noise import NoiseField
+from counton.numbers import node_law
+from counton.privacy import value_grid
+from counton.run.contribution_bounds import ContributionBounder
+
+Row = tuple[Any, ...]
+
+
+def row(hour: int, group: Any = 1, user: Any = 7, number: int = 0, value: Any = 3) -> Row:
+    letter = "ab"[number % 2]
+    edge = f"n{number}", f"n{number + 1}"
+    return (hour, group, user, number, value, letter, *edge, 1 + number)
+
+
+USUAL = [
+    [row(0), row(1, 2, 8, 1, 4), row(2, 1, 8, 2, 0)],
+    [row(3, 1, 7, 3, 2.5), row(4, 2, 8, 4, 7), row(5, 1, 8, 5, 1)],
+]
+#: One more row on the first night, on the second, late on the second, and values that are clipped.
+ONE = {
+    "first night": [(0, row(1, 1, 9, 9, 3))],
+    "second night": [(1, row(4, 1, 9, 9, 3))],
+    "late": [(1, row(1, 2, 9, 9, 10**6))],
+}
+#: A person with more rows than count, on both nights, late ones too.
+PERSON = [
+    (night, row(hour, 1 + hour % 2, "ann", 10 + 2 * hour + night, 9))
+    for night, hours in ((0, (0, 1, 1, 2)), (1, (0, 3, 4, 5)))
+    for hour in hours
+]
+#: Of one period of two hours: protected is a user within it.
+PERIOD = [pair for pair in PERSON if pair[1][0] < 2]
+VALUE: dict[str, Any] = {"value": "value", "lower": -5, "upper": 10, "resolution": "0.5"}
+
+
+def no_clip(patch: pytest.MonkeyPatch) -> Neighbours:
+    """Values count as they are, whatever bounds are stated."""
+
+    def grid_units(values: Any, lower: Any, upper: Any, resolution: Any) -> Any:
+        return np.rint(np.asarray(values, float) / float(resolution)).astype(np.int64)
+
+    patch.setattr(value_grid, "clip", grid_units)
+    return Neighbours("sum", VALUE, USUAL, [(0, row(1, 1, 9, 9, 10**6))])
+
+
+def one_row_more(patch: pytest.MonkeyPatch) -> Neighbours:
+    """One row more of each user counts than is stated."""
+    begin = ContributionBounder.__init__
+
+    def begin_wrongly(self: Any, *given: Any, **named: Any) -> None:
+        begin(self, *given, **named)
+        self._people = self._people._replace(most=self._people.most + 1)
+
+    patch.setattr(ContributionBounder, "__init__", begin_wrongly)
+    return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
+
+
+def refusal_by_a_row(patch: pytest.MonkeyPatch) -> Neighbours:
+    """A run is refused for what a row says."""
+    right = ContributionBounder._apply_bounds
+
+    def refuse(self: Any, rows: Any, *given: Any, **named: Any) -> Any:
+        if len(rows) > 10:
+            raise InvalidInput("ann has too many rows")
+        return right(self, rows, *given, **named)
+
+    patch.setattr(ContributionBounder, "_apply_bounds", refuse)
+    return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> Neighbours:
+    """Noise has half the scale that it should have."""
+    right = node_law.__dict__["calibrate"]
+
+    def half(*given: Any, **named: Any) -> Any:
+        found: Any = right(*given, **named)
+        return replace(found, law=replace(found.law, scale=found.law.scale / 2))
+
+    patch.setattr("counton.numbers.node_law.calibrate", half)
+    return Neighbours("count", {}, USUAL, ONE["first night"])
+
+
+def one_draw_for_all_steps(patch: pytest.MonkeyPatch) -> Neighbours:
+    """Every node has the noise of the first: its address, and so the key, is used again."""
+    run_of = NoiseField.run
+
+    def again(self: Any, level: int, nodes: range) -> Any:
+        found = run_of(self, level, nodes)
+        return np.broadcast_to(run_of(self, 0, range(1))[:1], np.shape(found)).copy()
+
+    patch.setattr(NoiseField, "run", again)
+    return Neighbours("count", {}, USUAL, ONE["first night"])
