@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.options import Option
-from counton.spec.fields import options_of
-from counton.spec.job import Job
-from counton.spec.parts import RowFormat
+from counton.spec.job import Job, RowFormat, options_of
 from counton.spec.stated_options import all_options
 
 FILE = Path(__file__).parent.parent / "src/counton/spec/keywords.py"

@@ -19,7 +19,7 @@ from counton.cli.app import app
 from counton.cli.statistic_command import command_of
 from counton.noise.witness import WitnessFile
 from counton.run import Job
-from counton.spec.fields import options_of
+from counton.spec.job import options_of
 from counton.spec.jobfile import load
 from counton.spec.stated_options import all_options
 from counton.statistics.report_members import tables_of

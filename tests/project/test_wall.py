@@ -182,7 +182,7 @@ FACES = {
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),
     "a notebook": ("counton.released.notebook",),
     "an export": ("counton.run.exports",),
-    "tables of SQL": ("counton.run.publication", "counton.state.published"),
+    "tables of SQL": ("counton.run.exports", "counton.state.published"),
     "messages": ("counton.base.errors",),
     "logs": ("counton.serve.log_lines",),
 }

@@ -15,8 +15,7 @@ from counton.released.release import Release
 from counton.released.series import Series
 from counton.run import Job
 from counton.run.definition import Definition
-from counton.run.new_stream import define
-from counton.run.request import ask
+from counton.run.new_stream import ask, define
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}

@@ -39,8 +39,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.table_rows import labels_of
 from counton.run import Job
 from counton.run.definition import Definition
-from counton.run.new_stream import define
-from counton.run.request import ask
+from counton.run.new_stream import ask, define
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings

@@ -22,8 +22,7 @@ from counton.released.description import Description
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run import Job
-from counton.run.new_stream import define
-from counton.run.request import ask
+from counton.run.new_stream import ask, define
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS, GROUPS, LEVEL = 60, 400, 0.9

@@ -12,7 +12,7 @@ from counton.base.errors import InvalidInput
 from counton.rows.files import EventFile
 from counton.rows.formats import CsvForm
 from counton.run import Job, run
-from counton.run.contribution_choice import activity
+from counton.run.private_look import activity
 from counton.spec.jobfile import load, save
 
 TEXT = """# made on "Monday

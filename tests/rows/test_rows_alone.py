@@ -17,7 +17,7 @@ from counton.rows.given_events import open_source
 from counton.rows.ordered_events import ordered_rows
 from counton.rows.row_reading import Columns, RowReading
 from counton.rows.window_marks import mark_rows
-from counton.run.contribution_choice import activity
+from counton.run.private_look import activity
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
 DAY = "2024-03-01T00:10"

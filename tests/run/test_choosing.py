@@ -11,7 +11,7 @@ import pytest
 from counton.base.errors import InvalidInput
 from counton.planning import plan
 from counton.privacy import ZCDP, Contribution, PureDP
-from counton.run.contribution_choice import Activity, activity, weigh
+from counton.run.private_look import Activity, activity, weigh
 
 EVENTS = pl.DataFrame(
     {

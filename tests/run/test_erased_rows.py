@@ -17,7 +17,7 @@ import pytest
 
 from counton.base.errors import ReplayMismatch
 from counton.run import Job, run
-from counton.run.additions import compare
+from counton.run.changes import compare
 from counton.run.erasure import forget
 from tests.run.test_intake import WINDOWS
 
@@ -301,7 +301,7 @@ def test_a_frame_of_all_events_given_as_new_ones_is_refused(tmp_path: Path) -> N
 
 def test_what_is_kept_of_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only of the last ones: a file that was counted long ago is late."""
-    monkeypatch.setattr("counton.run.looks.MOST_FILES", 3)
+    monkeypatch.setattr("counton.run.redelivery.MOST_FILES", 3)
     days = [day(number, 30) for number in range(1, 26)]
     for number, rows in enumerate(days[:24], 1):
         file = write(tmp_path / f"{number}.csv", rows)

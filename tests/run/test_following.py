@@ -14,7 +14,7 @@ from otherwise import OTHERWISE
 from counton import Contribution, PureDP
 from counton.base.errors import BudgetExceeded, CountonError, InvalidInput
 from counton.run import Job, run
-from counton.spec.fields import options_of
+from counton.spec.job import options_of
 from counton.state import Store, Stream
 from counton.strategies import Binary
 

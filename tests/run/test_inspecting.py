@@ -24,9 +24,8 @@ from counton.released.look_report import numbers_of_events, planned_halfwidths, 
 from counton.rows.given_events import open_source
 from counton.run import Inspection, Job, read
 from counton.run import rows_of_user as each_user
-from counton.run.contribution_choice import activity
-from counton.run.new_stream import define
-from counton.run.request import ask
+from counton.run.new_stream import ask, define
+from counton.run.private_look import activity
 from counton.run.rows_of_user import EachUser, UserRows
 from counton.state import Store, verify
 from counton.state.verification import Verification

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.base.windows import Windows
-from counton.run.additions import compare
+from counton.run.changes import compare
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
 GROUPS = ("a", "b")

@@ -9,8 +9,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.run import Job
-from counton.spec.fields import option, options_of
-from counton.spec.parts import JobPart
+from counton.spec.job import JobPart, option, options_of
 from counton.spec.stated_options import all_options
 
 PARTS = [part for part in Job.__bases__ if issubclass(part, JobPart)]

@@ -14,7 +14,7 @@ import pytest
 from counton import PureDP
 from counton.base.errors import InvalidInput
 from counton.run import Job, release, run
-from counton.run.contribution_choice import activity
+from counton.run.private_look import activity
 from counton.statistics import TopK
 
 #: 7,919 rows of which none is counted, and 31 that are.

@@ -18,8 +18,7 @@ from counton.released.description import CarriedTotals
 from counton.released.release import Release
 from counton.run import Job, run
 from counton.run.continuation import end_stream
-from counton.run.new_stream import define
-from counton.run.request import ask
+from counton.run.new_stream import ask, define
 from counton.state import Store, Stream, state_summary
 from counton.strategies import noise_variance
 

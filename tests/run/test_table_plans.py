@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
 from counton.run import Job, run
-from counton.run.table_plans import planned_table
+from counton.run.job_plan import planned_table
 
 
 @pytest.fixture

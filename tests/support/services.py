@@ -31,7 +31,7 @@ import os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
 warnings.simplefilter("error")
-import counton.run.runs, counton.run.contribution_bounds, counton.run.contribution_choice
+import counton.run.runs, counton.run.contribution_bounds, counton.run.private_look
 import counton.released.read_options
 import counton.released.counts, counton.numbers.intervals, counton.serve.metrics
 import counton.state.seen, counton.strategies, sqlalchemy.dialects.postgresql, tzdata

@@ -30,7 +30,7 @@ from counton.cli.command_options import (
     takes,
 )
 from counton.cli.exits import epilogue, explain_errors
-from counton.spec.parts import RowFormat
+from counton.spec.job import RowFormat
 
 app = typer.Typer(
     name="counton",

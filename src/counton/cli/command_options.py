@@ -23,8 +23,7 @@ from counton.base.errors import hide_secrets
 from counton.base.options import Option, check_text
 from counton.cli.command_list import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.spec.fields import options_of
-from counton.spec.job import Job
+from counton.spec.job import Job, options_of
 
 _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.

@@ -28,9 +28,8 @@ from counton.cli.run_words import EXACT
 from counton.privacy.guarantees import plural
 from counton.released.description import People
 from counton.released.look_report import Inspection, Most, Swept, ValueBounds, planned_halfwidths
-from counton.run.contribution_choice import BoundCost, activity, weigh
-from counton.run.private_look import inspect
-from counton.spec.parts import RowFormat
+from counton.run.private_look import BoundCost, activity, inspect, weigh
+from counton.spec.job import RowFormat
 from counton.state.whole_file import replace_file
 
 _WARNING = (

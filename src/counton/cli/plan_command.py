@@ -22,8 +22,7 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.privacy import Contribution
-from counton.spec.guards import check_most, check_most_a_window
-from counton.spec.job import metric_from, needed_guarantee
+from counton.spec.job import check_most, check_most_a_window, metric_from, needed_guarantee
 from counton.strategies.strategy import ReleaseForm
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
             one = f"each row stands for as many {plural(unit)} as it counts"
         if columns.id is not None:
-            from counton.spec.guards import LATE_DAYS
+            from counton.spec.job import LATE_DAYS
 
             one = (
                 f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "

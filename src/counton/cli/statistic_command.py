@@ -20,8 +20,7 @@ from counton.cli.command_options import (
     option_names,
     takes,
 )
-from counton.spec.fields import options_of
-from counton.spec.job import Job
+from counton.spec.job import Job, options_of
 from counton.spec.stated_options import hint, statistic_class
 from counton.statistics.catalogue import keywords
 

@@ -13,7 +13,7 @@ from counton.spec.job import Job
 
 def print_plan(job: Job, printing: Printing) -> None:
     """What a table would be: nothing is read but what is public, and nothing is released."""
-    from counton.run.table_plans import planned_table
+    from counton.run.job_plan import planned_table
 
     words, rows = planned_table(job)
     if printing.json:

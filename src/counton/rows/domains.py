@@ -198,11 +198,7 @@ def table_columns(source: str | os.PathLike[str]) -> list[str]:
 
 
 def text_lines(source: str | os.PathLike[str]) -> GroupNames:
-    """Lines of a domain that is a text with one group per line; none of a table.
-
-    Raises:
-        InvalidInput: a table of a kind that is not read, or not UTF-8 text.
-    """
+    """Lines of a domain that is a text with one group per line; none of a table."""
     path = Path(source)
     if is_table(path):
         return GroupNames(())

@@ -266,11 +266,7 @@ class EventFile(Rows):
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
     def _content(self) -> IO[bytes]:
-        """The file without its compression.
-
-        Raises:
-            PolarsError: it is compressed by zstd, and no text in UTF-8.
-        """
+        """The file without its compression."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)

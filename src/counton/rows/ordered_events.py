@@ -93,9 +93,6 @@ def ordered_rows(
         policies: what happens to rows that cannot be read; None: they are refused.
         ties: rows of equal times are ordered by their parts, so that their order does not matter.
 
-    Raises:
-        InvalidInput: a column is missing, or a row has no time or a part that cannot be read.
-
     >>> from datetime import UTC, datetime
     >>> from counton.rows.given_events import open_source
     >>> frame = pl.DataFrame({"at": ["2024-03-01T02:30", "2024-03-01T00:10"], "to": ["b", "a"]})
@@ -265,9 +262,6 @@ def letters_of(
 
     Args:
         path: of a file, which may be compressed by gzip.
-
-    Raises:
-        InvalidInput: no such file, or no text in UTF-8.
     """
     name = os.fspath(path)
     if not Path(name).is_file():

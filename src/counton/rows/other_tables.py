@@ -20,9 +20,6 @@ def open_table(events: Any) -> Rows:
     Args:
         events: an expression of ibis, a ``DeltaTable`` of deltalake, or of pyiceberg a table or a
             scan of one.
-
-    Raises:
-        InvalidInput: something else of these libraries, or a table that cannot be read.
     """
     library, kind = type(events).__module__.partition(".")[0], type(events).__name__
     if library == "ibis" and kind == "Table":

@@ -33,12 +33,7 @@ _LIBRARIES = ("duckdb", "ibis", "deltalake", "pyiceberg")
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:
-    """Paths of the files that events are read from; none of a data frame.
-
-    Raises:
-        NoFiles: no such file, or a folder or pattern without event files.
-        InvalidInput: a file twice, or what is no path.
-    """
+    """Paths of the files that events are read from; none of a data frame."""
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
     given = [events] if isinstance(events, str | os.PathLike) else list(events)

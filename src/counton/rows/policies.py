@@ -76,9 +76,6 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
         file: CSV, anew in each run.
         columns: of the events.
         rows: the file that each came from, its number there, what is wrong with it, and its cells.
-
-    Raises:
-        InvalidInput: it cannot be written, or is something other than a file.
     """
     try:
         _refuse_no_file(file)
@@ -110,10 +107,6 @@ def add_aside(
         columns, rows: as of `set_aside`.
         again: whether somebody may have ended while it added the same rows: those that the file
             ends with are not added again, and one of which a part is there is made whole.
-
-    Raises:
-        InvalidInput: it cannot be written, belongs to somebody else, or is something other than a
-            file.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)

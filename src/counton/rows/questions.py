@@ -27,10 +27,6 @@ def open_question(events: Any, query: str | None) -> Source:
             ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or what
             `counton.rows.other_tables.open_table` takes.
         query: one SELECT; None of a relation, which is one.
-
-    Raises:
-        InvalidInput: no question, or one that the database refuses.
-        MissingExtra: its driver is not installed.
     """
     if isinstance(events, list | tuple):
         if len(events) > 1:

@@ -89,10 +89,6 @@ class Rows(ABC):
         Args:
             columns: names of the columns wanted.
             names: those of them by whose text rows are told: of groups, users, ids.
-
-        Raises:
-            InvalidInput: it cannot be read as what it is, lacks a column or has one twice, a column
-                holds lists or the like, or one of names floating-point numbers.
         """
         asked, present = self._parts_of(columns), self.columns()
         for name in asked:
@@ -164,9 +160,6 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
 
     One missing value makes a column of whole numbers one of floats in many programs, and then every
     row says "1.0" where it said "1".
-
-    Raises:
-        InvalidInput: it holds floating-point numbers, or decimals with a fraction.
     """
     if dtype.is_float() or (isinstance(dtype, pl.Decimal) and dtype.scale):
         raise InvalidInput(

@@ -64,9 +64,6 @@ def mark_rows(
         there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
         instead), ``group`` (text), ``total`` (1, or the value on the grid), and, where
         the columns are stated, ``user`` and ``id`` (text).
-
-    Raises:
-        InvalidInput: a column is missing, or cannot hold what it should.
     """
     parts = [mark_part(part, reading, watch) for part in source.parts]
     if samplers:

@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from counton.released.release import Release as Release
     from counton.run.calls import release as release
     from counton.run.definition import Definition as Definition
+    from counton.run.exports import Publication as Publication
     from counton.run.exports import export as export
     from counton.run.exports import export_all as export_all
     from counton.run.exports import methods as methods
     from counton.run.exports import publish as publish
-    from counton.run.memory import recall as recall
     from counton.run.private_look import inspect as inspect
     from counton.run.progress import Progress as Progress
-    from counton.run.publication import Publication as Publication
     from counton.run.read_back import read as read
     from counton.run.runs import Outcome as Outcome
     from counton.run.runs import commit as commit
     from counton.run.runs import read_rows as read_rows
     from counton.run.runs import run as run
+    from counton.run.settlement import recall as recall
     from counton.run.settlement import resolve as resolve
     from counton.spec.job import Job as Job
 

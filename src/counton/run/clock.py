@@ -124,9 +124,6 @@ _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_0
 def length_of(watermark: str) -> int:
     """A length of time in microseconds.
 
-    Raises:
-        InvalidInput: it is none.
-
     >>> length_of("6h") == 6 * 3_600_000_000
     True
     """

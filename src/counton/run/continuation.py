@@ -33,9 +33,7 @@ from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals
 from counton.run.definition import Continuation, Definition
-from counton.spec.fields import options_of
-from counton.spec.job import EXPIRING, Job
-from counton.spec.parts import STRATEGIES
+from counton.spec.job import EXPIRING, STRATEGIES, Job, options_of
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
@@ -130,11 +128,6 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
     Returns:
         The request, that stream's definition, its last step, and how many rows it drops.
-
-    Raises:
-        StateError: there is no such stream of events.
-        InvalidInput: a stream without an end, a beginning of one's own, or rows that would be
-            dropped, which is not allowed.
     """
     assert request.continues is not None
     if store is None:
@@ -222,12 +215,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
 def apart(definition: Definition, before: Definition, step: int) -> bool:
     """Whether no unit counts both in a stream and in the one that it continues.
 
-    Args:
-        definition: of the new stream, with what is remembered of it.
-        before: of the stream that it continues.
-        step: the last step of that one.
-
-    >>> from counton.run.request import ask
+    >>> from counton.run.new_stream import ask
 
     >>> from counton.run.new_stream import define
     >>> visits = Job(
@@ -284,16 +272,7 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 
 def as_read(definition: Definition, before: Definition) -> Definition:
-    """A known stream's definition, with whether its times were ever read otherwise.
-
-    Args:
-        definition: with what is to be remembered of the run.
-        before: as it is kept.
-
-    Raises:
-        InvalidInput: it follows another, in none of whose units any of its own may be, so that rows
-            of that one would count again, at another time.
-    """
+    """A known stream's definition, with whether its times were ever read otherwise."""
     if definition.cut is None:
         return definition
     now, then = read_as(definition), read_as(before)
@@ -331,14 +310,7 @@ def as_continuation(definition: Definition, name: str, before: Definition, step:
 
 
 def counted_once(definition: Definition, before: Definition, name: str, store: Store) -> Definition:
-    """A successor's definition, which says whether the ledger counts both streams or the larger.
-
-    Args:
-        definition: as `as_continuation` says, with what is remembered of it.
-        before: of the stream that it continues.
-        name: of the new stream.
-        store: the state, which counts by itself alone.
-    """
+    """A successor's definition, which says whether the ledger counts both streams or the larger."""
     found = definition.continues
     assert found is not None
     entry = Spend(name, definition.guarantee, definition.unit, follows=found.name)

@@ -43,7 +43,7 @@ from counton.base.private import Private, open_private
 from counton.rows.cell_sums import added_up
 from counton.rows.row_reading import by_row
 from counton.rows.window_marks import PART
-from counton.run.additions import KNOWN_SHARE
+from counton.run.changes import KNOWN_SHARE
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     CellRoom,
@@ -56,8 +56,8 @@ from counton.run.first_rows import (
     ranks,
     runs,
 )
-from counton.run.looks import Suspicion, refuse
-from counton.spec.guards import LATE_DAYS
+from counton.run.redelivery import Suspicion, refuse
+from counton.spec.job import LATE_DAYS
 from counton.state import Stream
 from counton.state import seen as marks
 

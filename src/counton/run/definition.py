@@ -64,7 +64,7 @@ class Definition(Description):
         choice, simple: by what the strategy was chosen, besides ``metric``.
 
     >>> from counton.run import Job
-    >>> from counton.run.request import ask
+    >>> from counton.run.new_stream import ask
     >>> from counton.run.new_stream import define
     >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
@@ -247,10 +247,6 @@ class Definition(Description):
             saved: its terms.
             details: as they were kept.
             discovering: whether groups may be such as nobody declared.
-
-        Raises:
-            StateError: the stream is not one of events by windows of time, or not one of those
-                asked for.
         """
         found = details.get("discovery")
         if found is not None and not discovering:

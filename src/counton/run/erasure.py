@@ -35,8 +35,7 @@ from counton.base.private import Private, open_private
 from counton.base.windows import moment
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
 from counton.run.definition import Definition
-from counton.spec.guards import LATE_DAYS
-from counton.spec.job import Job
+from counton.spec.job import LATE_DAYS, Job
 from counton.state import Store, Stream
 from counton.state import seen as marks
 from counton.state.compaction import compact
@@ -192,11 +191,7 @@ def forget_older(
 
 
 def check_retain(length: str, definition: Definition) -> None:
-    """Refuse a length that is none, or a stream that does not protect periods of people.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse a length that is none, or a stream that does not protect periods of people."""
     days = _length(length, "retain").days
     if days >= LATE_DAYS:
         raise InvalidInput(
@@ -213,16 +208,7 @@ def check_retain(length: str, definition: Definition) -> None:
 
 
 def retain(stream: Stream, definition: Definition, job: Job) -> None:
-    """Forget everybody in periods that ended as long ago as a job says, by the last release.
-
-    Args:
-        stream: open, with a release.
-        definition: of it, checked by `check_retain`.
-        job: of the stream.
-
-    Raises:
-        StreamConflict: another process took the stream over.
-    """
+    """Forget everybody in periods that ended as long ago as a job says, by the last release."""
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(str(job.retain), "retain")) - 1
@@ -324,11 +310,7 @@ def _look_up(store: Store, name: str) -> _KeptStream:
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
-    """Wait for rows that stand there as they were sent: whose they are is not known yet.
-
-    Raises:
-        InvalidInput: they are not counted in time, or never will be.
-    """
+    """Wait for rows that stand there as they were sent: whose they are is not known yet."""
     if before.left_out:
         raise InvalidInput(
             f"rows that no run could count stand in the inbox of stream {name!r}, as they were "

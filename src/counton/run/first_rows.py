@@ -244,11 +244,7 @@ def first_rows(
 
 
 def ranks(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rank of each row among those of its unit, from 1 on, in the order of `first_rows`.
-
-    Args:
-        rows, unit, named: as of `first_rows`.
-    """
+    """The rank of each row among those of its unit, from 1 on, in the order of `first_rows`."""
     found = np.ones(len(unit), np.int64)
     places = np.flatnonzero((np.bincount(unit) > 1)[unit])
     ordered = places[_in_order(rows.at(places), unit[places], named)]

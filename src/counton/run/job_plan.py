@@ -2,7 +2,8 @@
 
 A plan resolves a job as a run does (`counton.run.settlement.resolve`), and so refuses what a run
 refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at where
-they are there already, and of a file of events the header alone.
+they are there already, and of a file of events the header alone. Of a table whose cells are a
+file's rows without names it counts these, as is published.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from counton.privacy.ledger import Spend, totals
 from counton.rows.frames import EventFrame
 from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import Source
-from counton.run.accuracy import EACH_WINDOW, design_of, halfwidths_at, last_step
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
-from counton.run.memory import look
+from counton.run.new_stream import EACH_WINDOW, ask, define, design_of, halfwidths_at, last_step
 from counton.run.output_files import Outputs
-from counton.run.settlement import SettledJob, resolve, shared_book, spend_of
+from counton.run.settlement import SettledJob, look, number_rows, resolve, shared_book, spend_of
 from counton.run.shared_paths import ledger_within, state_of
 from counton.spec import stated_options as statements
 from counton.spec.job import Job
 from counton.state.shared import SharedBook
 from counton.state.units import SpentUnit, of_limit
 from counton.statistics import Grouped, TallyStatistic
+from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
 
 if TYPE_CHECKING:
@@ -128,10 +129,6 @@ class PlannedJob:
                 each group, in data units, of shape ``(steps, groups)``; of other statistics what
                 their cells change by. As many steps as there are numbers are simulated.
             n: how many releases, each with noise of its own.
-
-        Raises:
-            InvalidInput: numbers of another shape or that are not finite, or a stream whose groups
-                are found, or whose cells are computed on demand.
 
         >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
         ...           start="2024-03-01", steps=52, epsilon=1)
@@ -243,16 +240,7 @@ class _Book:
                 self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
-        """Count what a job spends, unless it is entered.
-
-        Args:
-            settled: the job.
-            shared: ledgers that states share, by their names.
-
-        Raises:
-            BudgetExceeded: a limit does not allow it; nothing is counted.
-            InvalidInput: this kind of guarantee cannot be counted against a limit.
-        """
+        """Count what a job spends, unless it is entered."""
         spend, ledger = spend_of(settled), deepcopy(self.ledger)
         new = settled.store_entry is None
         if ledger is not None and new:
@@ -359,11 +347,7 @@ def planned_job(
 
 @contextmanager
 def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
-    """A job as a run has it before it reads a row, and what is shown of its readings.
-
-    Raises:
-        CountonError: see `planned_job`.
-    """
+    """A job as a run has it before it reads a row, and what is shown of its readings."""
     if statements.is_numbered(job):
         raise InvalidInput(
             "how many cells there are is how many rows there are, and a plan reads none: give "
@@ -442,14 +426,7 @@ def _with_percent(
     size: int | None,
     ranks: Mapping[str, Sequence[float]],
 ) -> PlannedNumber:
-    """In per cent of all rows, or of an even share of them where there are groups.
-
-    Args:
-        one: a number of the job.
-        definition: of its stream.
-        size: how many rows there will be.
-        ranks: of quantiles, by the parts of a report, how far off a rank is.
-    """
+    """In per cent of all rows, or of an even share of them where there are groups."""
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if one.part:
@@ -505,3 +482,38 @@ def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
         if hasattr(one, name) and hasattr(whole, name):
             return float(Fraction(getattr(one, name)) / Fraction(getattr(whole, name)))
     return float("nan")
+
+
+def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """How accurate a table would be that a job asks for.
+
+    Returns:
+        Words about guarantee, protected unit and measurements; and a row for each level, or each
+        set of cells, with its standard deviations.
+
+    >>> job = Job(
+    ...     "contingency", "people.csv", "people.db", columns="sex,smokes",
+    ...     domain="sex=f,m;smokes=no,yes", rho="0.5",
+    ... )
+    >>> words, rows = planned_table(job)
+    >>> [(row["margin"], round(row["std"], 2)) for row in rows]
+    [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
+    """
+    definition = define(ask(number_rows(job) if statements.is_numbered(job) else job))
+    statistic = definition.statistic
+    if not isinstance(statistic, TableStatistic):
+        raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")
+    words = {
+        "guarantee": str(definition.guarantee),
+        "protected": definition.contribution.describe(definition.unit),
+    }
+    if definition.once:
+        law = design_of(definition, definition.shape).law
+        words["noise"] = f"{law.family}. {statistic.mechanism}"
+        words |= statistic.choices_in_words(definition.guarantee)
+        return words, statistic.spread(law.std)
+    steps = definition.strategy.horizon
+    assert steps is not None
+    words["strategy"] = f"{definition.strategy!r} over {steps:,} steps"
+    words["errors"] = "std is typical of all steps, largest_std that of the worst step"
+    return words, statistic.accuracy(definition.guarantee, steps)

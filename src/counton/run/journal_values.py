@@ -68,20 +68,13 @@ def shown_by(job: Job) -> View:
 
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
     (0.5,)
-
-    Raises:
-        InvalidInput: a share that is none.
     """
     told = kept_as("view", options_of_job(job))
     return shown_of({option.name: job.option(option.name) for option in told})
 
 
 def shown_of(told: Mapping[str, Any]) -> View:
-    """What is shown of a statistic's readings, by the options of jobs.
-
-    Raises:
-        InvalidInput: a share that is none.
-    """
+    """What is shown of a statistic's readings, by the options of jobs."""
     from counton.released.read_options import View
 
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
@@ -89,11 +82,7 @@ def shown_of(told: Mapping[str, Any]) -> View:
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
-    """How the numbers of a table are made to fit, by the options of jobs; None: as released.
-
-    Raises:
-        InvalidInput: see `known_totals`.
-    """
+    """How the numbers of a table are made to fit, by the options of jobs; None: as released."""
     integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
     known = known_totals(told.get("known"))
     if not (integers or nonnegative or known):
@@ -104,16 +93,7 @@ def fit_of(told: Mapping[str, Any]) -> Fit | None:
 
 
 def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
-    """Refuse to show a table with other numbers than it has been shown with.
-
-    Args:
-        name: of the release.
-        kept: how its numbers were made to fit; None if not at all.
-        asked: how they are to be made to fit now; None if nobody says.
-
-    Raises:
-        RequestMismatch: another way than before.
-    """
+    """Refuse to show a table with other numbers than it has been shown with."""
     if kept and asked and kept != asked:
         raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "
@@ -123,11 +103,7 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
 
 
 def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Public totals by the paths of their nodes: of a file, a mapping, or as they are remembered.
-
-    Raises:
-        InvalidInput: a file that is no such table.
-    """
+    """Public totals by the paths of nodes: of a file, a mapping, or as they are remembered."""
     if given is None:
         return ()
     if isinstance(given, str | os.PathLike):

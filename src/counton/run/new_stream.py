@@ -1,41 +1,402 @@
-"""A new stream: its definition, with the strategy that the planner chooses."""
+"""A new stream: what a job asks for, as values, and its definition, with a strategy chosen."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from counton.base.errors import InvalidInput, RequestMismatch, field
-from counton.base.exact import check_integer
+from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
-from counton.base.options import OwnColumns
-from counton.base.windows import Windows
-from counton.numbers.discovery import Discovery
+from counton.base.options import MissingOptions, OwnColumns
+from counton.base.windows import Windows, parse_time
+from counton.numbers.design import Design, design_for
+from counton.numbers.discovery import Discovery, counters_of
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit
-from counton.released.description import People
-from counton.rows.domains import refuse_long_terms
+from counton.released.description import Description, People
+from counton.rows.domains import read_domain, refuse_long_terms
 from counton.rows.row_reading import Columns
 from counton.run.definition import Definition
-from counton.run.request import RequestValues, needs_one_loss
+from counton.spec import refusals
 from counton.spec import stated_options as statements
-from counton.spec.job import EXPIRING, Job, require_guarantee
-from counton.spec.own_strategies import OWN, own_strategy
-from counton.spec.parts import STRATEGIES
+from counton.spec.job import (
+    EXPIRING,
+    NEWEST,
+    NOW,
+    STRATEGIES,
+    Job,
+    check_delta,
+    check_most,
+    check_most_a_window,
+    check_people_columns,
+    guarantee_from,
+    metric_from,
+    require_guarantee,
+)
+from counton.spec.own_strategies import OWN, is_file_of, own_strategy
 from counton.spec.refusals import (
     AROUND,
     WITHIN_OF_PARTS,
+    check_within,
     refuse,
     refuse_of_ordered,
+    refuse_of_tables,
     refuse_without,
 )
 from counton.statistics import Grouped, Statistic, TallyStatistic
+from counton.statistics.planned_halfwidths import planned_halfwidths
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
+    from counton.strategies import Expiring
     from counton.strategies.strategy import ReleaseForm
+
+
+class RequestValues(NamedTuple):
+    """A request as values, each read once; None where it leaves something out.
+
+    Attributes:
+        request: what was read.
+        start: an aware datetime.
+        domain: the declared groups.
+        guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
+        statistic, parts: what rows become, and the columns that it reads; None where a later run
+            leaves out what defines it.
+        people: how many events of a user count, in a new stream.
+        endless: the strategy of a stream without an end.
+        metric: by which error the strategy is chosen.
+        once: whether a new stream is a table that is released once.
+    """
+
+    request: Job
+    start: datetime | None
+    domain: GroupNames | None
+    guarantee: Guarantee | None
+    statistic: Statistic | None
+    parts: OwnColumns | None
+    people: People | None
+    endless: Expiring | None
+    metric: Literal["mean", "max"] | None
+    once: bool
+
+
+def ask(request: Job, saved: Definition | None = None) -> RequestValues:
+    """Read a request: all that can be said of it without looking at events."""
+    once = statements.is_once(request) if saved is None else saved.once
+    if once and (saved is None or statements.name_of(request.what) == saved.what):
+        refuse_of_tables(request, known=saved is not None)
+    _check_choices(request)
+    check_most(request.most)
+    check_people_columns(request.user, request.id)
+    lacking = [] if saved is not None else _lacking(request)
+    try:
+        statistic, parts = _statistic(request, saved)
+    except MissingOptions as error:
+        if not lacking:
+            raise
+        raise _lacks([*map(field, error.names), *lacking]) from None
+    if len(lacking) > 1:
+        raise _lacks(lacking)
+    if saved is None and isinstance(statistic, TallyStatistic) and statistic.counts_units:
+        beside = f"a {statements.name_of(request.what)} of counts"
+        refuse(request, refusals.COUNTS, beside, "leave it out")
+    named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
+    if saved is None and named is not None:
+        request = replace(request, **named.settles(request))
+    declares = None if statistic is None else statistic.declares
+    if declares is not None and request.domain is None and request.time is not None:
+        request = replace(request, domain=list(declares))
+    reads = () if named is None else named.reads
+    kept_zone = "UTC" if saved is None or saved.cut is None else saved.cut.timezone
+    timezone = request.timezone or kept_zone
+    if saved is None:
+        endless = _endless(request) if request.expire else None
+        by = request.by
+    else:
+        endless = cast("Expiring", saved.strategy) if saved.choice == EXPIRING else None
+        by = request.by or saved.columns.group
+    if endless is None and not request.expire:
+        refuse_without(request, "expire")
+    check_within(request)
+    numbers = (request.epsilon, request.delta, request.rho)
+    if request.within is not None:
+        check_delta(request.delta)
+        numbers = (None, None, None)
+    guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
+    of_nodes = "domain" in reads and "by" not in reads
+    each_row = request.time is None and not once
+    own_users = statistic is not None and (each_row or not statistic.tallied)
+    if request.until not in (NOW, NEWEST):
+        _moment(request.until, timezone)  # so that no time is refused after rows are read
+    return RequestValues(
+        request=request,
+        start=_moment(request.start, timezone),
+        domain=None if of_nodes else _groups(request, by, known=saved is not None),
+        guarantee=guarantee,
+        statistic=statistic,
+        parts=parts,
+        people=_people(request, timezone, statistic) if saved is None and not own_users else None,
+        endless=endless,
+        metric=None if request.metric is None else metric_from(request.metric),
+        once=once,
+    )
+
+
+def _lacking(request: Job) -> list[str]:
+    """What a new stream of any statistic needs and a request does not state."""
+    each_row = request.time is None and not statements.kind_of(request.what).windowed
+    needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
+    once = statements.is_once(request)
+    if once:
+        needed = []
+    if request.around is not None or request.expire:
+        needed.remove("steps")
+    lacking = [field(name) for name in needed if getattr(request, name) is None]
+    computed = (
+        once and request.option("target") is not None
+    )  # the guarantee is what the targets cost
+    computed = computed or request.within is not None
+    if request.epsilon is None and request.rho is None and not computed:
+        lacking.append(f"{field('epsilon')} or {field('rho')}")
+    return lacking
+
+
+def _lacks(lacking: Sequence[str]) -> InvalidInput:
+    several = f"{', '.join(lacking[:-1])} and {lacking[-1]}"
+    return InvalidInput(
+        f"a new stream needs {several}; give them, chosen without looking at the data, or, to go "
+        f"on with a stream that exists, correct {field('state')} or {field('name')}"
+    )
+
+
+def _check_choices(request: Job) -> None:
+    named = isinstance(request.strategy, str) and not is_file_of(request.strategy)
+    if named and request.strategy not in ("auto", *STRATEGIES):
+        raise InvalidInput(
+            f"strategy {request.strategy!r} is not known; use auto or one of "
+            f"{', '.join(STRATEGIES)}, or a file with one of your own, mine.json"
+        )
+
+
+def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
+    if isinstance(given, datetime):
+        given = given.isoformat()
+    return None if given is None else parse_time(given, timezone)
+
+
+def _groups(request: Job, by: str | None, *, known: bool) -> GroupNames | None:
+    """The groups that a request declares; None where events are not grouped."""
+    domain = request.domain
+    if by is None and not known and domain is not None:
+        raise InvalidInput(
+            f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
+            f"to find them in; give it"
+        )
+    if request.unknown == "discover":
+        _check_discovery(request, by)
+        return None if known else GroupNames(())
+    if domain is None:
+        if by is not None and not known:
+            raise InvalidInput(
+                f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
+                f"groups found in the data would reveal whose events are in it; give a file with "
+                f"one group per line, a table with a column {by!r}, or a list A,B,C; or find them "
+                f"privately ({field('unknown', 'discover')})"
+            )
+        return None
+    return read_domain(domain, by or "")
+
+
+def _check_discovery(request: Job, by: str | None) -> None:
+    """What does not go with groups that nobody declared."""
+    asked = field("unknown", "discover")
+    if by is None:
+        raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
+    if not statements.kind_of(request.what).finds:
+        raise InvalidInput(
+            f"{asked} finds groups by how many events they have, and this is a sum; declare the "
+            f"groups ({field('domain')})"
+        )
+    refuse(request, refusals.DISCOVER, asked)
+    if request.strategy not in (None, "auto", "binary", "kary", "smooth"):
+        raise InvalidInput(
+            f"{field('strategy', request.strategy)} does not go with {asked}, whose thresholds "
+            f"are proven for binary, kary and smooth; choose one of them, or auto"
+        )
+
+
+def _statistic(
+    request: Job, saved: Definition | None
+) -> tuple[Statistic | None, OwnColumns | None]:
+    """What rows become, with what the stream keeps of it where the request leaves that out."""
+    name = statements.name_of(request.what)
+    if saved is None:
+        return statements.settle_statistic(request)
+    if name != saved.what or saved.discovery is not None:
+        return None, None  # is refused later, or has no parameters
+    if isinstance(request.what, str):
+        named = statements.checked_class(request)
+        takes = tuple(option.name for option in named.options)
+        stated = saved.stated or _said_by(saved, takes)
+        known: dict[str, Any] = {
+            given: value for given, value in stated.items() if given not in request.options
+        }
+        says_nothing = set(known) == set(stated) and not statements.stated_options(request)
+        of_domain = request.domain is not None and "domain" in named.reads
+        if says_nothing and not of_domain:
+            return None, None
+        if request.domain is None:
+            kept = saved.statistic.domain
+            known["domain"] = kept if saved.domain is None else saved.domain
+        for given in ("time", "by", "user", "most", "first"):
+            if not request.option(given):
+                known[given] = saved.defining_options[given]
+        request = request.having(**known)
+    elif not request.options and saved.parts.names:
+        request = request.having(columns=list(saved.parts.names))
+    return statements.settle_statistic(_as_created(request, saved))
+
+
+def _as_created(request: Job, saved: Definition) -> Job:
+    """A request that calls columns as they were called when its stream was created."""
+    if not saved.renamed:
+        return request
+
+    def once(name: Any) -> Any:
+        return saved.called_once(name.strip()) if isinstance(name, str) else name
+
+    def names_in(given: Any) -> Any:
+        names = given.split(",") if isinstance(given, str) else given
+        return None if names is None else [once(name) for name in names]
+
+    def by_name(given: Any, between: str) -> Any:
+        """The same of names before values: a mapping, or a text of such pairs."""
+        if isinstance(given, Mapping):
+            return {once(name): value for name, value in given.items()}
+        if isinstance(given, str) and "=" in given:
+            pairs = (pair.partition("=") for pair in given.split(between))
+            return between.join(f"{once(name)}={value}" for name, _, value in pairs)
+        return given
+
+    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in ("user", "by")}
+    for option in statements.own_options(request.what):
+        given = request.option(option.name)
+        if option.column and given is not None:
+            changed[option.name] = names_in(given) if option.several else once(given)
+        elif option.by_name and given is not None:
+            changed[option.name] = by_name(given, ",")
+    return request.having(**changed, domain=by_name(request.domain, ";"))
+
+
+def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
+    """What a job could have said of a statistic that was given as such."""
+    kept = saved.statistic.inner
+    found = {
+        name: value
+        for name, value in kept.parameters.items()
+        if name in takes and isinstance(value, str | int | float)
+    }
+    column = saved.defining_options["value"]
+    return {**found, "value": column} if "value" in takes and column else found
+
+
+def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
+    """How many events of a user count, in a new stream."""
+    most, per, each = request.most, request.per, _rows_of_each_group(statistic)
+    if request.user is None:
+        refuse_without(request, "user")
+        return None
+    if per is not None:
+        check_period(per, timezone)
+    if each is not None:
+        refuse(
+            request,
+            refusals.ROWS_OF_USERS,
+            statements.name_of(request.what),
+            "leave it out",
+        )
+    if request.first:
+        refuse(request, refusals.FIRST, field("first", True))
+        each = 1
+    if each is not None:
+        _check_groups_of_user(request)
+        return People(1 if most is None else most, per, each=each)
+    if most is None:
+        raise InvalidInput(
+            f"{field('user', request.user)} needs {field('most')}, how many events of one user "
+            f"count: noise must hide them all; or give {field('first', True)} to count each user "
+            f"once for ever"
+        )
+    check_most_a_window(request.most_a_window, most)
+    return People(most, per, request.distinct, most_a_window=request.most_a_window)
+
+
+def _rows_of_each_group(statistic: Statistic | None) -> int | None:
+    """How many rows of a user count in each group, where a statistic says it; None: it does not."""
+    tallied = isinstance(statistic, TallyStatistic) and statistic.counted_ranks
+    return tallied[-1] if tallied else None
+
+
+def _check_groups_of_user(request: Job) -> None:
+    """Refuse a bound on the groups of a user where there are none, or none where there are some."""
+    most, once = request.most, field("first", True)
+    how = f"with {once if request.first else statements.name_of(request.what)}"
+    if most is not None and most > 1 and request.by is None:
+        raise InvalidInput(
+            f"{field('most', most)} {how} is in how many groups a user counts, and there is no "
+            f"{field('by')}; leave {field('most')} out"
+        )
+    if most is None and request.by is not None:
+        raise InvalidInput(
+            f"{field('by', request.by)} {how} needs {field('most')}, in how many groups a user "
+            f"counts: noise must hide them all, and with {field('most', 1)} each user counts in "
+            f"the first group alone"
+        )
+
+
+def check_period(per: str, timezone: str = "UTC") -> None:
+    """Refuse a user's period that is no length."""
+    try:
+        Windows(datetime(2000, 1, 1, tzinfo=UTC), per, 1, timezone)
+    except InvalidInput as error:
+        raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
+
+
+def _endless(request: Job) -> Expiring:
+    """The strategy of a new stream without an end."""
+    refuse(request, refusals.EXPIRE, field("expire"))
+    from counton.strategies import Expiring
+
+    return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
+
+
+def _expiring_guarantee(
+    epsilon: Number | None, delta: Number | None, rho: Number | None
+) -> ExpiringDP | ExpiringZCDP | None:
+    if delta is not None:
+        raise InvalidInput(
+            f"{field('delta', delta)} does not go with {field('expire')}; give {field('epsilon')} "
+            f"or {field('rho')} alone"
+        )
+    if epsilon is not None and rho is not None:
+        raise needs_one_loss()
+    if epsilon is not None:
+        return ExpiringDP(epsilon)
+    return None if rho is None else ExpiringZCDP(rho)
+
+
+def needs_one_loss() -> InvalidInput:
+    """The error for a stream without an end that states no loss, or two."""
+    return InvalidInput(
+        f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
+        f"{field('rho')}; {field('plan(expire=...)')} finds it from the losses you allow"
+    )
+
 
 _Given = TypeVar("_Given")
 
@@ -46,11 +407,7 @@ _MOST_SPARE = 1_000_000
 
 
 def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
-    """Refuse another arrangement of the noise than that for which a report's bounds are kept.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse another arrangement of the noise than that for which a report's bounds are kept."""
     if not getattr(statistic, "within", None):
         return
     usual = ("metric",) if request.metric == "mean" else ()
@@ -61,9 +418,6 @@ def _enough(asked: RequestValues) -> Guarantee:
     """The least guarantee with which the last release is as accurate as it is wanted.
 
     A function of what the job states alone.
-
-    Raises:
-        InvalidInput: no guarantee is enough.
     """
     from counton.planning.least_privacy import least_guarantee
 
@@ -81,7 +435,6 @@ def _enough(asked: RequestValues) -> Guarantee:
 def _reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidths:
     """The half-widths that a job wants, beside those of a stream."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
-    from counton.run.accuracy import halfwidths_at, last_step
 
     assert request.within is not None
     if request.size is not None:
@@ -99,11 +452,7 @@ def _reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidt
 
 
 def check_reached(definition: Definition, request: Job) -> None:
-    """Refuse another accuracy than a stream was created with.
-
-    Raises:
-        StateError: it is not as accurate as is wanted.
-    """
+    """Refuse another accuracy than a stream was created with."""
     if (
         request.within is not None
         and (reached := _reached_halfwidths(definition, request)).factor > 1
@@ -116,11 +465,7 @@ def check_reached(definition: Definition, request: Job) -> None:
 
 
 def define(asked: RequestValues) -> Definition:
-    """The definition of a new stream.
-
-    Raises:
-        InvalidInput: something is left out, or no strategy can give the guarantee.
-    """
+    """The definition of a new stream."""
     request, people = asked.request, asked.people
     assert asked.statistic is not None
     assert asked.parts is not None
@@ -457,11 +802,7 @@ def choice_of(request: Job, definition: Definition | None = None) -> str | None:
 
 
 def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> StreamStrategy:
-    """A strategy that somebody brings along, if it fits the stream.
-
-    Raises:
-        InvalidInput: it is for another number of steps, or for windows where totals are released.
-    """
+    """A strategy that somebody brings along, if it fits the stream."""
     if own.horizon != horizon:
         steps = "no last step" if horizon is None else f"{horizon:,} steps"
         has = "no last step" if own.horizon is None else f"{own.horizon:,} steps"
@@ -476,3 +817,81 @@ def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> Stre
             f"{field('release', release)}; leave one of them out"
         )
     return own
+
+
+#: What the number of each window is called beside the totals.
+EACH_WINDOW = "in each window"
+
+
+def last_step(definition: Description, around: int | None = None) -> int | None:
+    """The last step of a stream; of one without an end the step that somebody has in mind."""
+    return 1 if definition.once else definition.strategy.horizon or around
+
+
+def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
+    """The design that a stream will have."""
+    guarantee, statistic = definition.guarantee, definition.statistic
+    return design_for(
+        definition.strategy,
+        guarantee,
+        definition.contribution,
+        shape,
+        counters=None if definition.discovery is None else counters_of(guarantee),
+        name=name,
+        statistic=None if statistic.additive else statistic.to_dict(),
+    )
+
+
+def halfwidths_at(
+    definition: Description,
+    shape: tuple[int, ...],
+    steps: Sequence[int],
+    level: float,
+    *,
+    rows: int | None = None,
+    over: int | None = None,
+    ask: Sequence[Any] | None = None,
+) -> dict[str, tuple[float, ...]]:
+    """Half-widths of what is released at some steps, by what they are of.
+
+    Args:
+        definition: of the stream.
+        shape: of one step's cells.
+        steps: which, from 1; the last one last.
+        level: probability with which each interval holds.
+        rows: how many rows there will be by the last of them; None: what depends on that is left
+            out.
+        over, ask: what is shown of a statistic's readings.
+    """
+    terms = design_of(definition, shape)
+    if definition.statistic.additive:
+        return _of_cells(definition.release, terms, steps, level)
+    found: dict[str, list[float]] = {}
+    for step in steps:
+        at = planned_halfwidths(
+            definition.statistic,
+            terms,
+            step,
+            level,
+            rows=None if rows is None else max(rows * step // steps[-1], 1),
+            over=over,
+            ask=None if definition.inner.on_demand else ask,
+        )
+        for name, half in at.items():
+            found.setdefault(name, []).append(half)
+    return {name: tuple(halves) for name, halves in found.items()}
+
+
+def _of_cells(
+    release: str, terms: Design, steps: Sequence[int], level: float
+) -> dict[str, tuple[float, ...]]:
+    """Of counts and sums: so far, in each window, or both."""
+
+    def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
+        return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())
+
+    each = halfwidths([step - 1 for step in steps])
+    if release == "windows":
+        return {EACH_WINDOW: each}
+    so_far = {"": halfwidths([0 for _ in steps])}
+    return so_far | ({EACH_WINDOW: each} if release == "both" else {})

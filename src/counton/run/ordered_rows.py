@@ -41,11 +41,7 @@ _CHUNK = 2**20
 
 
 def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
-    """The letters of a text, each an event.
-
-    Raises:
-        InvalidInput: several files, a frame, or no text.
-    """
+    """The letters of a text, each an event."""
     events = job.events
     if isinstance(events, list | tuple) and len(events) == 1:
         events = events[0]
@@ -105,9 +101,6 @@ def fitting(
     """Events that a stream can take, and the same as if they were added up.
 
     Where each row is a step, a full stream takes its own.
-
-    Raises:
-        HorizonExceeded: more rows than the stream has steps.
     """
     events, horizon = open_private(private), definition.strategy.horizon
     rows = len(events.stops)
@@ -159,15 +152,7 @@ class OrderedRows:
         return open_private(self.events)
 
     def beside(self, stream: Stream | None) -> OrderedRows:
-        """Refuse events that are none, or other ones than a stream has counted.
-
-        Args:
-            stream: None for one that there is not yet.
-
-        Raises:
-            ReplayMismatch: the events of a released step have changed.
-            InvalidInput: an event that is none; no step is released.
-        """
+        """Refuse events that are none, or other ones than a stream has counted."""
         if stream is None:
             self._try(self.definition.statistic.begin(), self._chunks(0))
             return self
@@ -185,11 +170,7 @@ class OrderedRows:
         return self
 
     def release(self, stream: Stream, progress: Progress, also: CommitHook | None) -> None:
-        """Release the steps that are new.
-
-        Raises:
-            InvalidInput: an event that is none; no step of its transaction is released.
-        """
+        """Release the steps that are new."""
         before = stream.step
         for steps in self._chunks(before):
             done = (steps.start - before) / max(1, self.ended - before)
@@ -231,12 +212,7 @@ class OrderedRows:
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
-    """Read the rows, or letters, of a job in their order.
-
-    Raises:
-        InvalidInput: a column is missing, or a row that is refused.
-        HorizonExceeded: more rows than the stream has steps.
-    """
+    """Read the rows, or letters, of a job in their order."""
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)
     refuse_of_ordered(job, definition.statistic, each_row=definition.each_row)

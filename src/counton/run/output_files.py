@@ -77,23 +77,14 @@ class Outputs:
 
     @classmethod
     def of_run(cls, settled: SettledJob) -> Outputs:
-        """Those of a resolved job, checked beside what defines its stream.
-
-        Raises:
-            InvalidInput: see `of` and `approve`.
-        """
+        """Those of a resolved job, checked beside what defines its stream."""
         found = cls.of(settled.outputs)
         found.approve(settled.definition)
         return found
 
     @classmethod
     def of(cls, job: Job) -> Outputs:
-        """What a job asks for, as far as it can be checked without its events.
-
-        Raises:
-            InvalidInput: a file that could not be written or is one of the run's own, a period, a
-                share or a level that is none.
-        """
+        """What a job asks for, as far as it can be checked without its events."""
         out, plot = (None if path is None else Path(path) for path in (job.out, job.plot))
         sums = files_of_sums(job.sums, out)
         for file in (out, *sums.values()):
@@ -107,11 +98,7 @@ class Outputs:
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
-        """Refuse what a stream of this definition does not have, before anything is released.
-
-        Raises:
-            InvalidInput: sums of a stream that has none, or readings that there are not.
-        """
+        """Refuse what a stream of this definition does not have, before anything is released."""
         check_shown(self.shown, definition.statistic)
         given = _threshold(self.job)
         chooses = definition.shows_cells and definition.discovery is None
@@ -137,16 +124,7 @@ class Outputs:
         *,
         warn: Callable[[str], object] = _warn,
     ) -> WrittenOutputs:
-        """Write the files, from the journal.
-
-        Args:
-            outcome: of the run.
-            progress: told what is done.
-            warn: told what went wrong with the chart; nothing else waits for it.
-
-        Raises:
-            OSError: a table could not be written; the old one, if any, is as it was.
-        """
+        """Write the files, from the journal."""
         written = self._write(outcome, progress)
         if written.not_drawn is not None:
             warn(written.not_drawn)

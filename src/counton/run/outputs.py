@@ -42,16 +42,7 @@ def check_outputs(
     key: Kept,
     read: Sequence[object],
 ) -> None:
-    """Refuse outputs that could not be written, or would replace a file of the same run.
-
-    Args:
-        out, plot: the table and the picture.
-        state, key: of the run, whether they exist or are still to be made.
-        read: what the run reads; those of it that are files are meant.
-
-    Raises:
-        InvalidInput: see `check_output`.
-    """
+    """Refuse outputs that could not be written, or would replace a file of the same run."""
     named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
     kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
     if out is not None:
@@ -72,11 +63,6 @@ def check_output(
         path: of the output.
         formats: endings it may have; those of tables if None.
         inputs: files of the run, which an output must not replace.
-
-    Raises:
-        InvalidInput: an unknown format, a folder, no such folder, one that cannot be written, or
-            the path of an input.
-        MissingExtra: what writes this format is not installed.
     """
     known = tuple(TABLES) if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
@@ -134,15 +120,6 @@ def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
 
 def save_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> None:
     """Draw, and write what is drawn.
-
-    Args:
-        draw: gives charts by their files.
-        plot: the file that was asked for.
-
-    Raises:
-        CountonError: there is nothing to draw.
-        OSError: a file could not be written, and the old one, if any, is as it was; or whatever
-            went wrong with the drawing.
 
     >>> save_charts(lambda: {}, Path("visits.png"))
     """
@@ -215,9 +192,6 @@ def write_table(
         facts: what `about` says, kept with the table; None for a table that promises nothing.
         found: whether texts came with the events, so that they are no formulas in CSV. Those that
             were declared are the operator's own, and are written as they are.
-
-    Raises:
-        OSError: it could not be written; the old file, if any, is as it was.
     """
     kind = TABLES[path.suffix.lower()]
     carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}

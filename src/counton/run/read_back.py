@@ -83,16 +83,7 @@ def _rows(place: str, name: str | None) -> PublishedRows:
 def public_places(
     given: str | os.PathLike[str], like: str | os.PathLike[str] | None = None
 ) -> list[str] | None:
-    """What `counton.read` reads: tables, a published database, a service; None: it is a state.
-
-    Args:
-        given: which is asked.
-        like: as of `read`.
-
-    Raises:
-        StateError: a database that cannot be read.
-        InvalidInput: a state, which has lost no description, with ``like``.
-    """
+    """What `counton.read` reads: tables, a published database, a service; None: it is a state."""
     found = _public(os.fspath(given))
     if found is None and like is not None:
         raise InvalidInput(

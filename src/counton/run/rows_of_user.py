@@ -27,7 +27,7 @@ from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import CLOCK_CHANGE, ClockChange
 from counton.run.contribution_bounds import period_of
-from counton.run.request import check_period
+from counton.run.new_stream import check_period
 from counton.statistics import Quantiles
 
 #: Between what a user is called and the number of a period.

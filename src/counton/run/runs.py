@@ -19,9 +19,8 @@ from counton.run import clock
 from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
-from counton.run.memory import find_stream
 from counton.run.progress import Progress, silent
-from counton.run.settlement import SettledJob, predecessor, resolve
+from counton.run.settlement import SettledJob, find_stream, predecessor, resolve
 from counton.run.unordered_rows import TalliedRows, tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
@@ -242,11 +241,7 @@ def commit(
 
 
 def open_stream(settled: SettledJob) -> Stream:
-    """The stream, as its writer; made where there is none. What it continues is ended.
-
-    Raises:
-        StreamConflict: another process made it in the meantime.
-    """
+    """The stream, as its writer; made where there is none. What it continues is ended."""
     job = settled.job
     if settled.store_entry is None:
         settled.close()
@@ -270,9 +265,6 @@ def _end_before(settled: SettledJob, state: Any) -> None:
 def is_known(request: Job) -> bool:
     """Whether a job's state has its stream.
 
-    Raises:
-        StateError: the state cannot be read.
-
     >>> is_known(Job("count", "visits.csv", "a-state-that-is-new.db"))
     False
     """
@@ -287,17 +279,13 @@ def _publish(stream: Stream) -> None:
     with place.transaction(write=False) as connection:
         known = published.find_row(connection, stream.name)
     if known is not None:
-        from counton.run.publication import publish_new
+        from counton.run.exports import publish_new
 
         publish_new(stream, place, None)
 
 
 def _create(request: Job, definition: Definition) -> Stream:
-    """A new stream, where the run began without one.
-
-    Raises:
-        StreamConflict: another process made it in the meantime.
-    """
+    """A new stream, where the run began without one."""
     try:
         return _create_stream(request, definition)
     except (StateError, WrongKey) as error:

@@ -1,36 +1,47 @@
-"""What is settled before a row is read: what a job asks, and what its stream remembers.
+"""What is settled before a row is read: what a job asks, beside what its stream remembers.
 
-Everything that can be refused without rows is refused here. The state is open, but nobody writes.
+Everything that can be refused without rows is refused here. The state is open, but nobody writes. A
+new stream is defined (`counton.run.new_stream`); a later run of one that there is may leave out
+what defines it, and may not contradict it, and its operator may change some of it. A stream
+remembers policies, outputs, and what is shown of its readings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import AlreadyEnded, InvalidInput, RequestMismatch, field
 from counton.base.exact import quote
+from counton.base.groups import GroupNames
 from counton.base.options import ROWS, OwnColumns, split_names
 from counton.base.private import Private
-from counton.privacy import Spend
-from counton.privacy.contribution import checked_unit
+from counton.base.windows import NO_MOMENT
+from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
+from counton.privacy.contribution import checked_unit, known_unit
+from counton.rows.domains import table_columns, text_lines
 from counton.rows.files import EventFile
-from counton.rows.paths import event_paths, is_database, refuse_among_events
+from counton.rows.formats import is_file
+from counton.rows.paths import event_paths, is_database, names_tell_format, refuse_among_events
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
+from counton.rows.timestamps import moments
 from counton.rows.window_marks import collect
 from counton.run.clock import length_of
 from counton.run.definition import Definition
-from counton.run.journal_values import fit_of, refuse_other_fit
-from counton.run.later_runs import amend, check, refuse_ended
-from counton.run.memory import as_before, look, remembered_of, with_totals
-from counton.run.new_stream import define
+from counton.run.journal_values import fit_of, known_totals, refuse_other_fit
+from counton.run.new_stream import RequestValues, ask, check_reached, choice_of, define
 from counton.run.progress import Progress, silent
-from counton.run.request import RequestValues, ask
+from counton.spec import stated_options as statements
 from counton.spec.job import Events, Job
 from counton.spec.stated_options import (
     is_numbered,
@@ -45,6 +56,7 @@ from counton.state import Store
 from counton.state.database import Closing
 from counton.state.keyfile import state_files
 from counton.state.shared import SharedBook, known_units, ledger_of
+from counton.state.sqlite_file import NoState
 from counton.state.store import StoredStream
 from counton.state.units import SpentUnit, unit_word
 
@@ -146,11 +158,7 @@ def resolve(
 
 
 def _refuse_beyond(settled: SettledJob) -> None:
-    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares.
-
-    Raises:
-        BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
-    """
+    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares."""
     spend = spend_of(settled)
     if settled.definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
@@ -180,12 +188,7 @@ def spend_of(settled: SettledJob) -> Spend:
 
 
 def shared_book(settled: SettledJob) -> SharedBook | None:
-    """The entries of the ledger that a job's state shares; None where it counts by itself.
-
-    Raises:
-        InvalidInput: it has no limit.
-        StateError: it cannot be used.
-    """
+    """The entries of the ledger that a job's state shares; None where it counts by itself."""
     database = None if settled.store is None else settled.store.database
     shared = ledger_of(database, settled.job.ledger)
     if shared is None:
@@ -302,10 +305,6 @@ def number_rows(job: Job) -> Job:
     """A line of rows without names, each of them a cell: with a column of their numbers.
 
     How many rows there are is published.
-
-    Raises:
-        InvalidInput: several files, names of cells that no column has, no column of counts, no
-            rows, rows without an order, or one that cannot be read: the others are not its cells.
     """
     if job.domain is not None:
         raise InvalidInput(
@@ -383,11 +382,7 @@ def _check_fit(job: Job, definition: Definition) -> None:
 
 
 def with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
-    """A new stream's request with the word by which its state counts what it protects.
-
-    Raises:
-        InvalidInput: see `units.unit_word`.
-    """
+    """A new stream's request with the word by which its state counts what it protects."""
     kind = "event" if request.user is None else "user"
     unit = None if request.unit is None else checked_unit(request.unit)
     return replace(request, unit=unit_word(known, kind, unit, kind))
@@ -396,16 +391,7 @@ def with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
-    """Refuse to set rows aside in a file that the run reads or keeps, or would read the next time.
-
-    Args:
-        policies: of the run.
-        events, file_format: that it reads.
-        kept: files of its state.
-
-    Raises:
-        InvalidInput: naming it.
-    """
+    """Refuse to set rows aside in a file that the run reads, keeps, or would read next time."""
     if policies.quarantine is None:
         return
     from counton.run.outputs import check_output
@@ -419,8 +405,6 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
     """Groups read from the events would say whose events are in them."""
     if request.domain is None:
         return
-    from counton.run.private_domain import refuse_events_as_domain
-
     columns: Any = request if definition is None else definition.columns
     by = request.by if definition is None else columns.group
     named = {*split_names(by or ()), request.option("value"), *label_columns(request)}
@@ -450,3 +434,419 @@ def _is_text(asked: RequestValues, definition: Definition | None) -> bool:
     statistic = asked.statistic if definition is None else definition.statistic
     parts = asked.parts if definition is None else definition.parts
     return statistic is not None and statistic.of_letters and parts == OwnColumns()
+
+
+def find_stream(request: Job) -> StoredStream | None:
+    """What a job's state says of its stream; None where there is none."""
+    store, saved = look(request)
+    if store is not None:
+        store.close()
+    return saved
+
+
+def look(request: Job) -> tuple[Store | None, StoredStream | None]:
+    """A job's state, if there is one yet, and what it says of the stream; not yet as its writer."""
+    try:
+        store = Store(request.state)
+    except NoState:
+        return None, None
+    try:
+        return store, store.find(request.name)
+    except BaseException:
+        store.close()
+        raise
+
+
+def recall(job: Job) -> Job:
+    """A job with what the stream remembers of earlier ones, where it says nothing else.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
+    True
+    """
+    job = with_totals(job)
+    store, saved = look(job)
+    if store is None:
+        return job
+    store.close()
+    return job if saved is None else as_before(job, saved)
+
+
+def with_totals(job: Job) -> Job:
+    """A job with its known totals themselves, since a file of them may change."""
+    if not isinstance(job.known, str | os.PathLike):
+        return job
+    files = job.events if isinstance(job.events, list | tuple) else [job.events]
+    private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
+    there = is_file(os.fspath(job.known))
+    if there and any(EventFile(one).has_bytes_of(job.known) for one in private):
+        raise InvalidInput(
+            f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
+            f"are kept as they are, so they must be public"
+        )
+    levels = job.option("levels")
+    named = None if levels is None else split_names(levels)
+    from counton.spec.public_tables import totals_of
+
+    totals = totals_of(job.known, named)
+    return replace(job, known=[[list(path), total] for path, total in totals.items()])
+
+
+def as_before(job: Job, saved: StoredStream) -> Job:
+    """See `recall`."""
+    kept, known = saved.details.get("remembered", {}), options_of_job(job)
+    own = any(job.option(each.name) != each.default for each in kept_as("output", known))
+    told = {
+        name: value
+        for name, value in kept.items()
+        if name in known
+        and job.option(name) == known[name].default
+        and not (own and known[name].kept == "output")
+    }
+    if "file_format" in told and names_tell_format(job.events):
+        del told["file_format"]  # of files whose names say nothing
+    return job.having(**told) if told else job
+
+
+def remembered_of(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be remembered of a job, as JSON values; of paths where they are."""
+    known = options_of_job(job)
+    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
+    outputs = kept_as("output", known)
+    found = {} if writes else {one.name: before[one.name] for one in outputs if one.name in before}
+    if job.file_format is None and "file_format" in before:
+        found["file_format"] = before["file_format"]  # for nights whose files need it again
+    said = [*kept_as("policy", known), *kept_as("view", known), *(outputs if writes else ())]
+    for option in said:
+        name, value = option.name, job.option(option.name)
+        if value == option.default or (name == "unknown" and value == "discover"):
+            continue
+        if name == "known":
+            value = [[list(path), total] for path, total in known_totals(value)]
+        elif option.file:
+            start, quarantine, path = os.fspath(value).rpartition("quarantine:")
+            value = start + quarantine + os.path.abspath(path)
+        elif isinstance(value, list | tuple):
+            value = [str(one) for one in value]
+        found[name] = value
+    return found
+
+
+def refuse_ended(definition: Definition, name: str) -> None:
+    """Refuse to go on with a stream that has ended."""
+    if definition.ended is not None:
+        raise AlreadyEnded(
+            f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
+            f"begin another {field('name')} with {field('continues', name)}, or write again what "
+            f"was released from the state alone",
+            definition.ended,
+        )
+
+
+def amend(definition: Definition, request: Job, released: int) -> Definition:
+    """A stream as the operator changes it: columns called otherwise, spare groups named.
+
+    What is changed already stays as it is, so that the same request may come again and again.
+
+    Args:
+        definition: as it is kept.
+        request: ``rename`` and ``also`` say what changes.
+        released: steps released so far; the change holds from the next one on.
+    """
+    if request.rename is not None:
+        definition = _rename(definition, request.rename, released + 1)
+    if request.also is None:
+        return definition
+    if definition.domain is None:
+        raise InvalidInput(
+            f"{field('also', request.also)} names groups, and stream {request.name!r} counts none "
+            f"apart; leave it out, or begin a stream with {field('by')} and {field('domain')}"
+        )
+    also = request.also.split(",") if isinstance(request.also, str) else request.also
+    names = [str(group).strip() for group in also]
+    if not names or "" in names or len(set(names)) < len(names):
+        raise InvalidInput(
+            f"{field('also')} is {request.also!r}; name each new group once, as in A,B"
+        )
+    new = [group for group in names if group not in definition.groups]
+    step = released + 1 if definition.other is None else _unread(definition, released)
+    if len(new) > definition.spare:
+        raise InvalidInput(
+            f"{field('also', request.also)} names {len(new):,} new groups, and stream "
+            f"{request.name!r} has {definition.spare:,} spare ones left; name fewer, or begin a "
+            f"stream with more ({field('spare')})"
+        )
+    if new and step > definition.windows.steps:
+        raise InvalidInput(
+            f"{field('also', request.also)} names groups that count by themselves from step "
+            f"{step:,} on, and stream {request.name!r} ends with step "
+            f"{definition.windows.steps:,}; declare them in the stream that follows"
+        )
+    return replace(
+        definition,
+        domain=definition.domain.plus(new),
+        named=(*definition.named, *((group, step) for group in new)),
+        spare=definition.spare - len(new),
+    )
+
+
+def _unread(definition: Definition, released: int) -> int:
+    """The first window of which no run has read rows that came when they were due.
+
+    Rows that were read before a group had its name wait among the others, and cannot be told from
+    them; so the group counts by itself from a window on that has none of these, and where a row
+    counts hangs on its own time alone. Which window that is follows from public facts: the last run
+    came before the first window that is not released had ended, and its watermark.
+    """
+    windows, kept = definition.windows, definition.remembered.get("watermark")
+    if released >= windows.steps:
+        return released + 1
+    due = int(windows.ends(range(released + 1, released + 2))[0])
+    due += 0 if kept is None else length_of(kept)
+    return int(windows.step_of(np.array([due - 1], np.int64))[0]) + 1
+
+
+def _rename(definition: Definition, rename: str, step: int) -> Definition:
+    for pair in rename.split(","):
+        old, equals, new = (part.strip() for part in pair.partition("="))
+        if not (old and equals and new):
+            raise InvalidInput(
+                f"{field('rename', rename)} is not understood at {pair!r}; write OLD=NEW, and "
+                f"commas between several"
+            )
+        uses = definition.reads
+        if old != new and {old, new} <= set(uses):
+            raise InvalidInput(
+                f"{field('rename', rename)} gives {old!r} the name of another column that the "
+                f"stream uses; it uses {', '.join(map(repr, uses))}"
+            )
+        if old in uses and old != new:
+            columns = definition.columns.rename(old, new)
+            definition = replace(
+                definition,
+                columns=columns,
+                by=columns.group,
+                value=columns.value,
+                renamed=(*definition.renamed, (old, new, step)),
+            )
+        elif new not in uses:
+            raise InvalidInput(
+                f"{field('rename', rename)} names the column {old!r}, which the stream does not "
+                f"use; it uses {', '.join(map(repr, uses))}"
+            )
+    return definition
+
+
+def check(definition: Definition, asked: RequestValues) -> None:
+    """A later run may leave out what defines a stream, and may not contradict it."""
+    request = asked.request
+    if request.expire and asked.endless is None:
+        raise RequestMismatch(
+            f"stream {request.name!r} was created without {field('expire')} and cannot change its "
+            f"guarantee; leave it out, or start another stream with another {field('name')}"
+        )
+    finds = definition.discovery is not None
+    if (finds and request.unknown == "drop") or (not finds and request.unknown == "discover"):
+        groups = "finds its groups" if finds else "has declared groups"
+        raise RequestMismatch(
+            f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
+            f"{groups}; leave it out, or start another stream with another {field('name')}"
+        )
+    what = statements.name_of(request.what)
+    if what != definition.what:
+        raise RequestMismatch(
+            f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
+            f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
+        )
+    _check_statistic(definition, asked)
+    check_reached(definition, request)
+    for name, given in _options_of_run(definition, asked).items():
+        kept = definition.guarantee if name == _GUARANTEE else definition.defining_options[name]
+        if given is not None and given is not False and given != kept:
+            created = "without it" if kept is None else f"with {_in_words(kept)}"
+            what = name if name == _GUARANTEE else field(name)
+            raise RequestMismatch(
+                f"{what} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
+                f"leave it out to continue the stream, or start another one with another "
+                f"{field('name')}"
+            )
+
+
+#: What several options say together.
+_GUARANTEE = "the guarantee"
+
+
+def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, Any]:
+    """What a later run states of what makes its stream, as `Definition.defining_options` has it."""
+    request, guarantee = asked.request, asked.guarantee
+    given = {name: request.option(name) for name in definition.defining_options}
+    for name in ("time", "by", "value", "user", "id"):
+        given[name] = definition.current_name(given[name])
+    if asked.start is not None:
+        cut = definition.cut
+        given["start"] = asked.start if cut is None else cut.local(asked.start)
+    if request.unit is not None:
+        people, unit = definition.people, checked_unit(request.unit)
+        unit = unit if people is None else people.of(unit)
+        given["unit"] = known_unit(unit, [definition.unit])
+    if asked.endless is not None and request.growth is not None:
+        from counton.base.expiry import Expiry
+
+        given["growth"] = Expiry(request.growth).growth
+    if asked.endless is not None and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        guarantee = guarantee.bound_to(asked.endless)
+    return given | {
+        "domain": _new_groups(definition, asked.domain),
+        "strategy": choice_of(request, definition),
+        "metric": asked.metric,
+        _GUARANTEE: guarantee,
+    }
+
+
+def _check_statistic(definition: Definition, asked: RequestValues) -> None:
+    """Refuse a statistic, or columns, other than those of the stream."""
+    kept = definition.statistic
+    inner = kept.inner
+    given = asked.statistic
+    if given is not None and given.declares is not None and inner.declares is not None:
+        given = given.by_groups(inner.declares)  # compared as groups, below
+    if given is not None and not given.allows(inner):
+        alike = repr(given) == repr(inner)
+        raise RequestMismatch(
+            f"the statistic is {given!r}, but stream {asked.request.name!r} was created with "
+            f"{inner!r}{' of other names, or in another order' if alike else ''}; give what it was "
+            f"created with, or start another one with another {field('name')}"
+        )
+    parts = definition.parts
+    named = tuple(definition.current_name(name) or name for name in parts.names)
+    if asked.parts is not None and asked.parts.names and asked.parts.names != parts.names:
+        given_names = (definition.current_name(name) or name for name in asked.parts.names)
+        raise RequestMismatch(
+            f"the columns are {', '.join(given_names)}, but stream {asked.request.name!r} "
+            f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
+            f"another one with another {field('name')}"
+        )
+
+
+def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
+    """Groups that a later run declares, if they are others than those of the stream.
+
+    Those that were named later may be among them.
+    """
+    if domain is None or domain == definition.groups or domain == definition.declared_groups:
+        return None
+    later = definition.declared_groups.plus([group for group, _ in definition.named])
+    ranks = definition.statistic.declares is not None
+    if ranks and set(domain) == set(definition.declared_groups):
+        return None  # the order of groups that are ranked says nothing
+    return None if domain == later else domain
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, GroupNames):
+        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def refuse_events_as_domain(
+    domain: object,
+    source: Source,
+    time: str | None,
+    time_format: str | None,
+    *,
+    named: Sequence[str] = (),
+    people: Sequence[str] = (),
+    once: bool = False,
+    same: bool = False,
+) -> None:
+    """Refuse groups read from the events, which would say whose events are in them.
+
+    Args:
+        domain: file of the declared groups, or a table of them; of a list nobody knows.
+        source: of the events.
+        time: their column of times; None: each row is a step.
+        time_format: of the times.
+        named: their columns of groups and values, or of what names the cells of a table.
+        people: their columns of users and of ids.
+        once: all rows are released once, as a table: a public list may have all columns that name
+            its cells, and events may have no others.
+        same: they are the events themselves.
+    """
+    present = _columns_of(domain)
+    if present is None:
+        return
+    path = os.fspath(domain) if isinstance(domain, str | os.PathLike) else None
+    how = None
+    of_people = [name for name in people if name in present and name not in named]
+    if same or (path is not None and source.has_bytes_of(path)):
+        how = f"is the {'table' if path is None else 'file'} of the events"
+    elif time is not None and time in present:
+        how = f"has the events' column of times, {time!r}, so it looks like events"
+    elif of_people:
+        how = f"has the events' column {of_people[0]!r}, so it looks like events"
+    elif once and {*source.columns()} <= {*named}:
+        return
+    elif time is None and 1 < len(source.columns()) == len({*source.columns()} & {*present}):
+        how = "has all columns of the events, so it looks like events"
+    elif once or path is None:
+        return
+    elif _are_rows(text_lines(path), source, time, time_format):
+        how = "has lines that are rows of events"
+    if how is not None:
+        raise InvalidInput(
+            f"{field('domain', path)} {how}: the groups must be public knowledge, "
+            f"chosen without looking at the data, because groups found in the data reveal whose "
+            f"events are in it; give a public list of all groups there can be"
+        )
+
+
+def _columns_of(domain: object) -> list[str] | None:
+    """Names of the columns of a file, a frame or a mapping; None of a list."""
+    if isinstance(domain, str | os.PathLike):
+        return [*table_columns(domain)] if is_file(os.fspath(domain)) else None
+    if isinstance(domain, Mapping):
+        return [*map(str, domain)]
+    if isinstance(domain, pl.LazyFrame):
+        return domain.collect_schema().names()
+    names = getattr(domain, "columns", None)
+    return None if names is None else [*map(str, names)]
+
+
+def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
+    """Whether lines are rows of events: the header, or a time where the events have theirs.
+
+    At most 200 of the lines are looked at, from all parts of the text.
+    """
+    names = source.columns()
+    if len(names) < 2:
+        return False
+    alike = lines.column.filter(lines.column.str.contains(names[0], literal=True))
+    if any(_cells(line, names) == names for line in GroupNames(alike)):
+        return True
+    if time is None or time not in names:
+        return False
+    place = names.index(time)
+    times: list[str | None] = []
+    for line in lines[:: max(1, len(lines) // 200)]:
+        cells = _cells(line, names)
+        times.append(cells[place] if cells is not None and len(cells) == len(names) else None)
+    texts = pl.DataFrame({"time": pl.Series(times, dtype=pl.String)})
+    try:
+        found = texts.select(moments("time", pl.String(), "UTC", "earliest", time_format))
+    except pl.exceptions.PolarsError:  # said of the events, which are read by the same format
+        return False
+    readable = found.to_series() > NO_MOMENT
+    return 2 * int(readable.sum()) > len(times)
+
+
+def _cells(line: str, names: Sequence[str]) -> list[str | None] | None:
+    """A line's values under the columns, from CSV or JSON; None if it is neither."""
+    try:
+        if line.startswith("{"):
+            row = json.loads(line)
+            return [None if row.get(name) is None else str(row[name]) for name in names]
+        return [*next(csv.reader([line]))]
+    except (ValueError, csv.Error, StopIteration):
+        return None

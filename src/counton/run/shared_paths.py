@@ -17,9 +17,9 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.released.release_facts import TABLES
 from counton.rows.formats import is_file
 from counton.rows.paths import event_paths, refuse_among_events
-from counton.run.memory import recall
 from counton.run.output_files import files_of_sums
 from counton.run.outputs import beside, pictures_of
+from counton.run.settlement import recall
 from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import database_url, label_of, state_file
@@ -60,14 +60,7 @@ class _Use(NamedTuple):
 
 
 def refuse_shared(jobs: Mapping[str, Job]) -> None:
-    """Refuse jobs of which one would overwrite what another one writes, reads or keeps.
-
-    Args:
-        jobs: by name, each with what its stream remembers of outputs.
-
-    Raises:
-        InvalidInput: naming both jobs and the file; or the stream that both would release.
-    """
+    """Refuse jobs of which one would overwrite what another one writes, reads or keeps."""
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
         stream = (state_of(job), job.name)
@@ -108,10 +101,6 @@ def keep_within(
         jobs: by name.
         limit: of each state; None: nothing is said.
         about: its subject; None: whatever each job protects.
-
-    Raises:
-        InvalidInput: a state has another limit, which is not changed by the way.
-        BudgetExceeded: more is spent already.
     """
     if limit is None:
         return
@@ -128,15 +117,8 @@ def ledger_within(
 ) -> Ledger | None:
     """The ledger of a state under the limit of its job file; nothing is set.
 
-    Args:
-        store: the state.
-        limit, about: as of `keep_within`.
-
     Returns:
         None where neither the state nor the file has a limit.
-
-    Raises:
-        InvalidInput, BudgetExceeded: as of `keep_within`.
     """
     known = store.ledger
     if limit is None:

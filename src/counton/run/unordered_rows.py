@@ -1,4 +1,7 @@
-"""Rows that are added up, in any order: late ones, new ones, and those of users who are bounded."""
+"""Rows that are added up, in any order: late ones, new ones, those of users, those of found groups.
+
+Labels of rows where nobody declared the groups are secret until a group is shown.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,12 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from counton.base.errors import StreamConflict
+from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.rows.bad_rows import change_error
 from counton.rows.remote_rows import Spread
@@ -19,14 +26,23 @@ from counton.rows.row_reading import RowReading, Unknown, times_counted
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
-from counton.run.additions import Intake, Observed, compare, other_rows
-from counton.run.changes import Counts, counts_of, ended_windows, refuse_overflow
+from counton.rows.window_marks import collect, mark_rows
+from counton.run.changes import (
+    Counts,
+    Intake,
+    Observed,
+    compare,
+    counts_of,
+    ended_windows,
+    other_rows,
+    refuse_overflow,
+)
 from counton.run.definition import Definition
-from counton.run.looks import FileMemory
 from counton.run.progress import Progress, silent
 from counton.run.redelivery import (
     NO_FILES,
     Counted,
+    FileMemory,
     FilesLeftOut,
     KnownBy,
     is_counted,
@@ -42,8 +58,70 @@ from counton.state.seen import Change, Secret
 from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
+    from counton.rows.sources import Source
     from counton.run.contribution_bounds import ChosenRows, ContributionBounder
-    from counton.run.label_discovery import FoundLabels
+    from counton.run.definition import Definition
+    from counton.state import Stream
+
+
+def labels_in(
+    source: Source, reading: RowReading, known: Private[tuple[str, ...]]
+) -> Private[FoundLabels]:
+    """Labels of rows within the windows, known ones and others by first window and name."""
+    before = open_private(known)
+    if isinstance(source, Spread):
+        found = open_private(source.labels(reading))
+    else:
+        rows = mark_rows(source, reading).filter(
+            pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
+        )
+        found = collect(source, rows.group_by("group").agg(pl.col("step").min()))
+    there = set(before)
+    new = [row for row in found.select("step", "group").rows() if row[1] not in there]
+    return Private(FoundLabels(before, tuple(name for _, name in sorted(new))))
+
+
+def counted_by(definition: Definition, labels: Private[FoundLabels]) -> Definition:
+    """By which cells the rows of a run are added up; what a stream keeps names none of them."""
+    return replace(definition, domain=GroupNames(open_private(labels).all))
+
+
+def refuse_others(stream: Stream, labels: Private[FoundLabels]) -> None:
+    """Refuse to go on where the state has other labels than those a run began with."""
+    if open_private(stream.labels()) != open_private(labels).known:
+        raise StreamConflict(
+            f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
+            f"released: run again"
+        )
+
+
+class FoundLabels(NamedTuple):
+    """Labels of the rows of a run. Secret.
+
+    Attributes:
+        known: those that the state has, in the order of their cells.
+        new: others; of users, also of rows that do not count.
+    """
+
+    known: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "Found(secret)"
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Both."""
+        return (*self.known, *self.new)
+
+    def keep_counted(self, cells: pl.DataFrame) -> tuple[FoundLabels, NDArray[np.int64]]:
+        """Only those that are counted, and which cell each of all then has."""
+        first = len(self.known)
+        used = np.unique(cells["group"].to_numpy())
+        used = used[used >= first]
+        places = np.concatenate([np.arange(first), np.full(len(self.new), -1)]).astype(np.int64)
+        places[used] = first + np.arange(len(used))
+        return FoundLabels(self.known, tuple(self.new[place - first] for place in used)), places
 
 
 class CountedRows(NamedTuple):
@@ -93,20 +171,10 @@ class TalliedRows:
     kept: Private[FilesLeftOut] = attribute(default_factory=lambda: NO_FILES)
 
     def beside(self, stream: Stream | None) -> TalliedChanges:
-        """What is new in the rows, beside what a stream has counted.
-
-        Args:
-            stream: None for one that there is not yet.
-
-        Raises:
-            ReplayMismatch: rows have disappeared, or a file was counted before.
-            SumOverflow: sums would not be exact.
-        """
+        """What is new in the rows, beside what a stream has counted."""
         job, definition, rows = self.settled.job, self.settled.definition, self.rows
         if stream is not None and rows.labels is not None:
-            from counton.run import label_discovery as discovery
-
-            discovery.refuse_others(stream, rows.labels)
+            refuse_others(stream, rows.labels)
         # Another process may have released since the state was read.
         before = 0 if stream is None else stream.step
         has: Counted = (lambda _: False) if stream is None else stream.has_source
@@ -243,13 +311,7 @@ class TalliedChanges:
 def only_counted(
     rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
 ) -> CountedRows:
-    """Cells for those labels alone that are counted: a unit's other rows bring no group.
-
-    Args:
-        rows: of a run.
-        again: they were counted by an earlier run, and add nothing.
-        whole: those of all rows that count, chosen as if none had been counted before.
-    """
+    """Cells for those labels alone that are counted: a unit's other rows bring no group."""
     found = open_private(rows.found)
     empty = not found.rows
     if whole is not None:
@@ -341,11 +403,7 @@ def _places(definition: Definition) -> Sequence[str]:
 
 
 def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:
-    """Read the rows and add them up.
-
-    Raises:
-        InvalidInput: a column is missing, or a row that is refused.
-    """
+    """Read the rows and add them up."""
     job, definition = settled.job, settled.definition
     assert settled.source is not None
     source = open_private(settled.source)
@@ -386,13 +444,11 @@ def _read(
     source = source.delegate(reading)
     labels, by = None, definition
     if definition.discovery is not None:
-        from counton.run import label_discovery as discovery
-
         known = (
             Private(()) if settled.store_entry is None else settled.store_entry[0].labels(job.name)
         )
-        labels = discovery.labels_in(source, reading, known)
-        by = discovery.counted_by(definition, labels)
+        labels = labels_in(source, reading, known)
+        by = counted_by(definition, labels)
     bounding = None
     if definition.people is not None or definition.columns.id is not None:
         from counton.run.contribution_bounds import ContributionBounder
@@ -409,12 +465,7 @@ def _read(
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
-    """How the rows of a job are read.
-
-    Args:
-        job: with what is remembered of earlier ones.
-        definition: of its stream.
-    """
+    """How the rows of a job are read."""
     unknown = "discover" if definition.discovery is not None else job.unknown
     return RowReading(
         definition.columns,

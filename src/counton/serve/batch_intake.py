@@ -23,9 +23,8 @@ from counton.rows.problems import Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.window_marks import collect, mark_rows
-from counton.run.additions import place_sums
-from counton.run.changes import parts_of_bounds, refuse_overflow
-from counton.run.label_discovery import labels_in
+from counton.run.changes import parts_of_bounds, place_sums, refuse_overflow
+from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
 from counton.state.inbox import FULL, Batch, Inbox, Verdict

@@ -31,9 +31,8 @@ from counton.base.windows import moment
 from counton.numbers.counter import NoiseAhead
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
-from counton.run.memory import find_stream
 from counton.run.runs import Outcome, check_rows, read_rows, run
-from counton.run.settlement import resolve
+from counton.run.settlement import find_stream, resolve
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, explain, unpack_rows

@@ -20,12 +20,10 @@ from counton.rows.row_reading import RowReading
 from counton.rows.sources import Rows, Source
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
-from counton.run.memory import find_stream, recall
-from counton.run.settlement import resolve
+from counton.run.settlement import find_stream, recall, resolve
 from counton.run.shared_paths import keep_within, refuse_shared
 from counton.run.unordered_rows import reading_of
-from counton.spec.fields import options_of
-from counton.spec.job import NEWEST, Job
+from counton.spec.job import NEWEST, Job, options_of
 from counton.spec.jobfile import for_all, load_each, select_jobs
 from counton.spec.stated_options import words_of_files
 from counton.state.store import StoredStream

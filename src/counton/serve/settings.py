@@ -11,9 +11,8 @@ from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.run.clock import length_of
-from counton.spec.fields import option, options_of
+from counton.spec.job import JobPart, option, options_of
 from counton.spec.jobfile import SAID, SERVICE, read_file
-from counton.spec.parts import JobPart
 
 _MEGABYTE = 2**20
 

@@ -27,10 +27,9 @@ from counton.base.errors import (
     field,
 )
 from counton.rows.sources import join_columns
-from counton.run.memory import look, recall
 from counton.run.output_files import Outputs
 from counton.run.runs import commit, read_rows
-from counton.run.settlement import resolve
+from counton.run.settlement import look, recall, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.spec.job import NEWEST, Job
 from counton.state.keyfile import state_files

@@ -31,8 +31,7 @@ from counton.base.errors import CountonError, InvalidInput, field, is_text, with
 from counton.base.options import Kind, Option
 from counton.base.outside_input import parse_toml, read_plain
 from counton.privacy.contribution import checked_unit
-from counton.spec.fields import options_of
-from counton.spec.job import Events, Job, guarantee_from
+from counton.spec.job import Events, Job, guarantee_from, options_of
 from counton.spec.own_strategies import is_file_of
 from counton.spec.stated_options import (
     all_options,
@@ -399,12 +398,6 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
     """What a job says, as keys and values of a job file; what has its default is left out.
-
-    Args:
-        folder: from which paths are seen; None: as they are.
-
-    Raises:
-        InvalidInput: events that are a frame.
 
     >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
     >>> job_entries(job)["start"], list(job_entries(job))

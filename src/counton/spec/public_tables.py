@@ -53,11 +53,7 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
 
 
 def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
-    """Known totals of a table: its first columns are levels, the coarsest first, then ``total``.
-
-    Args:
-        known_levels: names of all levels; None: nobody says.
-    """
+    """Known totals of a table: its first columns are levels, the coarsest first, then ``total``."""
     present = EventFile(file).columns()
     levels = [name for name in present if name != "total"]
     all_levels = levels if known_levels is None else list(known_levels)
@@ -118,6 +114,7 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     Args:
         domain: a table with these columns (shorter ones end in empty cells), a text
             ``sex=f,m;smokes=no,yes``, or a mapping.
+        columns: their names.
 
     >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])
     {'sex': ['f', 'm'], 'smokes': ['no', 'yes']}

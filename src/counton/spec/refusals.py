@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from counton.base.errors import InvalidInput, field
 from counton.base.options import OwnColumns
 from counton.spec import stated_options as statements
-from counton.spec.fields import options_of
-from counton.spec.job import Job
+from counton.spec.job import Job, options_of
 from counton.statistics import Statistic
 
 #: What an option is that others need.
@@ -116,12 +115,6 @@ def refuse(
 ) -> None:
     """Refuse what a job states that does not go with something else.
 
-    Args:
-        reasons: why, by the names of options.
-        beside: what it does not go with.
-        remedy: what to do instead.
-        but: options that go with it here.
-
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, FIRST, field("first", True))
     Traceback (most recent call last):
@@ -136,9 +129,6 @@ def refuse(
 
 def refuse_without(job: Job, needed: str, *, but: Sequence[str] = ()) -> None:
     """Refuse options that need another one, which a job does not state.
-
-    Args:
-        but: options that mean something without it here.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):
@@ -163,11 +153,7 @@ def check_within(request: Job) -> None:
 
 
 def refuse_of_tables(request: Job, *, known: bool = False) -> None:
-    """Refuse what does not go with a table that is released once.
-
-    Args:
-        known: of a stream that there is, which no time makes another one.
-    """
+    """Refuse what does not go with a table that is released once."""
     reasons = {name: f", which {why.format(line=field('line'))}" for name, why in ONCE.items()}
     remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
     table = f"a {statements.name_of(request.what)} that is released once"
@@ -177,12 +163,7 @@ def refuse_of_tables(request: Job, *, known: bool = False) -> None:
 def refuse_of_ordered(
     request: Job, statistic: Statistic, parts: OwnColumns | None = None, *, each_row: bool
 ) -> None:
-    """Refuse what does not go with rows that are taken in their order.
-
-    Args:
-        parts: the columns of a new stream; None: of a later run only what is its own is looked at.
-        each_row: whether each row is a step.
-    """
+    """Refuse what does not go with rows that are taken in their order."""
     own: tuple[str, ...] = () if each_row else ("missing", "bad_rows")
     if statistic.declares is not None and each_row:
         own = ("most", "first")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.options import Kept, Option, OwnColumns, check_value, split_names
-from counton.spec.fields import options_of
-from counton.spec.job import Job
+from counton.spec.job import Job, options_of
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
