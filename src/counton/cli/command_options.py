@@ -144,7 +144,7 @@ def of_job(name: str) -> Any:
 
 
 def _json() -> Any:
-    return option(False, JSON, "--json")
+    return option(False, JSON)
 
 
 def _like() -> Any:
@@ -175,7 +175,7 @@ class RunOptions:
     until: str | None = option(
         None, "release windows that ended by then, in all jobs, whatever the file says"
     )
-    schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
+    schema: bool = option(False, "print the JSON schema of job files, and do nothing")
     json: bool = _json()
 
 
@@ -222,10 +222,8 @@ class _Guarantee:
 class FitOptions:
     """How the numbers of a released table are made to fit, where its state does not say so."""
 
-    integers: bool = option(False, "whole numbers that add up", "--integers")
-    nonnegative: bool = option(
-        False, "no number below 0; this biases small counts upwards", "--nonnegative"
-    )
+    integers: bool = option(False, "whole numbers that add up")
+    nonnegative: bool = option(False, "no number below 0; this biases small counts upwards")
     known: str | None = option(
         None, "keep these public totals: a table with level columns and 'total'"
     )
@@ -235,11 +233,9 @@ class FitOptions:
 class OnceOptions:
     """Of tables: a dry run, and what those that are released once called otherwise."""
 
-    plan: bool = option(
-        False, "show how accurate the table would be, and release nothing", "--plan"
-    )
+    plan: bool = option(False, "show how accurate the table would be, and release nothing")
     move: bool = option(
-        False, "the same as --replace: hide where a unit is counted, not that it is there", "--move"
+        False, "the same as --replace: hide where a unit is counted, not that it is there"
     )
 
 
@@ -281,9 +277,9 @@ class PlanOptions(_Guarantee, _Horizon):
     of: str | None = option(
         None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
     )
-    each_row: bool = option(False, "with --of: each row is a step, as without --time", "--each-row")
+    each_row: bool = option(False, "with --of: each row is a step, as without --time")
     expire: str | None = option(
-        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", "--expire"
+        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3"
     )
     every: str | None = option(None, "with --expire: length of a window")
     per_step: float = option(
@@ -296,9 +292,7 @@ class PlanOptions(_Guarantee, _Horizon):
     largest_growth: str | None = option(
         None, "with --expire: try growths from 0 to this; default: 2"
     )
-    concentrated: bool = option(
-        False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
-    )
+    concentrated: bool = option(False, "with --expire: losses in rho, by Gaussian noise")
     simulate: str | None = option(
         None,
         "with a job file: show what readers would see if the true numbers were these: a CSV file "
@@ -324,9 +318,7 @@ class InspectOptions:
     state: str | None = option(
         None, "SQLite file or database URL whose ledger records the answer; secret"
     )
-    key: str | None = option(
-        None, "file of the key, env:NAME or command:...; default: STATE.key", "--key"
-    )
+    key: str | None = option(None, "file of the key, env:NAME or command:...; default: STATE.key")
     ledger: str | None = option(None, "a state (path or URL) whose limit several states share")
     name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
     unit: str | None = option(None, "what a user is called: visitor; default: user, or as known")
@@ -356,9 +348,7 @@ class InspectOptions:
         None, "show the noise of a later stream too: 'count --steps 366 --epsilon 1'"
     )
     level: float = option(0.95, "probability that each interval holds the true number")
-    exact: bool = option(
-        False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
-    )
+    exact: bool = option(False, "NOT PRIVATE: show exact numbers; only for data that is public")
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
     width: float | None = of_job("width")
     json: bool = _json()
@@ -369,7 +359,7 @@ class DemoOptions:
     """Options of ``demo``."""
 
     folder: str = option("demo", "where the data, the state and the results go")
-    expire: bool = option(False, "without an end date: protection fades with age", "--expire")
+    expire: bool = option(False, "without an end date: protection fades with age")
 
 
 @dataclass(frozen=True)
@@ -378,7 +368,7 @@ class EndOptions:
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     name: str | None = option(None, "name of the stream; needed if there are several")
-    drop_waiting: bool = option(False, "drop rows that still wait to be counted", "--drop-waiting")
+    drop_waiting: bool = option(False, "drop rows that still wait to be counted")
 
 
 @dataclass(frozen=True)
@@ -474,13 +464,9 @@ class MethodsOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"
     )
-    full: bool = option(
-        False, "the whole account, for specialists, instead of some five sentences", "--full"
-    )
+    full: bool = option(False, "the whole account, for specialists, instead of some five sentences")
     registry: bool = option(
-        False,
-        "print a record for the public register of deployments instead, in YAML",
-        "--registry",
+        False, "print a record for the public register of deployments instead, in YAML"
     )
     like: str | None = _like()
     json: bool = _json()
@@ -510,12 +496,8 @@ class ExportOptions:
     above: float | None = option(
         None, "only rows whose estimate is above this, and the groups of these"
     )
-    surely_above: float | None = option(
-        None, "only rows whose interval is above this", "--surely-above"
-    )
-    panels: bool = option(
-        False, "with a chart: one panel for each group, the largest 24", "--panels"
-    )
+    surely_above: float | None = option(None, "only rows whose interval is above this")
+    panels: bool = option(False, "with a chart: one panel for each group, the largest 24")
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")
     source: str | None = of_job("source")
@@ -584,11 +566,9 @@ class AnswerOptions:
         "--largest-change",
     )
     band: bool = option(
-        False, "all rows, with intervals that hold for all steps and groups at once", "--band"
+        False, "all rows, with intervals that hold for all steps and groups at once"
     )
-    hidden: bool = option(
-        False, "an upper bound on the number of a group that is not shown", "--hidden"
-    )
+    hidden: bool = option(False, "an upper bound on the number of a group that is not shown")
     plot: Path | None = option(None, "draw the answers, with their intervals: .png, .svg or .pdf")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
@@ -609,7 +589,7 @@ class PublishOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    remove: bool = option(False, "take the stream's rows away instead", "--remove")
+    remove: bool = option(False, "take the stream's rows away instead")
     key: str | None = option(
         None,
         "where the key is kept, if not beside the state; its witness notices old copies",
@@ -799,14 +779,14 @@ def _options(kind: type) -> dict[str, tuple[Any, Any]]:
             name: (_parameter_of(option), MISSING if option.needed else option.default)
             for name, option in told.items()
         }
-    hints = get_type_hints(kind)
-    return {
-        item.name: (
-            _with_parser(_annotate(hints[item.name], item.metadata["option"])),
-            item.default,
-        )
-        for item in fields(kind)
-    }
+    hints, found = get_type_hints(kind), {}
+    for item in fields(kind):
+        said = item.metadata["option"]
+        if hints[item.name] is bool and not isinstance(said.default, str):
+            # By its name alone: typer would add one that says no.
+            said = typer.Option(_option_name(item.name, said), help=said.help)
+        found[item.name] = _with_parser(_annotate(hints[item.name], said)), item.default
+    return found
 
 
 def _with_parser(hint: Any) -> Any:

@@ -42,15 +42,13 @@ from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Events, Statistic
-from counton.statistics.tally_statistic import Part, X
+from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
 from counton.strategies.strategy import Norm
 
 #: Cells at most: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_CELLS = 2**26
-#: A row counts so often at most.
-_MOST_COUNTED = 2**32
 
 
 def refuse_of_tables(stated: Statement) -> None:
@@ -267,11 +265,6 @@ class GridCells(TableStatistic):
     def size(self) -> str:
         return f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
 
-    @property
-    @override
-    def counts_rows(self) -> bool:  # type: ignore[override]
-        return not self.counts
-
     @abstractmethod
     def _own(self) -> dict[str, Any]:
         """The parameters that are not those of all."""
@@ -279,16 +272,6 @@ class GridCells(TableStatistic):
     @abstractmethod
     def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
         """The strategy of least error under one kind of noise, over this many steps."""
-
-    def _common(self) -> dict[str, Any]:
-        given: dict[str, Any] = {}
-        if self.counts:
-            given["counts"] = True
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        if self._stated:
-            given["unit"] = self.unit
-        return given
 
     @property
     @override
@@ -347,21 +330,7 @@ class GridCells(TableStatistic):
         places = np.zeros((len(self.columns), len(events)), np.int64)
         counts = np.ones(len(events))
         for row, event in enumerate(events):
-            named: Any = event
-            if self.counts:
-                if not isinstance(event, (tuple, list)) or len(event) != 2:
-                    raise InvalidInput(
-                        f"event is {quote(event)}; it must be a pair: its cell, and how often it "
-                        f"counts"
-                    )
-                named, count = event
-                whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-                if not whole or not 0 <= count <= _MOST_COUNTED:
-                    raise InvalidInput(
-                        f"an event counts {quote(count)} times; it must be a whole number from 0 "
-                        f"to 2^32"
-                    )
-                counts[row] = count
+            named, counts[row] = self._count_of(event, "its cell")
             labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
             labels = tuple(map(self._declared_label, labels))
             if len(labels) != len(self.columns):
@@ -394,16 +363,6 @@ class GridCells(TableStatistic):
     @override
     def places(self) -> int:
         return math.prod(self.shape)
-
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        if not self.counts:
-            return [(said, 1)]
-        return [(said % self.places, said // self.places)]
-
-    @override
-    def row_bounds(self) -> tuple[int, int]:
-        return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
     @override
     def measure(self, sums: Integers) -> Integers:

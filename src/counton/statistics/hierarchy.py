@@ -47,7 +47,7 @@ from counton.statistics.grid_cells import refuse_of_tables
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
-from counton.statistics.tally_statistic import Part, X
+from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.tree_measurement import Measuring
@@ -397,24 +397,13 @@ class Hierarchy(TableStatistic):
 
     @property
     @override
-    def counts_rows(self) -> bool:  # type: ignore[override]
-        return not self.counts
-
-    @property
-    @override
     def parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = {"tree": self.tree.to_dict()}
         if self.targets is not None:
             given["targets"] = self.targets
-        if self.counts:
-            given["counts"] = True
         if self._measurement is not None:
             given["measurement"] = self._measurement.to_dict()
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        if self._stated:
-            given["unit"] = self.unit
-        return given
+        return {**given, **self._common()}
 
     def __repr__(self) -> str:
         return f"Hierarchy({sum(self.tree.sizes):,} nodes: {', '.join(self.tree.levels)})"
@@ -437,12 +426,7 @@ class Hierarchy(TableStatistic):
 
     def _measuring(self, measurement: TreeStrategy) -> Self:
         return type(self)(
-            self.tree,
-            targets=self.targets,
-            counts=self.counts,
-            measurement=measurement,
-            neighbours=self.neighbours,
-            unit=self.unit if self._stated else None,
+            self.tree, targets=self.targets, measurement=measurement, **self._common()
         )
 
     def as_wanted(self) -> tuple[Self, ZCDP] | None:
@@ -547,21 +531,7 @@ class Hierarchy(TableStatistic):
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
         for place, event in enumerate(events):
-            path: Any = event
-            count: Any = 1
-            if self.counts:
-                if not isinstance(event, (tuple, list)) or len(event) != 2:
-                    raise InvalidInput(
-                        f"event is {quote(event)}; it must be a pair: the path of a leaf, and how "
-                        f"often it counts"
-                    )
-                path, count = event
-            whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-            if not whole or not 0 <= count <= 2**32:
-                raise InvalidInput(
-                    f"an event counts {quote(count)} times; it must be a whole number from 0 to "
-                    f"2^32"
-                )
+            path, counts[place] = self._count_of(event, "the path of a leaf")
             wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
             leaf = self._leaf_of.get(wanted)
             if leaf is None:
@@ -569,7 +539,7 @@ class Hierarchy(TableStatistic):
                     f"event is {quote(path)}, which is no leaf of the tree; give the path of one, "
                     f"such as {next(iter(self._leaf_of))!r}"
                 )
-            leaves[place], counts[place] = leaf, count
+            leaves[place] = leaf
         columns = tuple(self._codes[leaves].T)
         return (*columns, counts) if self.counts else columns
 
@@ -626,16 +596,6 @@ class Hierarchy(TableStatistic):
     @override
     def places(self) -> int:
         return self.measuring.leaves
-
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        if not self.counts:
-            return [(said, 1)]
-        return [(said % self.places, said // self.places)]
-
-    @override
-    def row_bounds(self) -> tuple[int, int]:
-        return (0, 2**32) if self.counts else (1, 1)
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:

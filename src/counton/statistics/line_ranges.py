@@ -260,7 +260,7 @@ class Ranges(GridCells):
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """See `FittedStatistic.settle`; of one step by the noise itself, known beforehand."""
+        """See `TableStatistic.settle`; of one step by the noise itself, known beforehand."""
         if self._is_stated or horizon != 1:
             return super().settle(guarantee, horizon)
         grid = self.lines(guarantee).best.strategy

@@ -1,4 +1,4 @@
-"""Tallied statistics whose measurement is fitted to the kind of noise, unless one is stated."""
+"""Tables: statistics whose measurement is the best for the kind of noise, unless it is stated."""
 
 from __future__ import annotations
 
@@ -11,21 +11,34 @@ from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
-from counton.base.errors import SumOverflow
+from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.exact import quote
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.privacy.contribution import Relation
-from counton.statistics.tally_statistic import TallyStatistic
+from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import Norm, check_norm
 
+#: An event counts at most so many times.
+_MOST_COUNTED = 2**32
 
-class FittedStatistic(TallyStatistic):
-    """A statistic that measures its cells in the way best for Laplace or for Gaussian noise.
 
-    How finely weights are chosen follows from how many steps there are: sums that grow for ever
-    need the room that finer ones would take.
+class TableStatistic(TallyStatistic):
+    """A statistic whose readings are a table: rows without times are released once.
+
+    Unless a measurement is stated, it is the best for Laplace or for Gaussian noise. How finely
+    weights are chosen follows from how many steps there are: sums that grow for ever need the room
+    that finer ones would take.
     """
+
+    is_table = True
+
+    #: How neighbours differ, and what one protected unit is called: see `_protect`.
+    neighbours: Relation
+    unit: str
+    #: Whether an event counts as often as it says.
+    counts = False
 
     @property
     @abstractmethod
@@ -68,25 +81,57 @@ class FittedStatistic(TallyStatistic):
         best = self._best(check_norm(p), strategy.horizon)
         return best.sensitivity(strategy, p, batched=batched)
 
-
-class TableStatistic(FittedStatistic):
-    """A statistic whose readings are a table: rows without times are released once."""
-
-    is_table = True
-
-    #: How neighbours differ, and what one protected unit is called: see `_protect`.
-    neighbours: Relation
-    unit: str
-
     def _protect(self, neighbours: Relation, unit: str | None) -> None:
         """Take what is protected: one event, unless it is called otherwise."""
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
+    def _common(self) -> dict[str, Any]:
+        """Parameters that tables share, as far as they are stated."""
+        given: dict[str, Any] = {}
+        if self.counts:
+            given["counts"] = True
+        if self.neighbours != "add_remove":
+            given["neighbours"] = self.neighbours
+        if self._stated:
+            given["unit"] = self.unit
+        return given
+
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
         """The contribution of a unit that counts in one cell of one step."""
         pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
+
+    def _count_of(self, event: Any, named: str) -> tuple[Any, int]:
+        """What an event names, and how often it counts."""
+        if not self.counts:
+            return event, 1
+        if not isinstance(event, (tuple, list)) or len(event) != 2:
+            raise InvalidInput(
+                f"event is {quote(event)}; it must be a pair: {named}, and how often it counts"
+            )
+        what, count = event
+        whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
+        if not whole or not 0 <= count <= _MOST_COUNTED:
+            raise InvalidInput(
+                f"an event counts {quote(count)} times; it must be a whole number from 0 to 2^32"
+            )
+        return what, count
+
+    @property
+    @override
+    def counts_rows(self) -> bool:  # type: ignore[override]
+        return not self.counts
+
+    @override
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        if not self.counts:
+            return [(said, 1)]
+        return [(said % self.places, said // self.places)]
+
+    @override
+    def row_bounds(self) -> tuple[int, int]:
+        return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
     @property
     @abstractmethod

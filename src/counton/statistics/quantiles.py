@@ -37,7 +37,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
-from counton.statistics.tally_statistic import Part, X
+from counton.statistics.tally_statistic import Part
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import (
     NAMES,
@@ -327,7 +327,6 @@ class Quantiles(TableStatistic):
     shows = ("shares", "over", "sums")
     event = "value"
     parts = (Part("value"),)
-    counts_rows = True
 
     def __init__(
         self,
@@ -401,11 +400,7 @@ class Quantiles(TableStatistic):
             given["line"] = self._line.to_dict()
         elif self._names != _COMPARED:
             given["line"] = self._names[0]
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        if self._stated:
-            given["unit"] = self.unit
-        return given
+        return {**given, **self._common()}
 
     def __repr__(self) -> str:
         where = f"{len(self.edges) - 1:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
@@ -423,13 +418,7 @@ class Quantiles(TableStatistic):
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
-        return type(self)(
-            self.edges.tolist(),
-            shares=self.shares,
-            line=line,
-            neighbours=self.neighbours,
-            unit=self.unit if self._stated else None,
-        )
+        return type(self)(self.edges.tolist(), shares=self.shares, line=line, **self._common())
 
     @property
     def _is_stated(self) -> bool:
@@ -508,10 +497,6 @@ class Quantiles(TableStatistic):
     @override
     def places(self) -> int:
         return len(self.edges) - 1
-
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(said, 1)]
 
     @property
     @override
