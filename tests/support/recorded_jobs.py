@@ -89,7 +89,7 @@ def recorded(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def under_audit(self: Counter, totals: Any) -> Any:
         released, progress = compute(self, totals)
-        design = self.terms
+        design = self.design
         before = past.setdefault(design.name, [])
         del before[self.step :]
         before.extend(np.array(totals))
