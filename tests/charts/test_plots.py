@@ -255,10 +255,10 @@ def test_names_of_losses_stay_beside_the_axis_and_apart(
     figure = plot_loss(counton.plan(expire=targets), {"a day": 1, "ten years": 87600}, "Loss")
     ax = figure.axes[0]
     assert ax.get_yscale() == scale
-    names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.015]
+    names = [text for text in ax.texts if isinstance(text, Annotation) and text.xy[0] == 1.02]
     assert len(names) == 3
     places = sorted(
-        (float(name.xy[1]), 0.048 * (name.get_text().count("\n") + 1)) for name in names
+        (float(name.xy[1]), 0.0522 * (name.get_text().count("\n") + 1)) for name in names
     )
     assert places[0][0] - places[0][1] / 2 >= 0
     assert places[-1][0] + places[-1][1] / 2 <= 1

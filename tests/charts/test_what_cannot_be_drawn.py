@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from counton import PureDP, release
 from counton.base.errors import NotDrawnWarning
-from counton.charts import Curves, plot_totals, statistic_charts, totals
-from counton.charts import table_charts as tables
+from counton.charts import Curves, plot_totals, style
 from counton.charts.style import save_figure
 from counton.charts.totals import reach
 from counton.cli.app import app
@@ -57,8 +56,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("no room for an axis")
 
-    for module in (totals, tables, statistic_charts):
-        monkeypatch.setattr(module, "heading_inches", fail)
+    monkeypatch.setattr(style, "heading_inches", fail)
 
 
 @pytest.mark.parametrize("bounds", ["0:7,0:5", "0:70000,0:50000"])

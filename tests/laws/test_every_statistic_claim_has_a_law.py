@@ -201,7 +201,7 @@ NO_LAW: dict[str, str] = {
                 "label",
                 "left_out_of_chart",
             ),
-            *("profile", "reading_bounds", "says", "showing", "shows", "stream", "reword"),
+            *("profile", "reading_bounds", "says", "showing", "shows", "stream"),
             *("column", "number_names", "reading", "says_cells", "whole"),
         ),
         "words, pictures and ends of an axis: made of what was released, after it was",

@@ -21,11 +21,8 @@ from counton.charts.style import (
     axis_lines,
     clean,
     drawing,
-    foot_inches,
-    heading_inches,
+    framed,
     tick,
-    write_foot,
-    write_heading,
 )
 from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels
 
@@ -67,7 +64,6 @@ def plot_answers(
     >>> [text.get_text() for text in (*figure.axes[0].get_yticklabels(), *figure.axes[0].texts)]
     ['home minus shop', '3 ± 2']
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     if not 1 <= len(answers) <= _MOST:
@@ -79,14 +75,13 @@ def plot_answers(
     left = min(0.25 + NAME_INCHES * longest, max(0.4 * width, 0.65 * width - beside))
     names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
     row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
-    head = heading_inches(title, subtitle, width) + 0.15 + (0.15 + axis_inches(axis, width))
-    below = 0.35 + foot_inches(foot, width)
-    tall = head + row * len(answers) + below
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
+    figure, bottom, top = framed(
+        *(title, subtitle, foot, width, row * len(answers)),
+        above=0.3 + axis_inches(axis, width),
+        below=0.35,
+    )
     wide = 1 - (left + beside) / width
-    ax = figure.add_axes((left / width, below / tall, wide, row * len(answers) / tall))
+    ax = figure.add_axes((left / width, bottom, wide, top - bottom))
     known = ends[np.isfinite(ends)]
     low, high = min(known.min(initial=0.0), 0.0), max(known.max(initial=0.0), 0.0)
     room = 0.05 * (high - low or 1.0)
@@ -163,8 +158,6 @@ def plot_pattern(
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['8:00', '9:00']
     """
-    from matplotlib.figure import Figure
-
     by = table.columns[0]
     groups = table["group"].unique(maintain_order=True).to_list()
     sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
@@ -173,12 +166,8 @@ def plot_pattern(
         largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
         drawn = [one for one in groups if one in largest]
         subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
-    head, below = heading_inches(title, subtitle, width), 0.9 + foot_inches(foot, width)
-    tall = head + 3.2 + below
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
-    ax = figure.add_axes((0.09, below / tall, 0.88, 3.2 / tall))
+    figure, bottom, top = framed(title, subtitle, foot, width, 3.2, below=0.9)
+    ax = figure.add_axes((0.09, bottom, 0.88, top - bottom))
     names = table[by].unique(maintain_order=True).to_list()
     for place, group in enumerate(drawn):
         rows = table.filter(pl.col("group") == group)

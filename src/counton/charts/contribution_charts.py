@@ -13,8 +13,7 @@ from counton.charts.style import (
     check_width,
     clean,
     drawing,
-    heading_inches,
-    write_heading,
+    framed,
 )
 
 if TYPE_CHECKING:
@@ -44,16 +43,11 @@ def plot_bounds(
     >>> float(figure.get_figwidth())
     7.5
     """
-    from matplotlib.figure import Figure
-
     width = check_width(width)
-    head = heading_inches(title, subtitle, width) + 0.25
-    tall = head + 3.3 + 0.65
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(title, subtitle, "", width, 3.3, above=0.25, below=0.65)
     ax = figure.subplots()
-    sides = {"left": 0.75 / width, "right": 1 - 0.15 * WIDTH / width}
-    figure.subplots_adjust(**sides, bottom=0.65 / tall, top=1 - head / tall)
-    write_heading(figure, title, subtitle)
+    right = 1 - 0.15 * WIDTH / width
+    figure.subplots_adjust(left=0.75 / width, right=right, bottom=bottom, top=top)
     curves = (
         ("noise", [100 * share for share in noise], PALETTE[0]),
         ("dropped", [100 * share for share in dropped], PALETTE[1]),

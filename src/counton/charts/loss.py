@@ -16,11 +16,11 @@ from counton.charts.style import (
     check_width,
     clean,
     drawing,
-    heading_inches,
+    framed,
+    name_ends,
     names_below,
     names_inches,
     shade,
-    write_heading,
 )
 from counton.planning.expiration_plans import FadingPlan
 
@@ -51,8 +51,6 @@ def plot_loss(
     >>> float(plot_loss(fading, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
     7.5
     """
-    from matplotlib.figure import Figure
-
     last = max([*ages.values(), *plan.targets, 1])
     edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.best.strategy.delay
     spread = np.geomspace(1, last, _POINTS).astype(np.int64)
@@ -82,14 +80,12 @@ def plot_loss(
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
     names = names_inches(below, width)
-    head, bottom = heading_inches(title, subtitle, width) + 0.25, 0.6 + names + 0.25 * (names > 0)
-    tall = head + 3.9 + bottom
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(
+        title, subtitle, "", width, 3.9, above=0.25, below=0.6 + names + 0.25 * (names > 0)
+    )
     ax = figure.subplots()
     right = 1 - (0.35 if names else 0.27 * WIDTH) / width
-    sides = {"left": 0.525 / width, "right": right}
-    figure.subplots_adjust(**sides, bottom=bottom / tall, top=1 - head / tall)
-    write_heading(figure, title, subtitle)
+    figure.subplots_adjust(left=0.525 / width, right=right, bottom=bottom, top=top)
     for losses, colour, thick in curves.values():
         ax.step(shown, losses, where="post", color=colour, linewidth=thick)
     for age, limit in plan.targets.items():
@@ -110,7 +106,12 @@ def plot_loss(
         ax.set_xticks(list(ages.values()), [age.replace(" ", "\n") for age in ages])
         names_below(figure, below, 0.1)
         return figure
-    _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
+    to_axes = ax.transData + ax.transAxes.inverted()
+    ends = [
+        (name, float(to_axes.transform((1, float(losses[-1])))[1]), colour)
+        for name, (losses, colour, _) in curves.items()
+    ]
+    name_ends(ax, ends, 9)
     return figure
 
 
@@ -132,31 +133,3 @@ def _frame(
     ax.minorticks_off()
     ax.set_xlabel("age of an item", color=FAINT)
     clean(ax, grid="both")
-
-
-def _name_ends(
-    ax: Axes, ends: Mapping[str, float], curves: Mapping[str, tuple[object, str, float]]
-) -> None:
-    """Names to the right of the curves' ends, moved apart where they would overlap."""
-    to_axes = ax.transData + ax.transAxes.inverted()
-    places: list[tuple[str, float, float]] = []  # name, middle and height, in parts of the axis
-    free = 1.0
-    for name, value in sorted(ends.items(), key=lambda end: -end[1]):
-        height = 0.048 * (name.count("\n") + 1)
-        middle = min(free - height / 2, float(to_axes.transform((1, value))[1]))
-        places.append((name, middle, height))
-        free = middle - height / 2 - 0.02
-    floor = 0.0
-    for name, middle, height in reversed(places):
-        raised = max(middle, floor + height / 2)
-        floor = raised + height / 2 + 0.02
-        ax.annotate(
-            name,
-            (1.015, raised),
-            xycoords="axes fraction",
-            va="center",
-            size=9,
-            color=curves[name][1],
-            weight="bold" if name == "this plan" else "normal",
-            annotation_clip=False,
-        )

@@ -17,12 +17,11 @@ from counton.charts.style import (
     clean,
     drawing,
     foot_inches,
-    heading_inches,
+    framed,
+    name_ends,
     names_below,
     names_inches,
     tick,
-    write_foot,
-    write_heading,
 )
 from counton.numbers import Design
 from counton.planning import StreamPlan, plan
@@ -73,8 +72,6 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure
     >>> float(plot_plan(plan(100, PureDP(1)), "A plan for 100 days").get_figwidth())
     7.5
     """
-    from matplotlib.figure import Figure
-
     if ranked.best.errors_of.what:
         raise InvalidInput(
             "the plan is of a statistic, whose errors depend on what it reads; draw one of counts"
@@ -94,15 +91,10 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure
     below = [(name, colour) for name, _, colour in ends]
     width = check_width(width)
     lowest, names = foot_inches(foot, width), names_inches(below, width)
-    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.62 + lowest + names
-    tall = head + 3.6 + bottom
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(title, subtitle, foot, width, 3.6, above=0.3, below=0.62 + names)
     ax = figure.subplots()
     right = 1 - (0.2 if names else 0.26 * WIDTH) / width
-    sides = {"left": 0.675 / width, "right": right}
-    figure.subplots_adjust(**sides, bottom=bottom / tall, top=1 - head / tall)
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
+    figure.subplots_adjust(left=0.675 / width, right=right, bottom=bottom, top=top)
     for curve in reversed(curves):
         low, high = curve.std.min(axis=1), curve.std.max(axis=1)
         ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
@@ -123,18 +115,8 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure
     if names:
         names_below(figure, below, lowest)
         return figure
-    top = float(ax.get_ylim()[1])
-    for name, place, colour in _apart(ends, top):
-        ax.annotate(
-            name,
-            (1.02, place),
-            xycoords="axes fraction",
-            va="center",
-            size=10,
-            color=colour,
-            weight="bold" if colour == PALETTE[0] else "normal",
-            annotation_clip=False,
-        )
+    highest = float(ax.get_ylim()[1])
+    name_ends(ax, [(name, end / highest, colour) for name, end, colour in ends], 10)
     return figure
 
 
@@ -191,21 +173,3 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{tick(value / size)} {name}"
     return f"{value:,.0f}"
-
-
-def _apart(ends: list[tuple[str, float, str]], top: float) -> list[tuple[str, float, str]]:
-    """Names from the top down, where they do not overlap; places in parts of the axis."""
-    found = []
-    free = 1.02
-    for name, value, colour in sorted(ends, key=lambda end: -end[1]):
-        height = 0.058 * (name.count("\n") + 1)
-        middle = min(value / top, free - height / 2)
-        found.append((name, middle, height, colour))
-        free = middle - height / 2 - 0.02
-    placed = []
-    floor = -0.04
-    for name, middle, height, colour in reversed(found):
-        raised = max(middle, floor + height / 2)
-        floor = raised + height / 2 + 0.02
-        placed.append((name, raised, colour))
-    return placed

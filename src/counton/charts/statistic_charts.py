@@ -19,12 +19,9 @@ from counton.charts.style import (
     axis_lines,
     clean,
     drawing,
-    foot_inches,
-    heading_inches,
+    framed,
     shorten,
     tick,
-    write_foot,
-    write_heading,
 )
 from counton.charts.totals import (
     Curves,
@@ -91,7 +88,7 @@ def plot_statistic(
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    table, left_out = inner.reword(table), inner.left_out_of_chart(table)
+    left_out, table = inner.left_out_of_chart(table), inner.chart_rows(table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -100,7 +97,6 @@ def plot_statistic(
         said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
     said += inner.cells_in_words
-    table = inner.chart_rows(table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.on_demand and len(steps) == 1
@@ -240,16 +236,14 @@ def plot_line(
     >>> chart.axes[0].get_xlabel()
     'degree'
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    head = heading_inches(title, subtitle, width) + 0.3 + axis_inches(axis, width)
-    bottom = 0.55 + foot_inches(foot, width)
-    tall = head + (2.6 if width < WIDTH else 3.6) + bottom
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(
+        *(title, subtitle, foot, width, 2.6 if width < WIDTH else 3.6),
+        above=0.3 + axis_inches(axis, width),
+        below=0.55,
+    )
     ax = figure.subplots()
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
     places = np.arange(len(names))
     if len(names) <= _MOST_COLUMNS:
         ax.bar(places, estimates, 0.8, color=PALETTE[0], alpha=0.55)
@@ -286,7 +280,7 @@ def plot_line(
     figure.subplots_adjust(
         left=(0.3 + 0.078 * letters) / width,
         right=1 - 0.25 / width,
-        bottom=bottom / tall,
-        top=1 - head / tall,
+        bottom=bottom,
+        top=top,
     )
     return figure

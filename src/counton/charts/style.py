@@ -178,6 +178,40 @@ def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
     return 0.2 + 0.27 * len(lines[0]) + 0.19 * len(lines[1])
 
 
+def framed(
+    title: str,
+    subtitle: str,
+    foot: str,
+    width: float,
+    middle: float,
+    *,
+    above: float = 0.0,
+    below: float = 0.0,
+) -> tuple[Figure, float, float]:
+    """A figure with its heading and foot; and where its middle begins and ends.
+
+    Args:
+        title, subtitle, foot: above and below.
+        width, middle, above, below: inches of all, of the middle, and of what is left free around.
+
+    Returns:
+        The figure, and lower and upper end of its middle, in parts of its height.
+
+    >>> figure, bottom, top = framed("Visits", "", "", 4.0, 2.0, above=0.5, below=1.0)
+    >>> round(float((top - bottom) * figure.get_figheight()), 6)
+    2.0
+    """
+    from matplotlib.figure import Figure
+
+    head = heading_inches(title, subtitle, width) + above
+    bottom = below + foot_inches(foot, width)
+    tall = head + middle + bottom
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    return figure, bottom / tall, 1 - head / tall
+
+
 def write_heading(figure: Figure, title: str, subtitle: str) -> None:
     """Title and subtitle, in as many lines as they need; a dollar sign is no formula."""
     tall, wide = figure.get_figheight(), figure.get_figwidth()
@@ -257,6 +291,35 @@ def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float)
         for line in _name_lines(name, width):
             y -= 0.2
             figure.text(0.15 / width, y / tall, line, size=10, color=colour, parse_math=False)
+
+
+def name_ends(ax: Axes, ends: Sequence[tuple[str, float, str]], size: float) -> None:
+    """Names beside the ends of curves, from the top down, moved apart where they would overlap.
+
+    Args:
+        ax: of the curves.
+        ends: names with the ends of their curves, in parts of the axis, and their colours.
+        size: of letters, in points.
+    """
+    found, free, floor = [], 1.0, 0.0
+    for name, end, colour in sorted(ends, key=lambda one: -one[1]):
+        height = 0.0058 * size * (name.count("\n") + 1)
+        middle = min(end, free - height / 2)
+        found.append((name, middle, height, colour))
+        free = middle - height / 2 - 0.02
+    for name, middle, height, colour in reversed(found):
+        raised = max(middle, floor + height / 2)
+        floor = raised + height / 2 + 0.02
+        ax.annotate(
+            name,
+            (1.02, raised),
+            xycoords="axes fraction",
+            va="center",
+            size=size,
+            color=colour,
+            weight="bold" if colour == PALETTE[0] else "normal",
+            annotation_clip=False,
+        )
 
 
 def _name_lines(name: str, width: float) -> list[str]:

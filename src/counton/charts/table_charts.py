@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill, wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,10 @@ from counton.charts.style import (
     colours_at,
     draw_bars,
     drawing,
-    foot_inches,
-    heading_inches,
+    framed,
     shade,
     shorten,
     tick,
-    write_foot,
-    write_heading,
 )
 from counton.charts.totals import VALUE_INCHES, Labels
 
@@ -76,90 +73,28 @@ def plot_table(
         foot: below it: where numbers come from.
         width: in inches.
     """
-    head = what[:1].upper() + what[1:]
-    kind = reading.statistic.drawing.once
-    if kind == "margins" and axis is None:
-        axis = f"number of {what}"
-    return _FORMS[kind](
-        reading,
-        head,
-        subtitle,
-        title=title,
-        axis=axis,
-        fit=fit,
-        level=level,
-        foot=foot,
-        width=width,
-    )
-
-
-def _tree(
-    reading: Any, head: str, subtitle: str, *, title: str | None, level: float, **look: Any
-) -> Figure:
-    levels = list_in_words(reading.statistic.tree.levels[1:])
-    return plot_hierarchy(
-        reading, title or (f"{head} by {levels}" if levels else head), subtitle, **look
-    )
-
-
-def _line(
-    reading: Any,
-    head: str,
-    subtitle: str,
-    *,
-    title: str | None,
-    fit: Fit | None,
-    level: float,
-    **look: Any,
-) -> Figure:
-    words = title or f"{head} of {len(reading.statistic.labels):,} cells"
-    return plot_ranges(
-        reading, words, f"{subtitle}; strategy {reading.statistic.grid.name}", **look
-    )
-
-
-def _margins(
-    reading: Any,
-    head: str,
-    subtitle: str,
-    *,
-    title: str | None,
-    fit: Fit | None,
-    level: float,
-    **look: Any,
-) -> Figure:
-    names = list(reading.statistic.columns)
-    shown = reading if fit is None else reading.apply_fit(fit)
-    words = title or f"{head} by {list_in_words(names)}"
-    return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
-
-
-def _quantiles(
-    reading: Any,
-    head: str,
-    subtitle: str,
-    *,
-    title: str | None,
-    axis: str | None,
-    fit: Fit | None,
-    level: float,
-    **look: Any,
-) -> Figure:
-    found = reading.table_columns(level)
-    shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
-    bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
-    bars |= {end: found[end] for end in ("lower", "upper")}
-    words = title or "Quantiles of values"
-    return plot_contingency(["share"], bars, words, subtitle, axis=axis or "value", **look)
-
-
-#: How a table that is released once is drawn, by what its statistic says.
-_FORMS: dict[str, Callable[..., Figure]] = {
-    "tree": _tree,
-    "line": _line,
-    "margins": _margins,
-    "quantiles": _quantiles,
-}
+    head, own = what[:1].upper() + what[1:], cast("Any", reading)
+    this = own.statistic
+    kind, look = this.drawing.once, cast("Any", {"foot": foot, "width": width})
+    if kind == "tree":
+        levels = list_in_words(this.tree.levels[1:])
+        words = title or (f"{head} by {levels}" if levels else head)
+        return plot_hierarchy(own, words, subtitle, axis=axis, fit=fit, **look)
+    if kind == "line":
+        words = title or f"{head} of {len(this.labels):,} cells"
+        strategy = f"{subtitle}; strategy {this.grid.name}"
+        return plot_ranges(own, words, strategy, axis=axis, **look)
+    if kind == "margins":
+        names = list(this.columns)
+        bars = (own if fit is None else own.apply_fit(fit)).table_columns(level)
+        words, shown = f"{head} by {list_in_words(names)}", f"number of {what}"
+    else:
+        found = own.table_columns(level)
+        shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
+        bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
+        bars |= {end: found[end] for end in ("lower", "upper")}
+        names, words, shown = ["share"], "Quantiles of values", "value"
+    return plot_contingency(names, bars, title or words, subtitle, axis=axis or shown, **look)
 
 
 @drawing
@@ -211,19 +146,15 @@ def _panels_below(
     title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
 ) -> tuple[Figure, Sequence[Axes]]:
     """Panels below each other, of this many inches."""
-    from matplotlib.figure import Figure
-
     narrow = width < NARROW  # where names have two lines
-    head, gap = (
-        heading_inches(title, subtitle, width) + (0.5 if narrow else 0.3),
-        0.85 + 0.3 * narrow,
+    gap = 0.85 + 0.3 * narrow
+    figure, _, top = framed(
+        *(title, subtitle, below, width, sum(tall) + gap * (len(tall) - 1)),
+        above=0.5 if narrow else 0.3,
+        below=0.55,
     )
-    foot = 0.55 + foot_inches(below, width)
-    height = head + sum(tall) + gap * (len(tall) - 1) + foot
-    figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    write_heading(figure, title, subtitle)
-    write_foot(figure, below)
-    axes, place = [], height - head
+    height = figure.get_figheight()
+    axes, place = [], top * height
     for inches in tall:
         place -= inches
         left = 0.975 / width

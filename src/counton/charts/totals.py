@@ -29,12 +29,9 @@ from counton.charts.style import (
     colours_at,
     draw_bars,
     drawing,
-    foot_inches,
-    heading_inches,
+    framed,
     shorten,
     tick,
-    write_foot,
-    write_heading,
 )
 
 if TYPE_CHECKING:
@@ -239,20 +236,14 @@ def _one_step(
     curves: Curves, title: str, subtitle: str, ylabel: str, foot: str, wide: float
 ) -> Figure:
     """Bars of groups beside each other, each with its number; of one group its number alone."""
-    from matplotlib.figure import Figure
-
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     subtitle = f"{subtitle}; {when}"
     last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
     if len(curves.groups) > 1:
         return plot_bars(list(curves.groups), *last, title, subtitle, ylabel, foot, wide)
     labels = Labels.of(curves.groups, *last, room=wide)
-    head, bottom = heading_inches(title, subtitle, wide), 0.1 + foot_inches(foot, wide)
-    tall = head + 1.0 + bottom
-    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
-    ax = figure.add_axes((0.15 / wide, bottom / tall, 1 - 0.3 / wide, 1.0 / tall))
+    figure, bottom, top = framed(title, subtitle, foot, wide, 1.0, below=0.1)
+    ax = figure.add_axes((0.15 / wide, bottom, 1 - 0.3 / wide, top - bottom))
     ax.set_axis_off()
     size = min(30.0, 66 * wide / len(labels.values[0]))
     style: dict[str, Any] = {"va": "center", "parse_math": False}
@@ -288,15 +279,13 @@ def plot_bars(
     >>> len(chart.axes)
     1
     """
-    from matplotlib.figure import Figure
-
     kept = list(range(len(names)))
     if len(names) > _MOST_CELLS:
         kept = largest_groups(estimates, _MOST_CELLS)
         subtitle += f"; the {_MOST_CELLS} largest of {len(names):,}"
-    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.35 + foot_inches(foot, width)
-    tall = head + 0.15 + bottom + 0.24 * len(kept)
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(
+        title, subtitle, foot, width, 0.15 + 0.24 * len(kept), above=0.3, below=0.35
+    )
     ax = figure.subplots()
     shown = [names[place] for place in kept]
     numbers = [part[kept] for part in (estimates, low, high)]
@@ -305,11 +294,9 @@ def plot_bars(
     figure.subplots_adjust(
         left=min((0.25 + 0.1 * longest) / width, 0.5),
         right=1 - (0.3 + VALUE_INCHES * max(map(len, labels.values))) / width,
-        bottom=bottom / tall,
-        top=1 - head / tall,
+        bottom=bottom,
+        top=top,
     )
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
     draw_bars(ax, shown, *numbers, values=labels.values)
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
@@ -326,18 +313,16 @@ def _one_chart(
     *,
     from_zero: bool,
 ) -> Figure:
-    from matplotlib.figure import Figure
-
     below = wide < NARROW  # where names stand
     last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
     labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
     heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
-    head = heading_inches(title, subtitle, wide) + 0.25 + axis_inches(ylabel, wide)
-    bottom = 0.55 + foot_inches(foot, wide)
     legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
-    bottom += legend
-    tall = head + bottom + max(2.6 if below else 4.0, sum(heights))
-    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    figure, bottom, top = framed(
+        *(title, subtitle, foot, wide, max(2.6 if below else 4.0, sum(heights))),
+        above=0.25 + axis_inches(ylabel, wide),
+        below=0.55 + legend,
+    )
     axes = figure.subplots(
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
@@ -347,19 +332,17 @@ def _one_chart(
     figure.subplots_adjust(
         left=left / wide,
         right=1 - room / wide,
-        bottom=bottom / tall,
-        top=1 - head / tall,
+        bottom=bottom,
+        top=top,
         hspace=0.16,
     )
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
     shades = curves.colours
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
     _name_axes(list(axes), panels, ylabel, curves, 5 if below else 8)
     if below:
         order = [index for panel in panels for index in panel]
-        _list_below(figure, labels, order, shades, (bottom - 0.55) / tall)
+        _list_below(figure, labels, order, shades, bottom - 0.55 / figure.get_figheight())
         return figure
     for ax, panel in zip(axes, panels, strict=True):
         _label_ends(figure, ax, curves, panel, shades, labels)
@@ -394,7 +377,6 @@ def _small_charts(
     from_zero: bool,
 ) -> Figure:
     """Small multiples, as many beside each other as their headings allow."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     subtitle += f"; {ylabel}" if ylabel else ""
@@ -412,21 +394,18 @@ def _small_charts(
         if each >= left + 0.9 and room >= max(*names, *values):
             between = between if room >= needed else "\n"
             break
-    rows, head = -(-count // columns), heading_inches(title, subtitle, wide) + 0.45
-    bottom = 0.55 + foot_inches(foot, wide)
-    tall = head + bottom + (1.95 if between == "\n" else 1.75) * rows - 0.6
-    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    rows = -(-count // columns)
+    middle = (1.95 if between == "\n" else 1.75) * rows - 0.6
+    figure, bottom, top = framed(title, subtitle, foot, wide, middle, above=0.45, below=0.55)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
         left=left / wide,
         right=1 - 0.22 / wide,
-        bottom=bottom / tall,
-        top=1 - head / tall,
+        bottom=bottom,
+        top=top,
         hspace=0.9 if between == "\n" else 0.7,
         wspace=left / (each - left),
     )
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
     shades = curves.colours
     for index, ax in enumerate(axes):
         if index >= count:

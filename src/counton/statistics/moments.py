@@ -507,7 +507,7 @@ class Moments(TallyStatistic):
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
 
     @override
-    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         words = {"count": "rows"}
         for one in self.columns:
             words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}

@@ -137,7 +137,7 @@ class Reach(UsersByRank):
         return f"{self.at_least[cell]} or more"
 
     @override
-    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         kept = np.char.endswith(table["name"].astype(str), " or more")
         return {name: values[kept] for name, values in table.items()}
 

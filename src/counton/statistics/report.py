@@ -219,7 +219,7 @@ class Report(TallyStatistic):
         return self._statistics
 
     @override
-    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
         for one, shown in self._names_to_draw(table).items():

@@ -321,12 +321,8 @@ class Statistic(ABC):
         """The column in whose order cells stand beside each other; None: they have no order."""
         return None
 
-    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """A table whose names are such as a chart shows."""
-        return table
-
     def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
-        """Words on groups that `reword` leaves out of a chart; "": none."""
+        """Words on groups that `chart_rows` leaves out of a chart; "": none."""
         return ""
 
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
