@@ -53,7 +53,14 @@ def measured_matrix(measurement: Any) -> Any:
 
 def sums_of(tree: Any, counts: Any) -> Any:
     """Sums of all nodes from counts in the order of ``Tree.leaves``."""
-    return [part.astype(np.int64) @ np.asarray(counts) for part in membership(tree)]
+    sums = [np.zeros(size, np.int64) for size in tree.sizes]
+    for (level, node), count in zip(leaf_places(tree), counts, strict=True):
+        while True:
+            sums[level][node] += count
+            if level == 0:
+                break
+            level, node = level - 1, int(tree.parents[level - 1][node])
+    return sums
 
 
 #: Two families, of three and of two.
