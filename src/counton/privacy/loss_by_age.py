@@ -569,16 +569,16 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
-        fixed = [kind.costs_given(level + 1, label) for label in kind.labels]
-        moves = np.array([kind.at_labels(costs)[:, 0] for costs in fixed])
-        root = np.array([kind.at_zero(costs)[0] for costs in fixed])
+        # A column for each label of the parent, so that all of them climb together.
+        fixed = np.hstack([kind.costs_given(level + 1, label) for label in kind.labels])
+        moves = kind.at_labels(fixed).T
+        root = kind.at_zero(fixed)
         ones = kind.at_labels(kind.uniform(level, ones=True))
         zeros = kind.at_labels(kind.uniform(level, ones=False))
         for carry in (0, 1):
             found = []
             for step in window.steps(level, carry) if window.distance(level, carry) else ():
-                ends = [_to_root(kind, window, level + 1, step.carry, costs)[0] for costs in fixed]
-                after = root[:, None] + np.array(ends)
+                after = root[:, None] + _to_root(kind, window, level + 1, step.carry, fixed)
                 if (level + 1, step.carry) in bounds:
                     above = bounds[level + 1, step.carry]
                     above = (moves[:, :, None] + above).min(axis=1)
