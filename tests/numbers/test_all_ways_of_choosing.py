@@ -82,7 +82,8 @@ def ball(nodes: int, most: int, power: int) -> NDArray[np.int64]:
         return np.zeros((0, 1), np.int64)
     reach = most if power == 1 else math.isqrt(most)
     firsts = range(-reach, reach + 1)
-    parts = [ball(nodes - 1, most - abs(first) ** power, power) for first in firsts]
+    beside = [ball(nodes - 1, most - size**power, power) for size in range(reach + 1)]
+    parts = [beside[abs(first)] for first in firsts]
     lengths = [part.shape[1] for part in parts]
     return np.vstack([np.repeat(np.array(firsts), lengths)[None], np.hstack(parts)])
 

@@ -17,6 +17,7 @@ from papers.less_noise.numbers import (
     LOOK_AHEAD,
     PLANNED,
     PUBLISHED,
+    comparisons,
     least_squares_tree,
 )
 
@@ -81,6 +82,11 @@ def test_rows_are_plans_of_one_strategy(less_noise: Evidence) -> None:
 def test_what_was_announced_is_reached(less_noise: Evidence) -> None:
     assert {row.verdict for row in less_noise.comparisons} == {"agrees"}
     assert any(row.at_most for row in less_noise.comparisons)
+
+
+@pytest.mark.slow
+def test_so_it_is_at_the_longest_horizons() -> None:
+    assert {row.verdict for row in comparisons()} == {"agrees"}
 
 
 def test_at_most_is_not_nearly() -> None:
