@@ -133,7 +133,7 @@ class Database:
 
     def close(self) -> None:
         """Drop all connections."""
-        self._engine.dispose()
+        self._engine.pool.dispose()  # the engine's own makes a new pool
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:

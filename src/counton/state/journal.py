@@ -101,14 +101,18 @@ def release_rows(
         }
 
 
+_DIGEST_AT = sa.select(schema.journal.c.digest).where(
+    schema.journal.c.stream_id == sa.bindparam("stream"),
+    schema.journal.c.step == sa.bindparam("at"),
+)
+
+
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
     """Digest of what was released at a step, as a witness keeps it, under the stream's key.
 
     None where the journal does not have the step, or it was no last one of a commit.
     """
-    table = schema.journal.c
-    query = sa.select(table.digest).where(table.stream_id == stream_id, table.step == step)
-    return connection.execute(query).scalar_one_or_none()
+    return connection.execute(_DIGEST_AT, {"stream": stream_id, "at": step}).scalar_one_or_none()
 
 
 def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str | None]:
@@ -146,27 +150,29 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     return (-1,) if open_ended else tuple(terms["shape"])
 
 
+_ENTRIES = (
+    sa.select(
+        schema.journal.c.step,
+        schema.journal.c.steps,
+        schema.journal.c.unit,
+        schema.journal.c.estimates,
+        schema.journal.c.input_digests,
+        schema.journal.c.std,
+    )
+    .where(
+        schema.journal.c.stream_id == sa.bindparam("stream"),
+        schema.journal.c.step >= sa.bindparam("start"),
+        schema.journal.c.step - schema.journal.c.steps + 1 < sa.bindparam("stop"),
+    )
+    .order_by(schema.journal.c.step)
+)
+
+
 def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
     """Steps ``start..stop-1``, values to the bit as they were shown."""
-    table = schema.journal
-    found = connection.execute(
-        sa.select(
-            table.c.step,
-            table.c.steps,
-            table.c.unit,
-            table.c.estimates,
-            table.c.input_digests,
-            table.c.std,
-        )
-        .where(
-            table.c.stream_id == stream_id,
-            table.c.step >= start,
-            table.c.step - table.c.steps + 1 < stop,
-        )
-        .order_by(table.c.step)
-    )
+    found = connection.execute(_ENTRIES, {"stream": stream_id, "start": start, "stop": stop})
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
     with reading(f"the journal between steps {start} and {stop - 1}"):
@@ -403,13 +409,16 @@ def write_sources(
         connection.execute(schema.sources.insert().values(**row))
 
 
+_SOURCE = sa.select(schema.sources.c.step).where(
+    schema.sources.c.stream_id == sa.bindparam("stream"),
+    schema.sources.c.digest == sa.bindparam("digest"),
+)
+
+
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
     """Whether a source was counted."""
-    table = schema.sources.c
-    there = sa.select(table.step).where(
-        table.stream_id == stream_id, table.digest == _keyed_digest(digest, subkey)
-    )
-    return connection.execute(there).scalar_one_or_none() is not None
+    known = {"stream": stream_id, "digest": _keyed_digest(digest, subkey)}
+    return connection.execute(_SOURCE, known).scalar_one_or_none() is not None
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> str:

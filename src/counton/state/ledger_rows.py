@@ -88,7 +88,7 @@ class ForeignEntry(NamedTuple):
 
 def has(connection: Connection, table: sa.Table) -> bool:
     """Whether a database has one of the tables that are made when they are needed."""
-    return bool(sa.inspect(connection).has_table(table.name))
+    return bool(connection.dialect.has_table(connection, table.name))
 
 
 def make(connection: Connection, table: sa.Table) -> None:

@@ -42,9 +42,12 @@ def facts() -> sa.Select[Any]:
     return sa.select(*(column for column in schema.streams.c if column.name not in secret))
 
 
+_BY_NAME = sa.select(schema.streams).where(schema.streams.c.name == sa.bindparam("name"))
+
+
 def find(connection: Connection, name: str) -> Row[Any]:
     """The row of a stream that exists, with its sums."""
-    return connection.execute(sa.select(schema.streams).where(schema.streams.c.name == name)).one()
+    return connection.execute(_BY_NAME, {"name": name}).one()
 
 
 def check_length(name: str) -> None:
@@ -169,20 +172,26 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
+_SIZES = (
+    sa.select(
+        schema.marks.c.kind,
+        schema.marks.c.period,
+        schema.marks.c.part,
+        sa.func.length(schema.marks.c.marks),
+    )
+    .where(schema.marks.c.stream_id == sa.bindparam("stream"), schema.marks.c.kind != "exact")
+    .order_by(schema.marks.c.kind, schema.marks.c.period, schema.marks.c.part)
+)
+_FILES = sa.select(sa.func.count()).where(schema.sources.c.stream_id == sa.bindparam("stream"))
+
+
 def memory_digest(connection: Connection, stream_id: int) -> str:
     """How much is remembered of users, ids and files: sizes of all marks, number of sources.
 
     What a statistic knows exactly has a head of its own, which says how much it is.
     """
-    marks, sources = schema.marks.c, schema.sources.c
-    sizes = connection.execute(
-        sa.select(marks.kind, marks.period, marks.part, sa.func.length(marks.marks))
-        .where(marks.stream_id == stream_id, marks.kind != "exact")
-        .order_by(marks.kind, marks.period, marks.part)
-    ).all()
-    files = connection.execute(
-        sa.select(sa.func.count()).where(sources.stream_id == stream_id)
-    ).scalar_one()
+    sizes = connection.execute(_SIZES, {"stream": stream_id}).all()
+    files = connection.execute(_FILES, {"stream": stream_id}).scalar_one()
     return json.dumps([sorted([*size] for size in sizes), files])
 
 
