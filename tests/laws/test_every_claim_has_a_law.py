@@ -284,7 +284,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "overall_variance": [halved(Binary, "overall_variance")],
     "overall_window_variance": [halved(Binary, "overall_window_variance")],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
-    "release_rounding": [wrong(HonakerOnline, release_rounding=0.01)],
+    "_release_rounding": [wrong(HonakerOnline, _release_rounding=0.01)],
     "reader": [
         read_by(cls)
         for cls in (

@@ -163,6 +163,10 @@ class Strategy(ABC):
         """At least the largest magnitude in C, in units of ``2**-lattice_bits``: bounds C x."""
 
     @abstractmethod
+    def l1_sensitivity(self) -> Fraction | int:
+        """Exact maximum 1-norm of a column of C."""
+
+    @abstractmethod
     def sensitivities(
         self,
         relation: Relation = "add_remove",
@@ -196,13 +200,15 @@ class Strategy(ABC):
         is never below the exact value.
 
         Raises:
-            InvalidInput: ``p`` is neither 1 nor 2, or as `shift`.
+            InvalidInput: ``p`` is neither 1 nor 2, no such norm is finite, or as `sensitivities`.
 
         >>> from counton.strategies import Binary
         >>> Binary(1000).sensitivity(1)
         10.0
         """
         p = check_norm(p)
+        if p == 1:
+            self.l1_sensitivity()  # which says where there is none
         moved = self.sensitivities(steps=steps, separation=separation, every=every)
         exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
         if steps in (None, 1) and every is None:
@@ -312,7 +318,10 @@ class StreamStrategy(Strategy):
             yield sum((weight**power for weight in weights), Fraction())
 
     def l1_sensitivity(self) -> Fraction:
-        """Exact maximum over items of the 1-norm of a column of C."""
+        """Exact maximum over items of the 1-norm of a column of C.
+
+        A strategy with Gaussian noise alone, which has no finite one, refuses.
+        """
         return max(self._powers_of_columns(1))
 
     def squared_sensitivity(self) -> Fraction:
@@ -360,7 +369,11 @@ class StreamStrategy(Strategy):
                 known[schedule] = Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
             return known[schedule]
         unit, times = 1 << self.lattice_bits, schedule.steps
-        columns = self.l1_sensitivity() * unit, self.squared_sensitivity() * unit**2
+        squared = self.squared_sensitivity() * unit**2
+        try:
+            columns = self.l1_sensitivity() * unit, squared
+        except InvalidInput:  # no finite one; of integer vectors the squared 2-norm bounds it
+            columns = squared * times, squared
         if any(column.denominator != 1 for column in columns):
             raise InvalidInput(
                 f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not "
@@ -500,14 +513,14 @@ class StreamStrategy(Strategy):
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
 
-        In units of ``2**-fraction_bits``: `release_rounding` for each release.
+        In units of ``2**-fraction_bits``: `_release_rounding` for each release.
         """
         first, last = check_ends(self, starts, stops)
         releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
-        return np.asarray(releases * self.release_rounding, dtype=np.float64)
+        return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
-    def release_rounding(self) -> float:
+    def _release_rounding(self) -> float:
         """By how much rounding moves a release, at most: half a unit, unless all are integers."""
         return 0.5 if self.fraction_bits else 0.0
 

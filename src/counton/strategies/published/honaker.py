@@ -145,7 +145,7 @@ class HonakerOnline(StreamStrategy):
 
     @property
     @override
-    def release_rounding(self) -> float:
+    def _release_rounding(self) -> float:
         """Half a unit a level for each estimate, and one estimate a level."""
         return self.height**2 / 4
 

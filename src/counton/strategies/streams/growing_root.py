@@ -43,19 +43,16 @@ from counton.base.distributions import (
     LARGEST_SPREAD,
     DiscreteGaussian,
     NoiseDistribution,
-    Sensitivity,
 )
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.participation import Structure, schedule_for
+from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
     PART,
     ROWS_CHUNK,
     Node,
     NodeNoise,
-    Norm,
     Reader,
-    Relation,
     Steps,
     StreamStrategy,
     check_ends,
@@ -710,41 +707,6 @@ class GrowingSquareRoot(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """1: no item costs more, over all nodes that will ever be, each by its own variance."""
         return Fraction(1)
-
-    @override
-    def sensitivity(
-        self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
-    ) -> float:
-        """See `Strategy.sensitivity`; of 2-norms.
-
-        Raises:
-            InvalidInput: the 1-norm, which is infinite, or wrong arguments.
-        """
-        if p == 1:
-            self._laplace()
-        return super().sensitivity(p, steps=steps, separation=separation, every=every)
-
-    def sensitivities(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Sensitivity:
-        """How far one unit moves all nodes, each by its own variance, in lattice units.
-
-        Only the 2-norm means anything: Laplace noise is refused. A unit with k steps moves them by
-        up to k times as much: columns far out are ever more alike, whatever lies between them.
-
-        Raises:
-            InvalidInput: an argument out of range, or a relation other than "add_remove".
-        """
-        if relation != "add_remove":
-            return super().sensitivities(relation)
-        times = schedule_for(None, steps, separation, every).steps
-        whole = (times << self.lattice_bits) ** 2
-        return Sensitivity(whole, whole)
 
     @property
     def largest_entry(self) -> int:

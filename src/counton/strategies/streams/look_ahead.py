@@ -467,7 +467,7 @@ class LookAhead(StreamStrategy):
 
     @cached_property
     @override
-    def release_rounding(self) -> float:
+    def _release_rounding(self) -> float:
         """A unit and a half a node that is read, at most, times 1.001 for float64.
 
         Counts of steps are exact, sums of other counts as measured are off by half a unit, and

@@ -692,7 +692,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     @property
     @override
-    def release_rounding(self) -> float:
+    def _release_rounding(self) -> float:
         """Half a unit, and half of a fine one at every level."""
         return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
 

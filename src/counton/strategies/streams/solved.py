@@ -697,7 +697,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     @override
-    def release_rounding(self) -> float:
+    def _release_rounding(self) -> float:
         """Half a unit, and inside blocks all that rounding can add up to."""
         if not self.radices:
             return 0.5
