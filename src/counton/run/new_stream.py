@@ -400,9 +400,6 @@ def needs_one_loss() -> InvalidInput:
 
 _Given = TypeVar("_Given")
 
-#: Of which a release is a sum of draws of one law with weights +1 and -1.
-_SUMS = ("Binary", "KAry", "SmoothBinary")
-
 _MOST_SPARE = 1_000_000
 
 
@@ -783,7 +780,8 @@ def _choose(
         around=asked.request.around,
     )
     for choice in ranked.choices:
-        if discovering and choice.strategy.saved_name not in _SUMS:
+        whole = choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0
+        if discovering and not whole:  # a release has to be a sum of draws of one law
             continue
         if name in (None, "auto") or choice.strategy.saved_name == STRATEGIES[name]:
             return choice.strategy
