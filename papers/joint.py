@@ -13,10 +13,9 @@ import numpy as np
 from counton import ZCDP, Counter, PureDP
 from counton.noise import Key
 from counton.numbers import Design
-from counton.numbers.bands import narrower
 from counton.numbers.formulas import CellSum, Formula, Term
 from counton.numbers.intervals import halfwidths
-from counton.numbers.joint import joint_factor
+from counton.numbers.joint import joint_factor, narrower
 from counton.privacy import Guarantee
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 

@@ -170,7 +170,6 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
 FACES = {
     "a table on the screen": (
         "counton.cli.run_statistic",
-        "counton.cli.table_accuracy",
         "counton.cli.print_forms",
     ),
     "the machine's report": ("counton.cli.run_statistic",),

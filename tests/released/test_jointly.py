@@ -15,8 +15,8 @@ import counton
 from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.numbers import halfwidths
-from counton.numbers.bands import narrower
 from counton.numbers.contrasts import Answer
+from counton.numbers.joint import narrower
 from counton.privacy import Guarantee
 from counton.released.description import Description
 from counton.released.release import Release

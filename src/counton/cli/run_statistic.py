@@ -9,14 +9,17 @@ import shlex
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from counton.base.errors import hide_secrets
+from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
 from counton.cli.print_forms import (
     print_files,
     print_json,
     print_line,
     print_table,
+    print_words,
     table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
@@ -61,10 +64,29 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
     job = job.having(replace=job.option("replace") or once.move)
     if not once.plan:
         perform(job, printing)
-        return
-    from counton.cli.table_accuracy import print_plan
+    else:
+        _print_table_plan(job, printing)
 
-    print_plan(job, printing)
+
+def _print_table_plan(job: Job, printing: Printing) -> None:
+    """What a table would be: nothing is read but what is public, and nothing is released."""
+    from counton.run.job_plan import planned_table
+
+    words, rows = planned_table(job)
+    if printing.json:
+        print_json({"released": False, **words, "errors": rows})
+        return
+    console = Console()
+    print_line(console, "A plan: nothing is released.", bold=True)
+    print_words(console, [*words.items()])
+    table = Table()
+    for name, value in rows[0].items():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(
+            *(figures(one) if isinstance(one, float) else str(one) for one in row.values())
+        )
+    print_table(console, table)
 
 
 def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:

@@ -361,7 +361,7 @@ class Release(ReleasedNumbers):
             InvalidInput: no intervals, groups that nobody declared, or that are shown for their
                 size.
         """
-        from counton.numbers.bands import narrower
+        from counton.numbers.joint import narrower
 
         self._refuse_chosen("a band")
         if self.since is not None:

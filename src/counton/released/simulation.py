@@ -67,7 +67,7 @@ def simulated_releases(
         numbers: what happened in each step, shape ``(steps, ...)``.
         n: how many times.
     """
-    from counton.numbers.bands import fresh_noise
+    from counton.numbers.joint import fresh_noise
 
     delay, steps = terms.strategy.delay, len(numbers)
     late = np.concatenate([np.zeros((delay, *numbers.shape[1:])), numbers])[:steps]
