@@ -24,6 +24,7 @@ from counton.rows.given_events import open_source
 from counton.rows.row_reading import Columns, RowReading
 from counton.rows.sources import Source
 from counton.rows.tally import Tally, tally
+from counton.statistics import Contingency
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
 COLUMNS = Columns("time", "group")
@@ -123,20 +124,55 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
         table.write_parquet(paths[-1])
     columns = COLUMNS if adds is None else Columns("time", "group", "value")
 
-    def found() -> Tally:
-        return read(paths, columns, domain=names, adds=adds, unknown=unknown)
-
-    joined = found()
+    placed_first = read(paths, columns, domain=names, adds=adds, unknown="drop")
     monkeypatch.setattr("counton.rows.tally.MANY_GROUPS", 5)
     monkeypatch.setattr("counton.rows.cell_sums.JOINED_AT_A_TIME", 7)
-    by_label = found()
-    assert by_label.cells.equals(joined.cells)
+    by_label = read(paths, columns, domain=names, adds=adds, unknown=unknown)
+    agree(by_label, placed_first)
     assert by_label.cells.height > 60
-    facts = ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined", "sums")
-    for fact in facts:
-        assert getattr(by_label, fact) == getattr(joined, fact)
     assert len(set(by_label.sums)) == 2
     assert (by_label.unknown > 0) == (unknown == "drop")
+
+
+def agree(found: Tally, other: Tally) -> None:
+    assert found.cells.equals(other.cells)
+    facts = ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined")
+    for fact in (*facts, "sums", "whole"):
+        assert getattr(found, fact) == getattr(other, fact)
+
+
+@pytest.mark.parametrize("group", [None, "group"])
+@pytest.mark.parametrize("files", [1, 2])
+def test_rows_that_say_labels_alone_are_added_up_by_these_first(
+    group: str | None, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, names = np.random.default_rng(5), ("a", "b", "c")
+    adds = Contingency({"page": ["home", "shop"], "kind": ["x", "y", "z"]})
+    paths = [tmp_path / f"{number}.parquet" for number in range(files)]
+
+    def some_of(*labels: str | None) -> list[str | None]:
+        return [labels[place] for place in random.integers(len(labels), size=1200)]
+
+    for path in paths:
+        minutes = random.integers(-30, 330, 1200)
+        rows = {
+            "time": np.datetime64("2013-01-01T00:00", "us") + minutes * np.timedelta64(1, "m"),
+            "group": some_of(*names, "other", "", None),
+            "page": some_of("home", "shop", "else", "", None),
+            "kind": some_of("x", "y", "z", "?"),
+        }
+        pl.DataFrame(rows).write_parquet(path)
+    columns = Columns("time", group, several=("page", "kind"))
+
+    def found() -> Tally:
+        return read(paths, columns, domain=names, adds=adds, unknown="drop")
+
+    row_by_row = found()
+    monkeypatch.setattr("counton.rows.tally.MANY_GROUPS", -1)
+    alike_first = found()
+    agree(alike_first, row_by_row)
+    assert alike_first.unknown > 100
+    assert alike_first.cells["rows"].sum() > 50
 
 
 def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from counton.base.groups import GroupNames
 from counton.base.windows import NO_MOMENT
 from counton.rows.row_reading import Adds, RowReading, by_row, cells_across
 from counton.rows.sources import Rows
-from counton.rows.window_marks import mark_part, row_number_name
+from counton.rows.window_marks import mark_part, row_number_name, says_labels, with_total
 
 #: So many rows are added up at a time where they are held too.
 ROWS_AT_A_TIME = 2**18
@@ -23,7 +23,8 @@ ROWS_AT_A_TIME = 2**18
 _PI = 0x243F6A8885A308D3
 
 
-#: Of more groups rows are added up by label first; so many names are joined with labels at a time.
+#: Of more groups no table is held beside rows that are read; so many names are joined with labels
+#: at a time.
 MANY_GROUPS, JOINED_AT_A_TIME = 2**22, 2**23
 
 
@@ -162,26 +163,74 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
     return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
 
 
-def sums_of_many(
+def sums_by_label(
     rows: pl.LazyFrame,
-    domain: Sequence[str],
-    adds: Adds | None,
+    reading: RowReading,
+    domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
     *,
     by: Sequence[str],
 ) -> pl.DataFrame:
-    """The same of many groups, with all that a tally asks: labels are added up, then placed.
+    """The same with all that a tally asks: rows are added up by label, and labels then placed.
 
-    A join of rows with all names would hold a table of them that takes more than the names.
+    To place all rows takes longer than to add them up, and of many groups it would hold a table
+    that takes more than the names. Where there may be any number of undeclared labels, rows are
+    placed nevertheless, since all of these labels would be held.
+
+    Args:
+        rows: marked; with raw labels where rows say labels alone.
+        reading: of them.
+        domain: the groups; None where there are none.
+        collect: computes a frame.
+        by: other columns whose rows are added up apart.
     """
-    said = _add(rows, _window(), adds, newest=True, by=["group", *by], moments=True)
-    found, across = collect(said), cells_across(adds)
+    adds, by_group = reading.adds, by if domain is None else ["group", *by]
+    if says_labels(reading):
+        found = _add_alike(rows, reading, collect, by=by_group)
+    else:
+        found = collect(_add(rows, _window(), adds, newest=True, by=by_group, moments=True))
+    if domain is None:
+        return found
+    across = cells_across(adds)
     window, rest = pl.col("cell") // across, pl.col("cell") % across
-    place = pl.lit(_places_of(found["group"], domain))
-    cell = (window * (len(domain) + 1) + place) * across + rest
-    cells = found.drop("group").with_columns(cell=cell)
-    sums = [name for name in cells.columns if name not in ("cell", "us", *by)]
-    return cells.group_by("cell", *by).agg(pl.col("us").max(), pl.col(sums).sum())
+    places = _places_of(found["group"], domain)
+    cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
+    cells = found.with_columns(cell=cell).drop("group")
+    unknown = places == len(domain)
+    if not unknown.any():
+        return cells
+    together = merge_batches([cells.filter(unknown)], ["cell", *by])
+    return pl.concat([cells.filter(~unknown), together])
+
+
+def _add_alike(
+    rows: pl.LazyFrame,
+    reading: RowReading,
+    collect: Callable[[pl.LazyFrame], pl.DataFrame],
+    *,
+    by: Sequence[str],
+) -> pl.DataFrame:
+    """Rows with raw labels by cell: first those that say the same, then what these add."""
+    us, said = pl.col("us"), pl.col("total") * _PI
+    labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
+    sums = [
+        *(pl.len().cast(pl.Int64).alias("rows"), us.max()),
+        *(us.sum().alias("moment 1"), (us * us).sum().alias("moment 2")),
+    ]
+    alike = with_total(
+        collect(rows.group_by(_window().alias("cell"), *by, *labels).agg(sums)), reading
+    )
+    # The sums of `_word`, which is a time and what rows say that are alike in it.
+    first, second, number = pl.col("moment 1"), pl.col("moment 2"), pl.col("rows")
+    added = alike.with_columns(
+        (first + number * said).alias("moment 1"),
+        (second + 2 * said * first + number * said * said).alias("moment 2"),
+    )
+    moments = [pl.col("moment 1", "moment 2").sum()]
+    return _add(
+        *(added.lazy(), pl.col("cell"), reading.adds),
+        newest=True, by=by, number=number, moments=moments,
+    ).collect()  # fmt: skip
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -237,15 +286,22 @@ def _add(
     newest: bool = False,
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
-    moments: bool = False,
+    moments: bool | Sequence[pl.Expr] = False,
 ) -> pl.LazyFrame:
-    """Rows by cell, windows one after the other: how many, and what they add to each place."""
+    """Rows by cell, windows one after the other: how many, and what they add to each place.
+
+    Args:
+        number: how many events each row stands for; None: one.
+        moments: whether to sum words of rows (see `_word`), or how.
+    """
     each = pl.lit(1, pl.Int64) if number is None else number
     many = pl.len().cast(pl.Int64) if number is None else number.sum()
     sums = [many.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
-    if moments:  # modulo 2^64
+    if not isinstance(moments, bool):
+        sums += moments
+    elif moments:  # modulo 2^64
         word = _word(rows.collect_schema(), adds)
         sums += [word.sum().alias("moment 1"), (word * word).sum().alias("moment 2")]
     if adds is not None:

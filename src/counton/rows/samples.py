@@ -9,7 +9,9 @@ the file holds and however many say it; so two samples can be compared fact by f
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
@@ -23,14 +25,17 @@ Words = NDArray[np.uint64]
 MOST_FACTS: Final = 512
 #: Rows that are held before it is known how rare the facts of the sample are.
 _HELD: Final = 2**15
+#: What of a marked row is looked at.
+_NAMES: Final = ("us", "step", "total", "group")
 #: Odd numbers without a pattern: digits of the golden ratio and of pi. They stay as they are from
 #: version to version, since states keep what they come to.
 _PHI, _PI = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0x243F6A8885A308D3))
 #: Words from which on a hash has one leading zero less.
 _POWERS: Final = np.array([2**power for power in range(64)], np.uint64)
 
-#: How rare facts are: leading zeros of a hash of time and value, and of one of the group as well.
-#: By the first most rows are passed over as they are read, and by the second some groups of a time.
+#: How rare facts are: leading zeros of a hash of time and value, and of one of the group as well;
+#: labels that a row says belong to its group here, not to its value. By the first most rows are
+#: passed over as they are read, and by the second some groups of a time.
 Rarity = NDArray[np.int64]
 
 
@@ -61,86 +66,116 @@ class Sample:
 class FactSampler:
     """Takes a sample of marked rows that pass by, in any order and by several threads.
 
+    Args:
+        steps: of the windows.
+        labels: what rows say are labels, each of few, and not numbers.
+
     >>> sampler = FactSampler(steps=9)
     >>> rows = {"us": [5, 5, 8], "step": [1, 1, 2], "total": [1, 1, 1], "group": ["a", "b", "a"]}
-    >>> len(sampler.take(pl.DataFrame(rows).to_struct()))
+    >>> len(sampler.take(pl.DataFrame(rows)))
     3
     >>> sample = sampler.sample()
     >>> sample.steps.tolist(), sample.rows.tolist(), sample.least.tolist()
     ([1, 1, 2], [1, 1, 1], [[0], [0]])
     """
 
-    def __init__(self, steps: int) -> None:
-        self._steps, self._lock = steps, Lock()
+    def __init__(self, steps: int, *, labels: bool = False) -> None:
+        self._steps, self._labels, self._lock = steps, labels, Lock()
         self._least, self._limit = 0, _HELD
+        self._facts: pl.DataFrame | None = None
         self._held: list[pl.DataFrame] = []
         self._rows = 0
 
-    def watch(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """Marked rows that are looked at as they pass."""
-        there = rows.collect_schema().names()
-        names = [name for name in ("us", "step", "total", "group") if name in there]
-        passing = pl.struct(names).map_batches(
-            self.take, return_dtype=pl.Int64, is_elementwise=True
-        )
-        return rows.with_columns(us=passing)
+    def watch(
+        self, rows: pl.LazyFrame, completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    ) -> pl.LazyFrame:
+        """Marked rows that are looked at as they pass.
 
-    def take(self, rows: pl.Series) -> pl.Series:
-        """Look at some rows; their times come back."""
-        us, least = rows.struct.field("us"), self._least
-        found = rows
+        Args:
+            completed: adds what such rows say, ``total``, where they do not hold it; see `take`.
+        """
+        return rows.map_batches(
+            partial(self.take, completed=completed),
+            streamable=True,
+            projection_pushdown=False,
+            predicate_pushdown=False,
+        )
+
+    def take(
+        self,
+        rows: pl.DataFrame,
+        completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+    ) -> pl.DataFrame:
+        """Look at some rows; they come back."""
+        found, least = rows, self._least
         if least:
-            hashes = _hashes(us.to_numpy(), rows.struct.field("total").to_numpy())
-            places = np.flatnonzero(hashes < _below(least))
-            found = rows.gather(places) if len(places) else rows.head(0)
-        if len(found):
-            frame = found.struct.unnest()
-            frame = frame.filter(pl.col("step").is_between(1, self._steps))
+            found = rows[np.flatnonzero(self._hashes_of(rows) < _below(least))]
+        if found.height:
+            found = found if completed is None else completed(found)
+            found = found.select(name for name in _NAMES if name in found.columns)
             with self._lock:
-                self._held.append(frame.with_columns(rows=pl.lit(1, pl.Int64)))
-                self._rows += frame.height
+                self._held.append(found)
+                self._rows += found.height
                 if self._rows > self._limit:
                     self._compact()
-        return us
+        return rows
 
     def sample(self) -> Sample | None:
         """The sample of all rows that have passed; None where no window has one."""
         with self._lock:
-            if not self._rows:
-                return None
             facts = self._compact()
+        if facts is None or not facts.height:
+            return None
         by = [name for name in facts.columns if name != "rows"]
         facts = facts.sort(by)
         us, total = facts["us"].to_numpy(), facts["total"].to_numpy()
         groups = np.zeros(len(us), np.uint64)
         if "group" in by:
             groups = _words_of(facts["group"].cast(pl.String).fill_null(""))
-        first = _hashes(us, total)
-        second = _scramble(_scramble(first ^ groups) * _PHI)
+        said = _scramble(groups ^ total.view(np.uint64) * _PHI)
+        first = self._hashes_of(facts)
+        second = _scramble(_scramble(first ^ (said if self._labels else groups)) * _PHI)
         rarity, least = np.stack([_rarity(first), _rarity(second)]), 0
         while (rarity[1] >= least).sum() > MOST_FACTS:
             least += 1
         kept = rarity[1] >= least
         return Sample(
             us=us[kept].view(np.uint64),
-            said=_scramble(groups ^ total.view(np.uint64) * _PHI)[kept],
+            said=said[kept],
             steps=facts["step"].cast(pl.Int64).to_numpy()[kept],
             rows=facts["rows"].to_numpy()[kept],
             rarity=rarity[:, kept],
             least=np.array([[self._least], [least]]),
         )
 
-    def _compact(self) -> pl.DataFrame:
+    def _hashes_of(self, rows: pl.DataFrame) -> Words:
+        """Of each row's time and, where it is a number, value: see `Rarity`."""
+        words = rows["us"].to_numpy().view(np.uint64)
+        if not self._labels:
+            words = words + rows["total"].to_numpy().view(np.uint64) * _PI
+        return words * _PHI
+
+    def _compact(self) -> pl.DataFrame | None:
         """Facts of the rows that are held, of so few times and values that they fit a sample."""
-        together = pl.concat(self._held, how="vertical_relaxed")
-        by = [name for name in together.columns if name != "rows"]
-        facts = together.group_by(by).agg(pl.col("rows").sum())
-        hashes = _hashes(facts["us"].to_numpy(), facts["total"].to_numpy())
-        while len(np.unique(hashes)) > MOST_FACTS:
+        parts = [] if self._facts is None else [self._facts]
+        if self._held:
+            inside = pl.col("step").is_between(1, self._steps)
+            held = pl.concat(self._held, how="vertical_relaxed").filter(inside)
+            parts.append(held.with_columns(rows=pl.lit(1, pl.Int64)))
+        if not parts:
+            return None
+        facts = pl.concat(parts, how="vertical_relaxed")
+        hashes = self._hashes_of(facts)
+        ordered = np.sort(hashes)  # much faster than what finds distinct words by a table
+        distinct = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+        while len(distinct) > MOST_FACTS:
             self._least += 1
-            kept = hashes < _below(self._least)
-            facts, hashes = facts.filter(pl.Series(kept)), hashes[kept]
-        self._held, self._rows = [facts], facts.height
+            distinct = distinct[distinct < _below(self._least)]
+        if self._least:
+            facts = facts.filter(pl.Series(hashes < _below(self._least)))
+        by = [name for name in facts.columns if name != "rows"]
+        self._facts = facts = facts.group_by(by).agg(pl.col("rows").sum())
+        self._held, self._rows = [], facts.height
         self._limit = max(_HELD, 2 * facts.height)
         return facts
 
@@ -148,11 +183,6 @@ class FactSampler:
 def _below(rarity: int) -> np.uint64:
     """All hashes below this have so many leading zeros, or more."""
     return np.uint64(2 ** (64 - rarity) if rarity else 2**64 - 1)
-
-
-def _hashes(us: NDArray[np.int64], total: NDArray[np.int64]) -> Words:
-    """Of each time and value a word: alike for equal ones, and spread evenly."""
-    return (us.view(np.uint64) + total.view(np.uint64) * _PI) * _PHI
 
 
 def _rarity(hashes: Words) -> Rarity:

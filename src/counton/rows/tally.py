@@ -22,13 +22,19 @@ from counton.rows.cell_sums import (
     _by_place,
     merge_batches,
     sums_by_cell,
-    sums_of_many,
+    sums_by_label,
 )
 from counton.rows.remote_rows import Spread
 from counton.rows.row_reading import RowReading, cells_across
 from counton.rows.samples import FactSampler, Sample
 from counton.rows.sources import UNREADABLE, Source
-from counton.rows.window_marks import PART, collect, mark_rows, unreadable_part
+from counton.rows.window_marks import (
+    PART,
+    collect,
+    mark_rows,
+    says_labels,
+    unreadable_part,
+)
 
 
 class RowHolder(Protocol):
@@ -137,7 +143,11 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    samplers = [FactSampler(reading.windows.steps) for _ in source.parts if looks]
+    samplers = [
+        FactSampler(reading.windows.steps, labels=says_labels(reading))
+        for _ in source.parts
+        if looks
+    ]
     each = _by_cell(source, reading, domain, bound, watch, samplers)
     sums, whole = tuple[str, ...](), ""
     if reading.columns.id is None and not isinstance(source, Spread):
@@ -196,13 +206,19 @@ def _by_cell(
             for some in open_private(source.mark_rows(reading, domain)):
                 bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain))
-    rows = mark_rows(source, reading, watch, numbered=True, samplers=samplers)
+    few_labels = reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS
+    labels = says_labels(reading)
+    by_label = bound is None and few_labels and (domain is not None or labels)
+    rows = mark_rows(
+        *(source, reading, watch),
+        numbered=True, samplers=samplers, raw_labels=by_label and labels,
+    )  # fmt: skip
     by = [PART] if len(source.parts) > 1 else []
+    if by_label:
+        return sums_by_label(rows, reading, domain, partial(collect, source), by=by)
     adding = partial(
         sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
     )
-    if bound is None and domain is not None and len(domain) > MANY_GROUPS:
-        return sums_of_many(rows, domain, reading.adds, partial(collect, source), by=by)
     if bound is None:
         return collect(source, adding(rows))
     return _hold(source, bound.select(rows), bound, adding, ["cell", *by])

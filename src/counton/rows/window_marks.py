@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -51,6 +52,7 @@ def mark_rows(
     *,
     numbered: bool = False,
     samplers: Sequence[FactSampler] = (),
+    raw_labels: bool = False,
 ) -> pl.LazyFrame:
     """One row an event, in the source's order, whatever it is read from.
 
@@ -58,16 +60,20 @@ def mark_rows(
         watch: told how many rows have been read, as often as some have.
         numbered: with a column `PART` where there are several parts: the number of each row's.
         samplers: look at the rows of each part as they pass; none do so if it is empty.
+        raw_labels: rows that say labels alone (`says_labels`) keep them, in the place of ``total``.
 
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
         there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
-        instead), ``group`` (text), ``total`` (1, or the value on the grid), and, where
-        the columns are stated, ``user`` and ``id`` (text).
+        instead), ``group`` (text), ``total`` (1, or the value on the grid; see `with_total` where
+        there are labels instead), and, where the columns are stated, ``user`` and ``id`` (text).
     """
-    parts = [mark_part(part, reading, watch) for part in source.parts]
+    parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     if samplers:
-        parts = [sampler.watch(frame) for sampler, frame in zip(samplers, parts, strict=True)]
+        completed = partial(with_total, reading=reading) if raw_labels else None
+        parts = [
+            sampler.watch(frame, completed) for sampler, frame in zip(samplers, parts, strict=True)
+        ]
     if len(parts) == 1:
         return parts[0]
     if numbered:
@@ -79,7 +85,11 @@ def mark_rows(
 
 
 def mark_part(
-    part: Rows, reading: RowReading, watch: Callable[[int], None] | None = None
+    part: Rows,
+    reading: RowReading,
+    watch: Callable[[int], None] | None = None,
+    *,
+    raw_labels: bool = False,
 ) -> pl.LazyFrame:
     """The rows of one part: see `mark_rows`."""
     columns = reading.columns
@@ -132,15 +142,33 @@ def mark_part(
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
-    if values and reading.adds is not None:
-        total = _encode(values, reading.adds)
+    said = [total.alias("total")]
+    if raw_labels:
+        said = [pl.col(f"part {place}") for place in range(len(parts))]
+    elif values and reading.adds is not None:
+        said = [_encode(values, reading.adds).alias("total")]
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
     kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))
-    return frame.select(**taken).select("us", *kept, step=step, total=total)
+    return frame.select(**taken).select("us", *kept, step.alias("step"), *said)
+
+
+def says_labels(reading: RowReading) -> bool:
+    """Whether rows say labels and nothing else, so that many say the same."""
+    parts = parts_of_columns(reading)
+    return bool(parts) and all(one is not None and one.kind == "label" for one in parts)
+
+
+def with_total(rows: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
+    """Rows that keep their labels (see `mark_rows`) with ``total`` in their place."""
+    parts = [one for one in parts_of_columns(reading) if one is not None]
+    names = [f"part {place}" for place in range(len(parts))]
+    codes = [_code(pl.col(name), one.labels) for name, one in zip(names, parts, strict=True)]
+    assert reading.adds is not None
+    return rows.with_columns(total=_encode(codes, reading.adds)).drop(names)
 
 
 def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.LazyFrame, pl.Expr]:
