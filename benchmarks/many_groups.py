@@ -3,7 +3,7 @@
 Half as many rows as groups, 5*10^7 at most, lie in a Parquet file for each night; few groups have
 most rows. The first night declares the groups and releases a day; the next ones go on. Each is a
 process of its own, as with cron, so that the CPU time and the memory are those of one night. Then
-what the noise of a late night costs, by strategy.
+what the noise of a year of nights costs, by strategy.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from counton import ZCDP, Counter, Key
-from counton.strategies import KAry, NormalisedSqrt
+from counton import ZCDP, Counter, Key, Stream, plan
+from counton.strategies import KAry
 
 
 def make(folder: Path, groups: int, nights: int) -> None:
@@ -65,20 +67,41 @@ def release(folder: Path, night: int) -> None:
     )
 
 
-def late_nights(cells: int = 2**17) -> None:
-    """What the noise of one step costs, of a year of days, in microseconds of CPU a group."""
-    steps = (1, 30, 100, 365)
-    print("noise, microseconds of CPU a group, and its standard deviation over the year")
-    print(f"{'strategy':18}" + "".join(f"{f'night {step}':>12}" for step in steps) + "       std")
-    for name, strategy in {"normalised-sqrt": NormalisedSqrt(365), "kary": KAry.best(365)}.items():
-        key = Key.generate()
-        counter = Counter(strategy, ZCDP("0.015"), key=key, name=name, shape=(cells,))
-        field, line = counter.design.noise_field(key), f"{name:18}"
-        for step in steps:
-            began = time.process_time()
-            strategy.noise(field, range(step, step + 1))
-            line += f"{(time.process_time() - began) / cells * 1e6:12.2f}"
-        print(f"{line}{np.sqrt(np.mean(counter.std() ** 2)):10.1f}", flush=True)
+def late_nights(cells: int) -> None:
+    """What the noise of each night of a year costs, in microseconds of CPU a group.
+
+    Each night draws or finds its noise as a process of its own would.
+    """
+    from counton.numbers.noise_ahead import NoiseAhead
+    from counton.state.database import Database
+    from counton.state.noise_table import NoiseTable
+
+    best = plan(horizon=365, guarantee=ZCDP("0.015"), shape=(cells,)).best.strategy
+    for strategy in (best, KAry.best(365, norm=2)):
+        with tempfile.TemporaryDirectory() as folder:
+            state, key = Path(folder) / "s.db", Key.generate()
+            given: dict[str, Any] = {"shape": (cells,), "key": key}
+            Stream.create(state, "pages", strategy, ZCDP("0.015"), **given).close()
+            counter = Counter(strategy, ZCDP("0.015"), name="pages", **given)
+            took, field = [], counter.design.noise_field(key)
+            for step in range(1, 366):
+                database = Database(state)
+                began = time.process_time()
+                kept = NoiseTable(database, 1) if counter.noise_is_worth_keeping else None
+                ahead = NoiseAhead(strategy, field, kept)
+                if ahead.by_cells:
+                    deque(ahead.cells_of(step), maxlen=0)
+                else:
+                    deque(ahead.parts(range(step, step + 1)), maxlen=0)
+                took.append((time.process_time() - began) / cells * 1e6)
+                database.close()
+            nights = "".join(f"{took[step - 1]:11.2f}" for step in (1, 100, 365))
+            std = np.sqrt(np.mean(counter.std() ** 2))
+            print(
+                f"{cells:12,} {type(strategy).__name__:26}{nights}{np.mean(took):11.2f}"
+                f"{max(took):11.2f}{state.stat().st_size / cells:11.0f}{std:8.1f}",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -86,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", default="100000,1000000", help="numbers, commas between")
     parser.add_argument("--nights", type=int, default=2)
+    parser.add_argument("--late", default="10000,100000", help="groups of a year's noise")
     parser.add_argument("--night", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -99,7 +123,11 @@ def main() -> None:
             for night in range(1, asked.nights + 1):
                 one = [sys.executable, "-m", "benchmarks.many_groups", "--night", str(night)]
                 subprocess.run([*one, "--folder", folder], check=True)
-    late_nights()
+    print("noise, microseconds of CPU a group in a year of nights; what its state has; its error")
+    heads = ("night 1", "night 100", "night 365", "mean", "largest", "bytes")
+    print(f"      groups {'strategy':26}" + "".join(f"{head:>11}" for head in heads) + "     std")
+    for cells in map(int, asked.late.split(",")):
+        late_nights(cells)
 
 
 if __name__ == "__main__":

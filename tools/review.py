@@ -95,7 +95,7 @@ DOOR = (
     ),
     Room(
         ("numbers/design.py", "numbers/node_law.py", "numbers/counter.py",
-         "numbers/counter_state.py", "numbers/discovery.py"),
+         "numbers/noise_ahead.py", "numbers/counter_state.py", "numbers/discovery.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/numbers/test_counter.py", "tests/run/test_discovery.py"),
     ),
@@ -112,6 +112,7 @@ DOOR = (
     Room(
         ("state/stream.py", "state/stream_writer.py", "state/journal.py", "state/records.py",
          "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
+         "state/noise_table.py",
          "state/creation.py", "state/ledger_rows.py", "state/units.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),

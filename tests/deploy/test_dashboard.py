@@ -241,6 +241,7 @@ def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
         "SELECT checkpoint FROM counton_streams",
         "SELECT 1 FROM counton_observed",
         "SELECT 1 FROM counton_marks",
+        "SELECT 1 FROM counton_noise",
         "UPDATE counton_streams SET step = 0",
     }
     for query in secrets:

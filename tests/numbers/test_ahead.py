@@ -1,52 +1,138 @@
-"""Noise that counters of one process keep for those after them: it changes no release."""
+"""Noise of steps to come that is kept for later processes: it changes no release."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton.numbers import Counter, counter
-from counton.numbers.counter import NoiseAhead
+from counton.base.arrays import pack, unpack
+from counton.numbers import Counter, noise_ahead
+from counton.numbers.noise_ahead import NoiseAhead, SealedNoise
 from counton.privacy import ZCDP, PureDP
-from counton.strategies import Binary, GrowingSquareRoot, Independent, SqrtToeplitz, StreamStrategy
+from counton.strategies import (
+    GrowingSquareRoot,
+    Independent,
+    KAry,
+    LookAhead,
+    NormalisedSqrt,
+    SqrtToeplitz,
+    StreamStrategy,
+)
 from counton.strategies.lines import Dense
+from counton.strategies.streams import look_ahead
 from counton.strategies.streams.solved import LeastSquaresFactorization, _BlockSums
 
 KEY = chosen_key()
-ONE: dict[str, Any] = {"strategy": Binary(300), "guarantee": PureDP(1), "key": KEY, "name": "a"}
+ONE: dict[str, Any] = {
+    "strategy": SqrtToeplitz(300),
+    "guarantee": ZCDP(0.5),
+    "key": KEY,
+    "name": "a",
+    "shape": (3,),
+}
 LINE = np.vstack([3 * np.eye(25, dtype=int), np.ones((2, 25), int)])
-STRATEGIES: list[StreamStrategy] = [
-    Binary(300),
+SOLVED = LeastSquaresFactorization(Dense(LINE, "mine"), (4, 3), horizon=300)
+KEPT: list[StreamStrategy] = [
     GrowingSquareRoot(),
-    Independent(300),
+    NormalisedSqrt(300),
+    SOLVED,
     SqrtToeplitz(300),
 ]
+KEPT_OF_SEVERAL_CELLS = LookAhead(300, (7, 7), (4, 3, 2))
+CHEAP: list[StreamStrategy] = [KAry(300, 5), Independent(300)]
 
 
-def resumed(strategy: StreamStrategy, shape: tuple[int, ...], kept: NoiseAhead | None) -> Any:
-    """Releases of 200 steps, of which each run of some opens the stream anew."""
+class Rows:
+    """A store in memory, which counts what is asked of it."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[SealedNoise]] = {}
+        self.written = self.missed = 0
+
+    def find(self, step: int, cell: int) -> SealedNoise | None:
+        for row in self.rows.get(cell, ()):
+            if row.step <= step < row.step + row.steps:
+                return row
+        self.missed += 1
+        return None
+
+    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+        self.written += 1
+        self.rows[cell] = [*rows]
+
+    def change(self, change: Callable[[SealedNoise], SealedNoise]) -> None:
+        """Change every row."""
+        self.rows = {cell: [*map(change, rows)] for cell, rows in self.rows.items()}
+
+
+def other_noise(row: SealedNoise) -> SealedNoise:
+    """A row with one number changed."""
+    noise = unpack(row.noise, (row.steps, row.cells))
+    noise[-1, -1] += 1
+    return row._replace(noise=pack(noise))
+
+
+@pytest.fixture(autouse=True)
+def _few_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 1)
+    monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", 40)
+    monkeypatch.setattr(noise_ahead, "_ROW", 32)
+    monkeypatch.setattr(look_ahead, "_WIDE", 2)
+
+
+def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None) -> Any:
+    """Releases of 200 steps, of which each process of some opens the stream anew."""
     given: dict[str, Any] = {"key": KEY, "name": "visits", "shape": shape}
     saved, found = Counter(strategy, ZCDP(0.5), **given).checkpoint(), []
     for count in (1, 1, 63, 1, 40, 94):
-        if kept is None:
-            stream = Counter.resume(saved, key=KEY)
-        else:
-            with kept.keep_noise():
-                stream = Counter.resume(saved, key=KEY)
+        stream = Counter.resume(saved, key=KEY)
+        if rows is not None and stream.noise_is_worth_keeping:
+            stream.keep_noise(rows)
         found.append(stream.release_many(np.ones((count, *shape), np.int64)).values)
         saved = stream.checkpoint()
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize("shape", [(), (3,)])
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize(
+    "strategy", [*KEPT, KEPT_OF_SEVERAL_CELLS, *CHEAP], ids=lambda one: type(one).__name__
+)
 def test_releases_are_those_without_it(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
-    kept = NoiseAhead()
-    assert (resumed(strategy, shape, kept) == resumed(strategy, shape, None)).all()
-    assert len(kept) == 1
+    rows = Rows()
+    assert (resumed(strategy, shape, rows) == resumed(strategy, shape, None)).all()
+    kept = strategy in KEPT or (strategy is KEPT_OF_SEVERAL_CELLS and shape != ())
+    assert bool(rows.written) == kept
+
+
+@pytest.mark.parametrize("strategy", [NormalisedSqrt(60), LookAhead(60, (7, 7), (4, 3, 2))])
+def test_a_step_of_many_cells_is_kept_some_at_a_time(
+    strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = resumed_nights(strategy, None)
+    for name, most in (("_CELLS", 4), ("_MOST", 8)):
+        monkeypatch.setattr(noise_ahead, name, most)
+    rows = Rows()
+    assert (resumed_nights(strategy, rows) == without).all()
+    assert sorted(rows.rows) == [0, 4, 8]
+    assert {row.cells for row in rows.rows[8]} == {2}
+    assert rows.written == 3 * 12 / 2
+
+
+def resumed_nights(strategy: StreamStrategy, rows: Rows | None) -> Any:
+    """Releases of twelve steps of ten cells, each by a process of its own."""
+    saved = Counter(strategy, ZCDP(0.5), key=KEY, name="pages", shape=(10,)).checkpoint()
+    found = []
+    for _ in range(12):
+        stream = Counter.resume(saved, key=KEY)
+        if rows is not None:
+            stream.keep_noise(rows)
+        found.append(stream.release(np.ones(10, np.int64)).value)
+        saved = stream.checkpoint()
+    return np.array(found)
 
 
 @pytest.mark.parametrize(
@@ -54,24 +140,84 @@ def test_releases_are_those_without_it(strategy: StreamStrategy, shape: tuple[in
     [
         {"key": chosen_key(bytes(32))},
         {"name": "b"},
-        {"guarantee": PureDP(2)},
-        {"strategy": Binary(301)},
+        {"guarantee": ZCDP(2)},
+        {"guarantee": PureDP(1)},
+        {"strategy": SqrtToeplitz(301)},
+        {"strategy": NormalisedSqrt(300)},
         {"shape": (2,)},
+        {"shape": (1, 3)},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=str,
 )
-def test_another_stream_never_meets_the_noise(changed: dict[str, Any]) -> None:
-    kept = NoiseAhead()
-    with kept.keep_noise():
-        Counter(**ONE).release(0)
-        other = Counter(**ONE | changed)
-    alone = Counter(**ONE | changed)
+def test_noise_of_another_stream_is_drawn_again(changed: dict[str, Any]) -> None:
+    rows = Rows()
+    other, alone = (Counter(**ONE | changed) for _ in range(2))
+    first = Counter(**ONE)
+    first.keep_noise(rows)
+    first.release([0] * 3)
+    other.keep_noise(rows)
     nothing = np.zeros((20, *alone.shape), np.int64)
     assert (other.release_many(nothing).values == alone.release_many(nothing).values).all()
-    assert len(kept) == 2
+    assert rows.written == 2
 
 
-def test_a_strategy_is_solved_once_for_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        other_noise,
+        lambda row: row._replace(noise=row.noise[:-1]),
+        lambda row: row._replace(noise=b""),
+        lambda row: row._replace(seal=b""),
+        lambda row: row._replace(seal=bytes(16)),
+        lambda row: row._replace(step=row.step + 1),
+        lambda row: row._replace(steps=row.steps + 1),
+        lambda row: row._replace(cell=1),
+        lambda row: row._replace(cells=row.cells - 1),
+        lambda row: row._replace(step=-row.step),
+        lambda row: row._replace(cells=2**70),
+    ],
+)
+def test_what_was_altered_is_drawn_again(change: Callable[[SealedNoise], SealedNoise]) -> None:
+    rows = Rows()
+    altered, alone = (Counter(**ONE) for _ in range(2))
+    first = Counter(**ONE)
+    first.keep_noise(rows)
+    first.release([0] * 3)
+    rows.change(change)
+    altered.keep_noise(rows)
+    assert (altered.release([5] * 3).value == alone.release([5] * 3).value).all()
+    assert rows.written == 2
+
+
+def test_noise_that_was_kept_for_other_steps_is_drawn_again() -> None:
+    """Rows that are whole, and of this stream, but not of the step that comes."""
+    rows = Rows()
+    first, late, alone = (Counter(**ONE) for _ in range(3))
+    first.keep_noise(rows)
+    first.release([0] * 3)
+    (row, *_) = rows.rows[0]
+    rows.find = lambda step, cell: row  # type: ignore[method-assign]
+    for counter in (late, alone):
+        counter.release_many([[1] * 3] * 20)
+    late.keep_noise(rows)
+    assert (late.release([5] * 3).value == alone.release([5] * 3).value).all()
+
+
+def test_without_the_seal_altered_noise_would_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That what is altered above is read at all: the tests see more than draws that are missed."""
+    rows = Rows()
+    altered, alone = (Counter(**ONE) for _ in range(2))
+    first = Counter(**ONE)
+    first.keep_noise(rows)
+    first.release([0] * 3)
+    rows.rows[0] = [row._replace(noise=pack(unpack(row.noise, (row.steps, row.cells)) + 1024))
+                    for row in rows.rows[0]]  # fmt: skip
+    monkeypatch.setattr(noise_ahead, "compare_digest", lambda *_: True)
+    altered.keep_noise(rows)
+    assert (altered.release([5] * 3).value - alone.release([5] * 3).value).tolist() == [1] * 3
+
+
+def test_a_strategy_is_solved_once_for_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     solves, solved = 0, _BlockSums._solve_rows
 
     def counted(*given: Any) -> Any:
@@ -80,37 +226,82 @@ def test_a_strategy_is_solved_once_for_many_runs(monkeypatch: pytest.MonkeyPatch
         return solved(*given)
 
     monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
-    strategy = LeastSquaresFactorization(Dense(LINE, "mine"), (4, 3), horizon=300)
-    without, alone = resumed(strategy, (), None), solves
-    kept = NoiseAhead()
-    assert (resumed(strategy, (), kept) == without).all()
+    without, alone = resumed(SOLVED, (), None), solves
+    assert (resumed(SOLVED, (), Rows()) == without).all()
     assert alone == 6
-    assert solves - alone < 4  # what is kept grows, as it does within one counter
+    assert solves - alone == 4  # steps 1 to 40, 41 to 65, 106 and 107 to 200
 
 
-def test_what_is_kept_is_bounded_and_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = NoiseAhead()
-    monkeypatch.setattr(counter, "_STREAMS", 3)
-    monkeypatch.setattr(counter, "_NUMBERS", 40)
-    with kept.keep_noise():
-        for number in range(5):
-            Counter(**ONE | {"name": f"{number}", "shape": (2,)}).release([0, 0])
-    assert len(kept) == 3
-    assert repr(kept) == "NoiseAhead(streams=3)"
-    for one in kept._kept.values():
-        assert one.noise.size == 2 * len(one.window) == 40
-        assert one.noise.base is None
-        assert repr(one) == "Ahead(secret)"
-    with kept.keep_noise():
-        last = Counter(**ONE | {"name": "4", "shape": (2,)})
-    alone = Counter(**ONE | {"name": "4", "shape": (2,)})
-    nothing = np.zeros((100, 2), np.int64)
-    assert (last.release_many(nothing).values == alone.release_many(nothing).values).all()
+@pytest.mark.parametrize(
+    ("strategy", "cells", "worth"),
+    [
+        (SqrtToeplitz(300), 99, False),
+        (SqrtToeplitz(300), 100, True),
+        (SOLVED, 11, False),
+        (SOLVED, 12, True),
+        (KAry(300, 5), 10**6, False),
+        (Independent(300), 10**6, False),
+    ],
+    ids=str,
+)
+def test_what_costs_little_is_not_kept(
+    strategy: StreamStrategy, cells: int, worth: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 4100)
+    counter = Counter(**ONE | {"strategy": strategy, "shape": (cells,)})
+    assert counter.noise_is_worth_keeping is worth
 
 
-def test_without_it_nothing_is_kept() -> None:
-    kept = NoiseAhead()
-    with kept.keep_noise():
-        pass
-    Counter(**ONE).release(1)
-    assert not len(kept)
+def test_a_process_that_goes_on_reads_each_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, read = Rows(), []
+    first = Counter(**ONE)
+    first.keep_noise(rows)
+    first.release([1] * 3)
+    found = rows.find
+
+    def noted(step: int, cell: int) -> SealedNoise | None:
+        read.append(step)
+        return found(step, cell)
+
+    monkeypatch.setattr(rows, "find", noted)
+    later = Counter.resume(first.checkpoint(), key=KEY)
+    later.keep_noise(rows)
+    for _ in range(30):
+        later.release([1] * 3)
+    assert read == [2, 11, 21, 31]
+
+
+def test_what_is_kept_shows_nothing() -> None:
+    rows = Rows()
+    counter = Counter(**ONE)
+    counter.keep_noise(rows)
+    counter.release([1] * 3)
+    assert {repr(row) for row in rows.rows[0]} == {"SealedNoise(secret)"}
+
+
+def test_what_is_drawn_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of strategies that read all draws before a step, whatever the step."""
+    counter = Counter(**ONE | {"shape": (50,)})
+    field = counter._lookahead.field
+    whole = NoiseAhead(counter.design.strategy, field)._compute(range(200, 203), slice(0, 50))
+    sizes: list[int] = []
+
+    class Counted:
+        """A field that notes how much is drawn of it at once."""
+
+        def __init__(self, field: Any) -> None:
+            self._field, self.shape = field, field.shape
+
+        def part(self, first: int, cells: int) -> Any:
+            return Counted(self._field.part(first, cells))
+
+        def run(self, level: int, nodes: range) -> Any:
+            drawn = self._field.run(level, nodes)
+            sizes.append(drawn.size)
+            return drawn
+
+    monkeypatch.setattr(noise_ahead, "_DRAWN", 1000)
+    some = NoiseAhead(counter.design.strategy, Counted(field))  # type: ignore[arg-type]
+    assert (some._compute(range(200, 203), slice(0, 50)) == whole).all()
+    assert max(sizes) <= 1000
+    assert sum(sizes) == 50 * 202

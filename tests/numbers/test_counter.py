@@ -111,7 +111,7 @@ def test_a_step_of_many_cells_is_released_some_at_a_time(
     xs, options = inputs(shape)[:20], {"shape": shape, "contribution": contribution}
     whole = counter(strategy, **options).release_many(xs)
     for most in ("_CELLS", "_MOST"):
-        monkeypatch.setattr(f"counton.numbers.counter.{most}", 4)
+        monkeypatch.setattr(f"counton.numbers.noise_ahead.{most}", 4)
     some = counter(strategy, **options)
     each = np.array([some.release(x).value for x in xs])
     assert each.dtype == whole.values.dtype

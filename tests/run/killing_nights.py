@@ -26,7 +26,7 @@ from counton.run import Job, run
 from counton.run.contribution_bounds import ContributionBounder  # noqa: F401 - loaded before the children are forked
 
 _spec = importlib.util.spec_from_file_location(
-    "killing", Path(__file__).parents[1] / "store" / "killing.py"
+    "killing", Path(__file__).parents[1] / "state" / "killing.py"
 )
 assert _spec is not None
 assert _spec.loader is not None
@@ -52,10 +52,12 @@ def night(number: int, chance: random.Random) -> list[str]:
 def take_for_many() -> None:
     """Do with two hundred groups what is done with millions: sums packed, noise some at a time."""
     for module, name, most in (
-        ("mechanisms.counter", "_CELLS", 64),
-        ("mechanisms.state", "_MOST_IN_TEXT", 100),
-        ("events.tally", "MANY_GROUPS", 100),
-        ("events.cells", "JOINED_AT_A_TIME", 64),
+        ("numbers.noise_ahead", "_CELLS", 64),
+        ("numbers.noise_ahead", "_KEPT_STEPS", 7),
+        ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
+        ("numbers.counter_state", "_MOST_IN_TEXT", 100),
+        ("rows.tally", "MANY_GROUPS", 100),
+        ("rows.cell_sums", "JOINED_AT_A_TIME", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)
@@ -69,7 +71,7 @@ def request(folder: Path, state: str, number: int, mode: str) -> Job:
         return Job(
             "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
             by="group", domain=["a", *map(str, range(200)), "b"], start=START, steps=60,
-            until=until, strategy="binary", epsilon=1, append=append, confirmed=True,
+            until=until, strategy="normalised-sqrt", rho=1, append=append, confirmed=True,
             counted="new", key=key,
         )  # fmt: skip
     return Job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class NoiseField:
         shape: tuple[int, ...] = (),
     ) -> None:
         self._source = BlockSource(subkey)
-        self._digest = sha256(b"identity of a noise field" + subkey).digest()
+        self._seal_key = sha256(b"seal of drawn noise" + subkey).digest()
         self._law = law
         self.shape = shape
         self._size = math.prod(shape)
@@ -69,20 +69,22 @@ class NoiseField:
             )
         part = NoiseField.__new__(NoiseField)
         part._source, part._law, part._samplers = self._source, self._law, self._samplers
-        part._digest = self._digest
+        part._seal_key = self._seal_key
         part.shape, part._size, part._first = (cells,), cells, self._first + first
         return part
 
-    @property
-    def identity(self) -> tuple[bytes, int]:
-        """Tells fields apart whose noise is not the same; says nothing about the subkey.
+    def seal(self, message: bytes) -> bytes:
+        """A keyed digest by which what was drawn from this field is known again: 16 bytes.
+
+        Under the field's subkey, and so of stream, key, strategy and noise distribution; it says
+        nothing about the subkey.
 
         >>> from counton.base.distributions import DiscreteLaplace
         >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
-        >>> one.identity == other.identity
+        >>> one.seal(b"drawn") == other.seal(b"drawn")
         False
         """
-        return self._digest, self._first
+        return blake2b(message, key=self._seal_key, digest_size=16).digest()
 
     def law(self, level: int) -> NoiseDistribution:
         """The law of the nodes of one level."""

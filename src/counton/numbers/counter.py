@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, StreamConflict, WrongKey
 from counton.base.exact import figures
 from counton.base.private import Private, open_private
-from counton.noise import Key, NoiseField
+from counton.noise import Key
 from counton.noise.key import check_key
 from counton.numbers.counter_state import (
     StreamProgress,
@@ -28,10 +25,11 @@ from counton.numbers.counter_state import (
 )
 from counton.numbers.design import Design, check_shape, design_for
 from counton.numbers.node_law import check_addresses, promise_of
+from counton.numbers.noise_ahead import NoiseAhead, NoiseStore
 from counton.numbers.releases import Releases, StepRelease
 from counton.privacy import Contribution, Guarantee
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Reader, Steps
+from counton.strategies.strategy import Steps
 
 
 class OneAtATime:
@@ -73,99 +71,6 @@ class OneAtATime:
                 yield
             finally:
                 self._taken = False
-
-
-#: Windows grow from the first to the second size (numbers, all coordinates together).
-_FIRST = 2**6
-_LARGEST = 2**16
-#: Windows of strategies that are not local double up to here (numbers, 128 MB).
-_MOST = 2**24
-#: Cells of a step that are computed together, where it has more.
-_CELLS = 2**20
-#: Numbers that are kept of one stream at most (1 MB), and streams of which some are.
-_NUMBERS, _STREAMS = 2**17, 64
-
-
-class _Ahead(NamedTuple):
-    """Noise of consecutive steps. Secret.
-
-    Attributes:
-        window: the steps.
-        noise: of each, int64; not to be written.
-        next: how many steps were to be computed the next time.
-    """
-
-    window: range
-    noise: NDArray[np.int64]
-    next: int
-
-    def __repr__(self) -> str:
-        return "Ahead(secret)"
-
-
-class NoiseAhead:
-    """Noise of steps to come that counters of one process keep for those after them. Secret.
-
-    A service opens a stream anew for every run, a window each, and a strategy that is solved for
-    all its steps at once would be solved for each of them. What is kept changes no value: the noise
-    of a step is a function of its address. It is of the streams used last, and leaves no process.
-
-    Counters that are made within `keep_noise` begin with what is kept of their noise, and add to
-    it. Threads may share one.
-
-    >>> from counton import Counter, Key, PureDP
-    >>> from counton.strategies import Binary
-    >>> from counton.numbers.counter import NoiseAhead
-    >>> kept, key = NoiseAhead(), Key.generate()
-    >>> with kept.keep_noise():
-    ...     counter = Counter(Binary(100), PureDP(1), key=key, name="visits")
-    ...     released = counter.release_many([3, 1])
-    >>> len(kept), kept
-    (1, NoiseAhead(streams=1))
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, _Ahead] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __repr__(self) -> str:
-        return f"NoiseAhead(streams={len(self)})"
-
-    @contextmanager
-    def keep_noise(self) -> Iterator[None]:
-        """Let counters that are made within, in this thread, keep their noise here."""
-        token = _USED.set(self)
-        try:
-            yield
-        finally:
-            _USED.reset(token)
-
-    def find(self, address: Hashable) -> _Ahead | None:
-        """What is kept at an address."""
-        with self._lock:
-            found = self._kept.get(address)
-            if found is not None:
-                self._kept.move_to_end(address)
-            return found
-
-    def keep(self, address: Hashable, ahead: _Ahead) -> None:
-        """Keep noise in the place of what was kept at an address; of much of it, the first."""
-        window, noise, after = ahead
-        steps = min(len(window), _NUMBERS // max(1, noise[:1].size))
-        if steps < len(window):
-            noise = noise[:steps].copy()  # else all of it would stay in memory
-        noise.flags.writeable = False  # counters of other threads read it
-        with self._lock:
-            self._kept[address] = _Ahead(window[:steps], noise, after)
-            self._kept.move_to_end(address)
-            while len(self._kept) > _STREAMS:
-                self._kept.popitem(last=False)
-
-
-_USED: ContextVar[NoiseAhead | None] = ContextVar("_USED", default=None)
 
 
 class Counter:
@@ -249,7 +154,7 @@ class Counter:
         self.key_fingerprint = key.fingerprint
         self.design = terms.under(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
-        self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
+        self._lookahead = NoiseAhead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)
         self._done = Private(done)
         self._turn = OneAtATime(
@@ -277,6 +182,21 @@ class Counter:
     def _progress(self) -> StreamProgress:
         """How far the stream has come, with the exact sums that its next release adds to."""
         return open_private(self._done)
+
+    @property
+    def noise_is_worth_keeping(self) -> bool:
+        """Whether `keep_noise` saves later processes some work."""
+        if self.design.counters is not None:  # cells may be added at any step
+            return False
+        return self._lookahead.is_worth_keeping(self.step + 1)
+
+    def keep_noise(self, store: NoiseStore) -> None:
+        """Keep noise of steps to come where later processes find it: no release depends on it.
+
+        Args:
+            store: of this stream alone; as secret as a checkpoint.
+        """
+        self._lookahead = NoiseAhead(self.design.strategy, self._lookahead.field, store)
 
     def release(self, x: Totals) -> StepRelease:
         """Release one step.
@@ -333,7 +253,7 @@ class Counter:
             if cells == there:
                 return
             field = self.design.noise_field(check_key(key), cells)
-            self._lookahead = _Lookahead(self.design.strategy, field)
+            self._lookahead = NoiseAhead(self.design.strategy, field)
             self._std_window, self._stds = range(0), np.empty(0)
             self._done = Private(self._progress().wider(cells))
 
@@ -521,68 +441,3 @@ class Counter:
             f"Counter(name={terms.name!r}, strategy={terms.strategy!r}, "
             f"guarantee={terms.guarantee!r}, shape={terms.shape}, step={self.step})"
         )
-
-
-class _Lookahead:
-    """B z for consecutive steps, remembered for a short way ahead.
-
-    What is remembered never changes a value: the noise of a step is a function of its address.
-    """
-
-    def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
-        self._strategy, self._field = strategy, field
-        self._reader = strategy.reader(field)
-        self._size = math.prod(field.shape)
-        self._ahead = _FIRST
-        self.window = range(0)
-        self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
-        # A field has its subkey from the key, the stream's name and all its terms.
-        self._kept, self._address = _USED.get(), (type(strategy), field.identity, field.shape)
-        if self._kept is not None and (found := self._kept.find(self._address)) is not None:
-            self.window, self._noise, self._ahead = found
-        # The last part of a large batch, held until the next is there: memory freed in between goes
-        # back to the system, and getting it again takes as long as the noise.
-        self._before = self._noise
-
-    @property
-    def by_cells(self) -> bool:
-        """Whether noise of a step is computed some cells at a time: then nothing is held ahead."""
-        alone = type(self._reader) is Reader and self._strategy.local
-        return self._size > (_CELLS if alone else _MOST)
-
-    def cells_of(self, step: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Noise of one step, some cells at a time; it is not remembered."""
-        for first in range(0, self._size, _CELLS):
-            cells = min(_CELLS, self._size - first)
-            part = self._field.part(first, cells)
-            noise = self._strategy.noise(part, range(step, step + 1))
-            yield slice(first, first + cells), noise[0]
-
-    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
-        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
-            for part in self._reader.parts(steps):
-                self._before = part  # a large batch, not worth keeping
-                yield part
-            return
-        if not steps:
-            return
-        if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
-            stop = steps.start + max(len(steps), self._next_length(steps.start))
-            if self._strategy.longest is not None:
-                stop = min(stop, self._strategy.longest + 1)
-            window = range(steps.start, max(stop, steps.stop))
-            self.window = range(0)  # so that an interruption leaves no window with other noise
-            self._noise = self._reader.noise(window)
-            self.window = window
-            if self._kept is not None:
-                self._kept.keep(self._address, _Ahead(window, self._noise, self._ahead))
-        first = steps.start - self.window.start
-        yield self._noise[first : first + len(steps)]
-
-    def _next_length(self, start: int) -> int:
-        if not self._reader.local:
-            # The cost of a window is that of all before it: as long as memory allows.
-            return min(max(start, _FIRST), max(_MOST // self._size, 1))
-        self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
-        return self._ahead

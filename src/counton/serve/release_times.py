@@ -28,7 +28,6 @@ from counton.base.errors import (
 )
 from counton.base.private import Private, open_private
 from counton.base.windows import moment
-from counton.numbers.counter import NoiseAhead
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import Outcome, check_rows, read_rows, run
@@ -104,7 +103,6 @@ class Releaser:
     Args:
         every: seconds between two folds.
         under_way: what is not in the inbox yet, and what time it is.
-        ahead: noise of the next steps, kept from run to run.
     """
 
     def __init__(
@@ -113,9 +111,7 @@ class Releaser:
         inbox: Inbox,
         every: float,
         under_way: UnderWay,
-        ahead: NoiseAhead,
     ) -> None:
-        self._ahead = ahead
         self._served, self._inbox, self._under_way = served, inbox, under_way
         self._every = round(every * 1e6)
         self.counts = RunCounts()
@@ -251,7 +247,7 @@ class Releaser:
         began = monotonic()
         job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
         taken = None if fold is None else self._removal(fold)
-        with self._ahead.keep_noise(), run(job, also=taken, now=moment(us)) as outcome:
+        with run(job, also=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         self._unwritten |= fold is not None and fold.has_aside

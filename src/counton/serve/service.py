@@ -13,7 +13,6 @@ from polars.exceptions import PanicException
 
 from counton.base.errors import CountonError, InvalidInput
 from counton.base.windows import microseconds
-from counton.numbers.counter import NoiseAhead
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
 from counton.serve.limits import ReadingLimit
@@ -95,7 +94,7 @@ class Service:
             self.settings.proxies,
         )
         self.clock, self.began = clock, monotonic()
-        self.under_way, self._ahead = UnderWay(clock), NoiseAhead()
+        self.under_way = UnderWay(clock)
         found = prepare(file, only)
         self._jobs = {one.job.name: name for name, one in found.served.items()}
         self.served: dict[str, ServedJob] = {one.job.name: one for one in found.served.values()}
@@ -145,7 +144,7 @@ class Service:
         state = self.states[address]
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
-            served, state.inbox, self.settings.fold_seconds, self.under_way, self._ahead
+            served, state.inbox, self.settings.fold_seconds, self.under_way
         )
         self.journals[name], self.feeds[name] = journal, Feed(journal)
 

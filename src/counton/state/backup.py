@@ -10,6 +10,7 @@ from pathlib import Path
 
 from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
+from counton.state import schema
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 
 
@@ -24,7 +25,8 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
         copy: path of a new file, made with mode 0600; it appears when it is whole.
 
     Returns:
-        Where the copy is. As secret as the state, and refused where the state has gone on since.
+        Where the copy is, without noise of steps to come, which is drawn again. As secret as the
+        state, and refused where the state has gone on since.
 
     Raises:
         InvalidInput: the state is on a server, or there is a file at that path.
@@ -80,6 +82,10 @@ def _copy(path: Path, name: str) -> None:
         closing(sqlite3.connect(name)) as whole,
     ):
         source.backup(whole)  # in one step, under one snapshot: it need not begin again
+        # Whoever found the copy could take it from what is released later; it is drawn again.
+        whole.execute(f"DELETE FROM {schema.noise.name}")  # noqa: S608 - a name of ours
+        whole.commit()
+        whole.execute("VACUUM").close()
         whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # the file alone is the copy
 
 

@@ -51,6 +51,11 @@ class OnDemand(Counter):
         self._done = Private(self._progress()._replace(step=last))
         return Releases(range(first, last + 1), digests, self.design)
 
+    @property
+    @override
+    def noise_is_worth_keeping(self) -> bool:
+        return False  # it is drawn where cells are asked for
+
     @override
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
         return np.asarray(releases.std(), np.float64)

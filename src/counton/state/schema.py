@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 9
+FORMAT: Final = 10
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -96,6 +96,19 @@ journal = Table(
     Column("estimates", LargeBinary, nullable=False),  # see journal.pack
     Column("std", Double, nullable=False),  # of the last step
     Column("digest", String(64)),  # keyed, of the last step; null: others were committed with it
+)
+
+#: Secret: noise of the next steps, drawn ahead. Whatever is missing here is drawn again.
+noise = Table(
+    "counton_noise",
+    metadata,
+    _stream_reference(),
+    Column("cell", BigInteger, primary_key=True, autoincrement=False),  # the row's first
+    Column("step", BigInteger, primary_key=True, autoincrement=False),  # the row's first
+    Column("cells", BigInteger, nullable=False),  # how many it holds
+    Column("steps", BigInteger, nullable=False),
+    Column("noise", LargeBinary, nullable=False),  # see journal.pack
+    Column("seal", LargeBinary, nullable=False),  # keyed digest: see SealedNoise
 )
 
 #: Secret: what the caller has seen so far of each window, to find late and vanished rows. A row

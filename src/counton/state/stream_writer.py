@@ -82,7 +82,7 @@ class Writer:
         self._details, self._remembered = str(row.details), ""
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
         self.source_key = journal.source_key(key, row.name)
-        self._counter: Counter | None = (
+        self._counter: Counter | None = self._drawing_ahead(
             records.revive(row, key, strategy) if counter is None else counter
         )
         self._forgotten: int = row.forgotten  # how many times people were
@@ -138,8 +138,16 @@ class Writer:
                     f"stream {self.name!r} was interrupted while it committed and stands at step "
                     f"{row.step}, not {self.step}: open it again and look at its step"
                 )
-            self._counter = records.revive(row, self._key, self._strategy)
+            self._counter = self._drawing_ahead(records.revive(row, self._key, self._strategy))
         return self._counter
+
+    def _drawing_ahead(self, counter: Counter) -> Counter:
+        """The same counter, which keeps noise in the state where that saves work."""
+        if counter.noise_is_worth_keeping:
+            from counton.state.noise_table import NoiseTable  # of many groups or steps alone
+
+            counter.keep_noise(NoiseTable(self.database, self.stream_id))
+        return counter
 
     def take(
         self,

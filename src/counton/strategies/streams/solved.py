@@ -77,7 +77,7 @@ _CHUNK = 2**18
 #: Steps inside blocks that are looked at together; measured. Values never depend on it.
 _PASSED = 2**18
 #: Numbers that are solved for at a time; measured. Values never depend on it.
-_SOLVED = 2**14
+_SOLVED = 2**16
 #: The largest read is looked for at the ends of all blocks of lines up to this many cells; of
 #: longer ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6

@@ -1,0 +1,214 @@
+"""The noise of a stream's next steps, computed together: kept in memory, and beside its state.
+
+The noise of a late step of many strategies is a sum over draws of all steps before it, and costs as
+much as that of many steps together. So noise is drawn ahead, for the steps that come next. It is
+kept for later processes where a stream has a `NoiseStore`: as secret as exact sums, never the
+truth, and not needed. What is found there is used if its seal holds, which is a keyed digest under
+the subkey of the noise itself, and so of stream, key, strategy, noise distribution and shape; and
+of the steps and cells. Anything else is computed anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from hmac import compare_digest
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from counton.base.arrays import Integers, pack, unpack
+from counton.noise import NoiseField
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import Reader
+
+#: Windows grow from the first to the second size (numbers, all coordinates together).
+_FIRST = 2**6
+_LARGEST = 2**16
+#: Windows of strategies that are not local double up to here (numbers, 128 MB).
+_MOST = 2**24
+#: Cells of a step that are computed together, where it has more.
+_CELLS = 2**20
+#: Steps of a window that is kept, where so many numbers fit.
+_KEPT_STEPS = 2**9
+#: Numbers in a row that is kept, if that is more than one step; from so many draws on any is.
+_ROW, _WORTH_KEEPING = 2**16, 2**10
+#: Numbers that are drawn together, of steps that read all draws before them.
+_DRAWN = 2**22
+
+
+class SealedNoise(NamedTuple):
+    """Noise of consecutive steps and cells as it is kept. Secret.
+
+    Attributes:
+        step, steps: the first step, and how many.
+        cell, cells: the first cell, in the order of a flattened step, and how many.
+        noise: all of it, as `counton.base.arrays.pack` writes it.
+        seal: of all that, by `counton.noise.NoiseField.seal`.
+    """
+
+    step: int
+    steps: int
+    cell: int
+    cells: int
+    noise: bytes
+    seal: bytes
+
+    def __repr__(self) -> str:
+        return "SealedNoise(secret)"
+
+    @property
+    def message(self) -> bytes:
+        """What is sealed."""
+        return f"{self.step} {self.steps} {self.cell} {self.cells} ".encode() + self.noise
+
+
+class NoiseStore(Protocol):
+    """Where noise is kept between processes: what it forgets or alters changes no release."""
+
+    def find(self, step: int, cell: int) -> SealedNoise | None:
+        """What holds a step, of the cells from this one on."""
+        ...
+
+    def replace(self, cell: int, rows: Sequence[SealedNoise]) -> None:
+        """Keep these in the place of all that was kept of the cells from this one on."""
+        ...
+
+
+class NoiseAhead:
+    """B z for consecutive steps, remembered for a short way ahead.
+
+    What is remembered never changes a value: the noise of a step is a function of its address.
+
+    Args:
+        strategy: of the stream.
+        field: its noise.
+        store: where it is kept for processes that follow; None: nowhere.
+    """
+
+    def __init__(
+        self, strategy: StreamStrategy, field: NoiseField, store: NoiseStore | None = None
+    ) -> None:
+        self._strategy, self.field = strategy, field
+        self._reader = strategy.reader(field)
+        self._size = math.prod(field.shape)
+        self._ahead = _FIRST
+        self.window = range(0)
+        self._noise: Integers = np.empty((0, *field.shape), np.int64)
+        # The last part of a large batch, held until the next is there: memory freed in between goes
+        # back to the system, and getting it again takes as long as the noise.
+        self._before = self._noise
+        self._alone = type(self._reader) is Reader
+        self._store = store
+
+    @property
+    def by_cells(self) -> bool:
+        """Whether noise of a step is computed some cells at a time."""
+        return self._size > (_CELLS if self._alone else _MOST)
+
+    def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
+        """Noise of one step, some cells at a time; it is not remembered here."""
+        kept = min(_KEPT_STEPS, max(_MOST // _CELLS, 1))
+        for first in range(0, self._size, _CELLS):
+            cells = slice(first, min(first + _CELLS, self._size))
+            noise = self._find(range(step, step + 1), cells)
+            if noise is None:
+                window = self._up_to_horizon(step, 1 if self._store is None else kept)
+                noise = self._compute(window, cells)
+                self._keep(window, cells, noise)
+            yield cells, noise[0]
+
+    def parts(self, steps: range) -> Iterator[Integers]:
+        """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""
+        if len(steps) > 1 and len(steps) * self._size > _LARGEST and self._reader.local:
+            for part in self._reader.parts(steps):
+                self._before = part  # a large batch, not worth keeping
+                yield part
+            return
+        if not steps:
+            return
+        if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
+            self.window = range(0)  # so that an interruption leaves no window with other noise
+            noise = self._look_ahead(steps)
+            self._noise = noise.reshape(len(noise), *self.field.shape)
+            self.window = range(steps.start, steps.start + len(noise))
+        first = steps.start - self.window.start
+        yield self._noise[first : first + len(steps)]
+
+    def _look_ahead(self, steps: range) -> Integers:
+        """Noise of these steps and of some after them, shape ``(steps, cells)``."""
+        cells = slice(0, self._size)
+        found = self._find(steps, cells)
+        if found is not None:
+            return found
+        window = self._up_to_horizon(steps.start, max(len(steps), self._next_length(steps)))
+        noise = self._compute(window, cells)
+        self._keep(window, cells, noise)
+        return noise
+
+    def _next_length(self, steps: range) -> int:
+        if self._store is not None or not self._reader.local:
+            # The cost of a window is that of all before it: as long as memory allows.
+            least = _FIRST if self._store is None else _KEPT_STEPS
+            return min(max(steps.start, least), max(_MOST // self._size, 1))
+        self._ahead = min(2 * self._ahead, max(_LARGEST // self._size, 1))
+        return self._ahead
+
+    def _up_to_horizon(self, start: int, steps: int) -> range:
+        longest = self._strategy.longest
+        stop = start + steps
+        return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
+
+    def _compute(self, window: range, cells: slice) -> Integers:
+        """Noise of consecutive steps and cells, shape ``(len(window), cells)``."""
+        count = cells.stop - cells.start
+        if count == self._size and not (self._alone and not self._strategy.local):
+            return self._reader.noise(window).reshape(len(window), count)
+        if not self.field.shape:
+            return self._reader.noise(window).reshape(len(window), 1)
+        noise = np.empty((len(window), count), np.int64)
+        width = count if self._strategy.local else max(1, _DRAWN // window.stop)
+        for at in range(0, count, width):
+            some = min(width, count - at)
+            part = self.field.part(cells.start + at, some)
+            noise[:, at : at + some] = self._strategy.noise(part, window)
+        return noise
+
+    # -------------------------------------------------------------------- between processes
+
+    def is_worth_keeping(self, step: int) -> bool:
+        """Whether later processes gain by what is drawn for a step and those after it.
+
+        They do not where a step costs what it costs alone.
+        """
+        nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.drawn_ahead)
+        costly = not (self._alone and self._strategy.local)
+        return costly and nodes * self._size >= _WORTH_KEEPING
+
+    def _find(self, steps: range, cells: slice) -> Integers | None:
+        """What is kept of some cells for these steps, and more that is in the same row."""
+        parts, step = [], steps.start
+        while step < steps.stop:
+            row = None if self._store is None else self._store.find(step, cells.start)
+            if row is None or not self._is_right(row, step, cells):
+                return None
+            parts.append(unpack(row.noise, (row.steps, row.cells))[step - row.step :])
+            step = row.step + row.steps
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _is_right(self, row: SealedNoise, step: int, cells: slice) -> bool:
+        """Whether it holds a step of these cells, and is as it was written for this stream."""
+        of_cells = (row.cell, row.cell + row.cells) == (cells.start, cells.stop)
+        holds = row.step <= step < row.step + row.steps
+        return of_cells and holds and compare_digest(row.seal, self.field.seal(row.message))
+
+    def _keep(self, window: range, cells: slice, noise: Integers) -> None:
+        if self._store is None:
+            return
+        count = cells.stop - cells.start
+        rows, size = [], max(1, _ROW // count)
+        for at in range(0, len(window), size):
+            part = noise[at : at + size]
+            row = SealedNoise(window[at], len(part), cells.start, count, pack(part), b"")
+            rows.append(row._replace(seal=self.field.seal(row.message)))
+        self._store.replace(cells.start, rows)
