@@ -14,9 +14,9 @@ from benchmarks.measure import fastest, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
 from counton.base.windows import Windows
-from counton.rows.given_events import open_source
-from counton.rows.row_reading import Columns, RowReading
+from counton.rows.files import open_source
 from counton.rows.tally import tally
+from counton.rows.window_marks import Columns, RowReading
 from counton.run import Job, run
 from counton.strategies import KAry
 

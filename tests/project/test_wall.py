@@ -219,7 +219,7 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
 
 
 #: Of the room of events: what says how rows are called, found and cut, and holds none.
-OF_NO_ROWS = {"__init__", "domains", "formats", "paths", "policies", "problems", "timestamps"}
+OF_NO_ROWS = {"__init__", "domains", "paths", "policies", "timestamps"}
 
 
 def test_no_public_face_names_where_rows_lie_open() -> None:
@@ -232,7 +232,7 @@ def test_no_public_face_names_where_rows_lie_open() -> None:
         for module in one["forbidden_modules"]
     }
     rooms = {path.stem for path in (SOURCE / "rows").glob("*.py")} - OF_NO_ROWS
-    assert {"sources", "files", "frames", "tally"} <= rooms
+    assert {"sources", "files", "databases", "tally"} <= rooms
     assert {f"counton.rows.{room}" for room in rooms} <= forbidden
 
 
@@ -277,7 +277,7 @@ from counton.base.errors import InvalidInput
 from counton.rows.sources import Source
 from counton.rows.ordered_events import ordered_rows
 from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading
+from counton.rows.window_marks import RowReading
 from counton.rows.tally import tally
 from counton.run.definition import Definition
 from counton.run.runs import Outcome

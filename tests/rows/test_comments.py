@@ -10,7 +10,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.rows.files import EventFile
-from counton.rows.formats import CsvForm
+from counton.rows.paths import CsvForm
 from counton.run import Job, run
 from counton.run.private_look import activity
 from counton.spec.jobfile import load, save

@@ -19,11 +19,10 @@ from counton.base.groups import GroupNames
 from counton.base.private import open_private
 from counton.base.windows import Windows, microseconds
 from counton.rows.domains import read_domain, refuse_long_terms
-from counton.rows.files import EventFile
-from counton.rows.given_events import open_source
-from counton.rows.row_reading import Columns, RowReading
+from counton.rows.files import EventFile, open_source
 from counton.rows.sources import Source
 from counton.rows.tally import Tally, tally
+from counton.rows.window_marks import Columns, RowReading
 from counton.statistics import Contingency
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
@@ -126,7 +125,7 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
 
     placed_first = read(paths, columns, domain=names, adds=adds, unknown="drop")
     monkeypatch.setattr("counton.rows.tally.MANY_GROUPS", 5)
-    monkeypatch.setattr("counton.rows.cell_sums.JOINED_AT_A_TIME", 7)
+    monkeypatch.setattr("counton.rows.tally.JOINED_AT_A_TIME", 7)
     by_label = read(paths, columns, domain=names, adds=adds, unknown=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60

@@ -16,14 +16,13 @@ from adds import Grid
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.base.windows import Windows, moment
-from counton.rows.given_events import open_source
+from counton.rows.files import open_source
 from counton.rows.ordered_events import ordered_rows
-from counton.rows.policies import Policies
-from counton.rows.problems import Problem
-from counton.rows.row_reading import Columns, RowReading
+from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.timestamps import NO_TIME, UNREADABLE_TIME, moments
+from counton.rows.window_marks import Columns, RowReading
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4, "America/New_York")
 DAY = 19783  # 1 March 2024, in days since 1970

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.rows.files import EventFile
-from counton.rows.formats import CsvForm
-from counton.rows.given_events import open_source
+from counton.rows.files import EventFile, open_source
+from counton.rows.paths import CsvForm
 from counton.run import Job, run
 from counton.spec.jobfile import load, save
 

@@ -13,7 +13,7 @@ import pytest
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
 from counton.base.windows import Windows
-from counton.rows.given_events import open_source
+from counton.rows.files import open_source
 from counton.rows.ordered_events import letters_of, ordered_rows
 
 HOURS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 3)

@@ -13,10 +13,9 @@ from adds import Grid
 
 from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
-from counton.rows.given_events import open_source
+from counton.rows.files import open_source
 from counton.rows.ordered_events import ordered_rows
-from counton.rows.row_reading import Columns, RowReading
-from counton.rows.window_marks import mark_rows
+from counton.rows.window_marks import Columns, RowReading, mark_rows
 from counton.run.private_look import activity
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)

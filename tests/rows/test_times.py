@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.windows import NO_MOMENT
-from counton.rows.frames import write_lines
+from counton.rows.sources import write_lines
 from counton.rows.timestamps import UNREADABLE_TIME, _from_any_shape, as_text, moments
 
 HOUR = 3_600_000_000

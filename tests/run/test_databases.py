@@ -16,7 +16,7 @@ from spark_jobs import JOBS, PAGES, events, job
 
 from counton.base.errors import CountonError, InvalidInput, MissingExtra, ReplayMismatch
 from counton.rows import databases
-from counton.rows.questions import open_question
+from counton.rows.databases import open_question
 from counton.run import Job
 from counton.run.runs import Outcome, run
 

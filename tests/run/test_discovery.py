@@ -21,7 +21,7 @@ from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, Stat
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery, draws, first_shown
 from counton.released.release_facts import facts_of
-from counton.rows.row_reading import label
+from counton.rows.window_marks import label
 from counton.run import Job, export, methods, publish, read, run, unordered_rows
 from counton.run.output_files import Outputs
 from counton.state import Store, journal, verify

@@ -17,9 +17,9 @@ import pytest
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import open_private
 from counton.base.windows import Windows
-from counton.rows.given_events import open_source
-from counton.rows.row_reading import Columns, RowReading
+from counton.rows.files import open_source
 from counton.rows.tally import tally
+from counton.rows.window_marks import Columns, RowReading
 from counton.run import Job, run
 from counton.statistics import Average
 

@@ -50,7 +50,7 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
-    monkeypatch.setattr("counton.rows.cell_sums.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("counton.rows.tally.ROWS_AT_A_TIME", 7)
     monkeypatch.setattr("counton.run.first_rows._TOGETHER", 4)
 
 

@@ -21,7 +21,7 @@ from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, Stat
 from counton.numbers.intervals import window_halfwidths
 from counton.numbers.node_law import law_for
 from counton.released.look_report import numbers_of_events, planned_halfwidths, powers_of_two
-from counton.rows.given_events import open_source
+from counton.rows.files import open_source
 from counton.run import Inspection, Job, read
 from counton.run import rows_of_user as each_user
 from counton.run.new_stream import ask, define

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
 from counton.released.release_files import is_database
-from counton.rows.given_events import open_source
+from counton.rows.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
 from counton.strategies import Binary
 

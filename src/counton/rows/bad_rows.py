@@ -12,14 +12,13 @@ from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
 from counton.base.private import open_private
 from counton.base.windows import NO_MOMENT
-from counton.rows.policies import set_aside
-from counton.rows.problems import Problem
+from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread
-from counton.rows.row_reading import RowReading
 from counton.rows.sources import Rows, Source
 from counton.rows.timestamps import as_text, format_like
 from counton.rows.window_marks import (
     MOST_COUNTED,
+    RowReading,
     collect,
     mark_part,
     parts_of_columns,

@@ -26,7 +26,7 @@ def find_copy(
 
     Each is read as often as there are kinds of columns among them.
 
-    >>> from counton.rows.given_events import open_source
+    >>> from counton.rows.files import open_source
     >>> text = pl.DataFrame({"n": ["1", "2"], "paid": ["0.10", "3"]})
     >>> typed = pl.DataFrame({"paid": [3.0, 0.1], "n": [2, 1]})
     >>> files = [open_source(rows).parts[0] for rows in (text, typed, typed.with_columns(n=1))]

@@ -6,6 +6,8 @@ is asked, which reads, of a file that is open for reading alone or in a transact
 committed; what functions of a server do outside it is beyond that. Keys never leave this process.
 What a database logs of a question is its text, which names columns and the widths of windows, and
 no value.
+
+Tables that lie elsewhere, as other libraries name them (ibis, Delta, Iceberg), are read likewise.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import hashlib
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -29,13 +31,12 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.base.private import Private
 from counton.rows.bad_rows import change_error
-from counton.rows.cell_sums import by_place, cells_of, labels_of, pick_rows
 from counton.rows.files import refuse_sqlite
-from counton.rows.frames import EventFrame
 from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading
-from counton.rows.sources import Source, refuse_floats
+from counton.rows.sources import EventFrame, Rows, Source, refuse_floats
+from counton.rows.tally import by_place, cells_of, labels_of, pick_rows
 from counton.rows.timestamps import as_text
+from counton.rows.window_marks import RowReading
 
 if TYPE_CHECKING:
     from counton.rows.sources import Rows
@@ -658,3 +659,151 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
     found = found.with_columns(pl.col("number").cast(pl.Int64))
     own = {name: f"counton {name}" for name in ("number", "newest", "first", "second")}
     return found.rename(called | {name: new for name, new in own.items() if name in found.columns})
+
+
+def open_table(events: Any) -> Rows:
+    """The rows of a table of another library.
+
+    Args:
+        events: an expression of ibis, a ``DeltaTable`` of deltalake, or of pyiceberg a table or a
+            scan of one.
+    """
+    library, kind = type(events).__module__.partition(".")[0], type(events).__name__
+    if library == "ibis" and kind == "Table":
+        return QuestionRows(_of_ibis(events))
+    if library == "deltalake" and kind == "DeltaTable":
+        return DeltaRows(events)
+    if library == "pyiceberg" and kind in ("Table", "DataScan"):
+        return QuestionRows(IcebergTable(events.scan() if kind == "Table" else events))
+    raise InvalidInput(
+        f"{field('events')} is a {kind} of {library}, which has no rows with named columns; give a "
+        f"table"
+    )
+
+
+def _of_ibis(table: Any) -> EventDatabase:
+    """Rows that DuckDB counts where they are its own; those of other databases travel."""
+    found = IbisTable(table)
+    try:
+        backend = table.get_backend()
+        if backend.name != "duckdb":
+            return found
+        table.limit(0).to_pyarrow()  # brings what lies in memory to the database
+        return IbisInDuck(backend.con.sql(backend.compile(table)), table)
+    except Exception as error:  # of whatever database it is
+        raise found._refusal(error) from error
+
+
+class IbisInDuck(DuckRelation):
+    """An expression of ibis that DuckDB answers."""
+
+    name = "the ibis expression"
+
+    def __init__(self, relation: Any, table: Any) -> None:
+        super().__init__(relation)
+        self._table = table  # ibis drops what it brought from memory with the last expression
+
+
+class IbisTable(EventDatabase):
+    """An expression of ibis, whatever database answers it."""
+
+    name = "the ibis expression"
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    @cached_property
+    @override
+    def empty(self) -> pl.DataFrame:
+        return self._answer(self._table.limit(0))
+
+    @override
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        return self._answer(self._table.select(list(names)))
+
+    def _answer(self, table: Any) -> pl.DataFrame:
+        try:
+            return pl.DataFrame(table)
+        except Exception as error:  # of whatever database it is
+            raise self._refusal(error) from error
+
+
+class IcebergTable(EventDatabase):
+    """A scan of a table of Iceberg, which goes on to see the snapshot that it was made of."""
+
+    name = "the Iceberg table"
+
+    def __init__(self, scan: Any) -> None:
+        self._scan = scan
+
+    @cached_property
+    @override
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(self._scan.projection().as_arrow().empty_table())
+
+    @override
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        try:
+            found = pl.DataFrame(self._scan.select(*names).to_arrow_batch_reader())
+        except Exception as error:  # of whatever storage it is
+            raise self._refusal(error) from error
+        return found.select(names)
+
+
+class DeltaRows(UnorderedRows):
+    """A table of Delta, as of the version that was opened: read in chunks, as lazy frames are."""
+
+    name = "the Delta table"
+    kind = "a table of Delta"
+
+    def __init__(self, table: Any) -> None:
+        try:
+            frame = pl.scan_delta(table)
+            frame.collect_schema()
+        except Exception as error:  # of deltalake, which may refuse what it does not know
+            reason = str(error).strip().split("\n")[0]
+            raise InvalidInput(
+                f"{self.name} cannot be read ({reason}); give its rows as a frame"
+            ) from error
+        super().__init__(frame)
+
+
+def open_question(events: Any, query: str | None) -> Source:
+    """The rows that a database answers with.
+
+    Args:
+        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may ask files;
+            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or what
+            `counton.rows.databases.open_table` takes.
+        query: one SELECT; None of a relation, which is one.
+    """
+    if isinstance(events, list | tuple):
+        if len(events) > 1:
+            raise InvalidInput(
+                f"{field('events')} are {len(events)}, and a question to a database stands alone; "
+                f"count the others in a run of their own ({field('append', True)}), or ask for all "
+                f"rows in one question"
+            )
+        events = events[0]
+    if not isinstance(events, str):
+        if query is not None:
+            raise InvalidInput(
+                f"{field('events')} are a table, which is a question by itself; leave "
+                f"{field('query', query[:40])} out"
+            )
+        of_duckdb = type(events).__module__.lstrip("_").startswith("duckdb")
+        found = QuestionRows(DuckRelation(events)) if of_duckdb else open_table(events)
+        return Question((found,), found.name)
+    if query is None or not query.strip().rstrip(";").strip():
+        raise InvalidInput(
+            f"{field('events')} is a database, and no question says which rows of it are meant; "
+            f"give {field('query', 'select ...')}"
+        )
+    question = query.strip().rstrip(";").strip()
+    kinds: dict[str, Callable[[str, str], EventDatabase]] = {
+        "duckdb": DuckFile,
+        "sqlite": SqliteFile,
+        "postgresql": PostgreSQL,
+    }
+    rows = QuestionRows(kinds[events.partition("://")[0].partition("+")[0]](events, question))
+    return Question((rows,), rows.name)

@@ -23,7 +23,7 @@ from counton.base.errors import InvalidInput, field, is_text
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.rows.files import EventFile, refuse_sqlite
-from counton.rows.formats import ending, is_file, is_table
+from counton.rows.paths import ending, is_file, is_table
 from counton.rows.sources import UNREADABLE, Rows, Source, join_columns
 
 #: Tables that are not read: as text, a line of theirs would be taken for a group.

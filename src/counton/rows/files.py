@@ -1,4 +1,4 @@
-"""Rows of files: CSV, Parquet or JSON lines, read lazily with polars."""
+"""Rows of files, read lazily with polars; what a run is given: paths, a pattern, a frame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
 from counton.base.sqlite_header import sqlite_header
-from counton.rows.formats import CsvForm, Format, format_of
+from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
 from counton.rows.readable_lines import (
     FileRows,
     LinesOfRows,
@@ -33,7 +33,7 @@ from counton.rows.readable_lines import (
     keys_of,
     sift,
 )
-from counton.rows.sources import UNREADABLE, Rows, UnreadableRow
+from counton.rows.sources import UNREADABLE, EventFrame, Rows, Source, UnreadableRow
 
 CSV = CsvForm()
 #: Gzip and zstd, which polars unpacks.
@@ -358,3 +358,34 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
 def _decode(lines: IO[bytes]) -> Iterator[str]:
     for line in lines:
         yield line.decode("utf-8")
+
+
+def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
+    """The rows of a path, of several, of a folder or pattern, or of a data frame.
+
+    Args:
+        events: path of a file, ``-`` for standard input, a folder (the event files in it), a
+            pattern such as ``logs/2024-*.csv``, a sequence of these; whatever speaks Arrow:
+            frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, as it is.
+        stated: format of the files; from their names if None.
+
+    Raises:
+        InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an
+            unknown format.
+    """
+    if isinstance(events, Source):
+        return events
+    if not isinstance(events, str | os.PathLike | list | tuple):
+        frame = EventFrame(events)
+        return Source((frame,), frame.name)
+    if is_database(events):
+        raise InvalidInput(
+            f"{field('events')} are the address of a database, which only jobs ask; write its rows "
+            f"into a file, or give them as a frame"
+        )
+    if stated is not None:
+        format_of("", stated)
+    paths = event_paths(events, stated)
+    parts = tuple(EventFile(path, stated, form=form, piped=True) for path in paths)
+    name = parts[0].name if len(parts) == 1 else f"{len(parts):,} files from {parts[0].name}"
+    return Source(parts, name)

@@ -22,8 +22,7 @@ from counton.base.private import Private
 from counton.base.windows import NO_MOMENT, Windows
 from counton.rows.bad_rows import of_unread, texts_of
 from counton.rows.files import refuse_sqlite
-from counton.rows.policies import Policies, set_aside
-from counton.rows.problems import Problem
+from counton.rows.policies import Policies, Problem, set_aside
 from counton.rows.sources import Rows, Source
 from counton.rows.timestamps import ClockChange, as_text, moments
 from counton.rows.window_marks import collect, unread_marked
@@ -94,7 +93,7 @@ def ordered_rows(
         ties: rows of equal times are ordered by their parts, so that their order does not matter.
 
     >>> from datetime import UTC, datetime
-    >>> from counton.rows.given_events import open_source
+    >>> from counton.rows.files import open_source
     >>> frame = pl.DataFrame({"at": ["2024-03-01T02:30", "2024-03-01T00:10"], "to": ["b", "a"]})
     >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
     >>> from counton.base.private import open_private

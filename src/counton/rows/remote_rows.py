@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counton.base.private import Private
-from counton.rows.frames import EventFrame
-from counton.rows.sources import Source
+from counton.rows.sources import EventFrame, Source
 
 if TYPE_CHECKING:
-    from counton.rows.row_reading import RowReading
+    from counton.rows.window_marks import RowReading
 
 
 class Spread(Source):
@@ -24,7 +23,7 @@ class Spread(Source):
 
     @abstractmethod
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Sums of rows by cell, as `counton.rows.cell_sums.cells_of` says of some of them.
+        """Sums of rows by cell, as `counton.rows.tally.cells_of` says of some of them.
 
         Args:
             domain: the groups; of those found by `labels` where ``reading`` discovers them.

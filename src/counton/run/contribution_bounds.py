@@ -40,9 +40,8 @@ from numpy.typing import NDArray
 from counton.base.arrays import Integers
 from counton.base.errors import ReplayMismatch, StreamConflict, field
 from counton.base.private import Private, open_private
-from counton.rows.cell_sums import added_up
-from counton.rows.row_reading import by_row
-from counton.rows.window_marks import PART
+from counton.rows.tally import added_up
+from counton.rows.window_marks import PART, by_row
 from counton.run.changes import KNOWN_SHARE
 from counton.run.definition import Definition
 from counton.run.first_rows import (

@@ -21,7 +21,7 @@ from counton.released.description import (
     windows_from_dict,
     windows_to_dict,
 )
-from counton.rows.row_reading import Columns
+from counton.rows.window_marks import Columns
 from counton.spec.job import EXPIRING
 from counton.statistics import TallyStatistic
 

@@ -24,9 +24,8 @@ from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.rows.frames import EventFrame
 from counton.rows.paths import NoFiles, event_paths
-from counton.rows.sources import Source
+from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, ask, define, design_of, halfwidths_at, last_step

@@ -19,7 +19,7 @@ from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guaran
 from counton.privacy.contribution import checked_unit
 from counton.released.description import Description, People
 from counton.rows.domains import read_domain, refuse_long_terms
-from counton.rows.row_reading import Columns
+from counton.rows.window_marks import Columns
 from counton.run.definition import Definition
 from counton.spec import refusals
 from counton.spec import stated_options as statements

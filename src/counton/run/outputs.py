@@ -21,7 +21,7 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.base.lazy import require
 from counton.base.options import check_text
 from counton.released.release_facts import ATTRS, TABLES
-from counton.rows.formats import is_file
+from counton.rows.paths import is_file
 from counton.state.keyfile import state_files
 from counton.state.whole_file import replace_file
 

@@ -20,12 +20,11 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.private import Private
 from counton.base.windows import NO_MOMENT, Once, Windows, load_zone
-from counton.rows.frames import EventFrame
 from counton.rows.policies import Policies
-from counton.rows.row_reading import Columns, RowReading
-from counton.rows.sources import Source, UnreadableRow
+from counton.rows.sources import EventFrame, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import CLOCK_CHANGE, ClockChange
+from counton.rows.window_marks import Columns, RowReading
 from counton.run.contribution_bounds import period_of
 from counton.run.new_stream import check_period
 from counton.statistics import Quantiles
@@ -114,7 +113,7 @@ class EachUser(EventFrame):
     Attributes:
         found: numbers of rows, once they have been read.
 
-    >>> from counton.rows.given_events import open_source
+    >>> from counton.rows.files import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
     >>> grid = Quantiles([1, 2, 3, 4, 5])
     >>> EachUser(open_source(rows), UserRows("who", "events", grid)).frame().collect().rows()

@@ -30,8 +30,13 @@ from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
 from counton.privacy.contribution import checked_unit, known_unit
 from counton.rows.domains import table_columns, text_lines
 from counton.rows.files import EventFile
-from counton.rows.formats import is_file
-from counton.rows.paths import event_paths, is_database, names_tell_format, refuse_among_events
+from counton.rows.paths import (
+    event_paths,
+    is_database,
+    is_file,
+    names_tell_format,
+    refuse_among_events,
+)
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
 from counton.rows.timestamps import moments
@@ -343,7 +348,7 @@ def number_rows(job: Job) -> Job:
 
 def _open_source(job: Job, before: Definition | None) -> Source:
     if is_database(job.events):
-        from counton.rows.questions import open_question
+        from counton.rows.databases import open_question
 
         source = open_question(job.events, job.query)
     else:

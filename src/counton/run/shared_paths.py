@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.errors import CountonError, InvalidInput
 from counton.released.release_facts import TABLES
-from counton.rows.formats import is_file
-from counton.rows.paths import event_paths, refuse_among_events
+from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.output_files import files_of_sums
 from counton.run.outputs import beside, pictures_of
 from counton.run.settlement import recall

@@ -22,11 +22,10 @@ from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.rows.bad_rows import change_error
 from counton.rows.remote_rows import Spread
-from counton.rows.row_reading import RowReading, Unknown, times_counted
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
-from counton.rows.window_marks import collect, mark_rows
+from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows, times_counted
 from counton.run.changes import (
     Counts,
     Intake,

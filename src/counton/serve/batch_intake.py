@@ -18,8 +18,7 @@ from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT, microseconds
 from counton.rows.bad_rows import texts_of
-from counton.rows.policies import MOST
-from counton.rows.problems import Problem
+from counton.rows.policies import MOST, Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.window_marks import collect, mark_rows

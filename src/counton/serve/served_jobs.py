@@ -15,9 +15,8 @@ from typing_extensions import override
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
-from counton.rows.frames import EventFrame
-from counton.rows.row_reading import RowReading
-from counton.rows.sources import Rows, Source
+from counton.rows.sources import EventFrame, Rows, Source
+from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
 from counton.run.settlement import find_stream, recall, resolve

@@ -549,8 +549,8 @@ class RowFormat(JobPart):
 
     def open_rows(self, events: object) -> Source:
         """The rows of files, a folder, a pattern, standard input or a data frame."""
-        from counton.rows.formats import CsvForm
-        from counton.rows.given_events import open_source
+        from counton.rows.files import open_source
+        from counton.rows.paths import CsvForm
 
         form = CsvForm.read(self.separator, self.decimal, self.comment)
         return open_source(events, self.file_format, form)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput, field
 from counton.rows.domains import table_columns
 from counton.rows.files import EventFile
-from counton.rows.formats import is_file
+from counton.rows.paths import is_file
 from counton.strategies.trees import Tree
 
 _Path = str | os.PathLike[str]
