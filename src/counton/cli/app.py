@@ -8,6 +8,7 @@ import typer
 
 from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.command_options import (
+    BARE,
     AnswerOptions,
     BackupOptions,
     Commands,
@@ -38,10 +39,7 @@ app = typer.Typer(
     help="Private running totals: counts published again and again, which hide every single row.",
     epilog=epilogue(),
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # rich's help would take most of the time of --help
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **BARE,
 )
 
 

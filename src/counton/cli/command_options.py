@@ -29,6 +29,13 @@ _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.
 _SENTENCE = 200
 JSON = "print one JSON object and nothing else"
+#: What all commands are made with. Rich's help would take most of the time of --help.
+BARE: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 

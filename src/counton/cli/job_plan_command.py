@@ -68,12 +68,7 @@ def print_job_plan(options: PlanOptions) -> None:
 
 def _print(found: PlannedFile, size: int | None) -> None:
     console = Console()
-    shares = {
-        name: share
-        for accounts in found.accounts.values()
-        for account in accounts
-        for name, share in account.shares.items()
-    }
+    shares = _shares(found)
     for name, job in found.jobs.items():
         print_line(console, f"{name}: {_heading(job)}; {_promise(job)}")
     if found.jobs:
@@ -188,14 +183,17 @@ def _account(account: Account) -> str:
     )
 
 
-def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]:
-    shares = {
+def _shares(found: PlannedFile) -> dict[str, float]:
+    return {
         name: share
         for accounts in found.accounts.values()
         for account in accounts
         for name, share in account.shares.items()
-        if not math.isnan(share)
     }
+
+
+def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]:
+    shares = {name: share for name, share in _shares(found).items() if not math.isnan(share)}
     jobs: dict[str, object] = {
         name: {**job.to_dict(), "share": shares.get(name)} for name, job in found.jobs.items()
     }

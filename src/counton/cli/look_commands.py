@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -39,32 +39,22 @@ def print_ledger(options: LedgerOptions) -> None:
     from counton.state import Store
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
+    more: dict[str, Any] = {
+        name: getattr(options, name) for name in ("age", "approximate_delta", "relation", "unit")
+    }
     if limit is None:
-        for name in ("age", "approximate_delta", "relation", "unit"):
-            value = getattr(options, name)
+        for name, value in more.items():
             if value is not None:
                 raise InvalidInput(
                     f"{field(name, value)} needs a limit to count against; give {field('epsilon')} "
                     f"or {field('rho')}"
                 )
-    if limit is not None:  # refused here, it leaves no empty state
-        Ledger(
-            limit,
-            age=options.age,
-            relation=cast(Relation | None, options.relation),
-            approximate_delta=options.approximate_delta,
-            unit=options.unit,
-        )
+    else:
+        Ledger(limit, **more)  # refused here, it leaves no empty state
     # A limit is set before anything is released, so the state may be new.
     with Store(options.state, create=limit is not None) as store:
         if limit is not None:
-            store.set_limit(
-                limit,
-                age=options.age,
-                relation=cast(Relation | None, options.relation),
-                approximate_delta=options.approximate_delta,
-                unit=options.unit,
-            )
+            store.set_limit(limit, **more)
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         shared, totals = store.shared_ledger, store.totals
     places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]

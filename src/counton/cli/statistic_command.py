@@ -11,6 +11,7 @@ import typer
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import (
+    BARE,
     REFUSED,
     Commands,
     CommandWithHeadings,
@@ -37,10 +38,7 @@ def commands() -> typer.Typer:
         cls=Commands,
         help="Release a statistic of events, step by step as they arrive.",
         no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        **BARE,
     )
 
     @app.callback()
@@ -55,12 +53,7 @@ def commands() -> typer.Typer:
 
 def perform(name: str, words: list[str]) -> None:
     """Carry out the command of a statistic that stands beside ``statistic``."""
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = typer.Typer(**BARE)
     of = statistic_class(name)
     own = {option.name: f"--{option.key}" for option in of.options}
     more = InvalidInput(of.help).translate(own | option_names(Job))

@@ -58,11 +58,7 @@ def sensitivity_of(
 def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """The guarantee as ``strategy`` gives it: an expiring one has its growth and delay."""
     _check_strategy(strategy)
-    if not isinstance(guarantee, Guarantee):
-        raise InvalidInput(
-            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-            f"ZCDP(rho)"
-        )
+    check_guarantee(guarantee)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         return guarantee.bound_to(strategy)
     return guarantee
@@ -136,6 +132,15 @@ def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:
         raise InvalidInput(
             f"{strategy!r} would have {last + 1:,} nodes for each of {math.prod(shape):,} cells, "
             f"and noise of several cells has addresses for {ROWS_LIMIT:,} nodes: plan fewer steps"
+        )
+
+
+def check_guarantee(guarantee: object) -> None:
+    """Refuse what promises nothing."""
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
         )
 
 

@@ -22,11 +22,16 @@ from typing_extensions import override
 from counton import strategies as known
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, figures, quote
+from counton.base.exact import check_integer, figures
 from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
 from counton.numbers.intervals import ErrorsOf
-from counton.numbers.node_law import calibration_of, check_addresses, check_contribution
+from counton.numbers.node_law import (
+    calibration_of,
+    check_addresses,
+    check_contribution,
+    check_guarantee,
+)
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
@@ -358,11 +363,7 @@ def plan_stream(
                 f"horizon is {horizon} and around {around}; a stream with a last step is planned "
                 f"for that: leave around out, or give None as the horizon"
             )
-    if not isinstance(guarantee, Guarantee):
-        raise InvalidInput(
-            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-            f"ZCDP(rho)"
-        )
+    check_guarantee(guarantee)
     contribution = Contribution.add_remove() if contribution is None else contribution
     check_contribution(contribution)
     cells = check_shape(shape)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote, quoted_numbers
+from counton.numbers.node_law import check_guarantee
 from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
 from counton.planning.planner import Plan
 from counton.privacy import Contribution, Guarantee, calibrate
@@ -84,11 +85,7 @@ def plan_cells(
 ) -> Plan[CellsDesign]:
     """`counton.plan` of cells that are released once."""
     shape = _shape(cells)
-    if not isinstance(guarantee, Guarantee):
-        raise InvalidInput(
-            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
-            f"ZCDP(rho)"
-        )
+    check_guarantee(guarantee)
     unit = Contribution.add_remove() if contribution is None else contribution
     asked = _workloads_of(workload, shape)
     names = _strategies_by_name(line, shape)

@@ -27,7 +27,6 @@ Relation = Literal["add_remove", "replace"]
 #: How far apart the events of one unit are kept.
 Once = Literal["group"]
 
-_RELATIONS = ("add_remove", "replace")
 _ONCE = ("group",)
 #: Relation, cells and steps where only the number of events is bounded.
 _ANYWHERE = ("add_remove", 1, 1)
@@ -53,6 +52,12 @@ _ZONES = 900
 #: Floats of the data are exact up to this many grid cells; beyond it, fractions are given.
 _EXACT_FLOATS = 2**45
 _MOST = 2**40  # noise for a larger change could not be summed in int64
+
+
+def check_relation(name: str, relation: object) -> None:
+    """Refuse what is no way for data sets to differ."""
+    if relation not in ("add_remove", "replace"):
+        raise InvalidInput(f"{name} is {quote(relation)}; it must be 'add_remove' or 'replace'")
 
 
 def checked_unit(unit: object, what: str = "unit") -> str:
@@ -210,10 +215,7 @@ class Contribution:
     most_a_step: int | None = None
 
     def __post_init__(self) -> None:
-        if self.relation not in _RELATIONS:
-            raise InvalidInput(
-                f"neighbours is {self.relation!r}; it must be 'add_remove' or 'replace'"
-            )
+        check_relation("neighbours", self.relation)
         if self.steps is None and self.every is None:
             object.__setattr__(self, "steps", 1)
         most = "state the most that one unit can change"

@@ -14,7 +14,14 @@ import numpy as np
 from counton.base.errors import BudgetExceeded, InvalidInput, field
 from counton.base.exact import Number, exact, text
 from counton.base.expiry import checked_age
-from counton.privacy.contribution import ANY_UNIT, Relation, checked_unit, is_part, known_unit
+from counton.privacy.contribution import (
+    ANY_UNIT,
+    Relation,
+    check_relation,
+    checked_unit,
+    is_part,
+    known_unit,
+)
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,
@@ -234,7 +241,7 @@ class Ledger:
                 f"limit of a ledger is {limit!r}; it must be PureDP, ApproxDP or ZCDP"
             )
         if relation is not None:
-            _check_relation(relation)
+            check_relation("relation", relation)
         Filter.start(limit, (), approximate_delta)
         self.limit = limit
         self.age = None if age is None else checked_age(age)
@@ -390,7 +397,7 @@ class Ledger:
             return None
         if relation in (None, account.relation):
             return account.filter.cost
-        _check_relation(relation)
+        check_relation("relation", relation)
         entries = [one for one in self._spends if self._account(one.unit) is account]
         assert relation is not None
         total = _Account(relation, Filter.from_dict(self.limit, account.filter.to_dict()))
@@ -781,11 +788,6 @@ def _presence(unit: str, what: str) -> str:
     )
 
 
-def _check_relation(relation: object) -> None:
-    if relation not in get_args(Relation):
-        raise InvalidInput(f"relation is {relation!r}; it must be 'add_remove' or 'replace'")
-
-
 def _check_spend(entry: Spend) -> Spend:
-    _check_relation(entry.relation)
+    check_relation("relation", entry.relation)
     return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))

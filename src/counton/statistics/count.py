@@ -18,7 +18,36 @@ from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 
-class Count(TallyStatistic):
+class _SumOfRows(TallyStatistic):
+    """One number, or one of each group: what rows add up to, which is released as it is."""
+
+    shows = ("sums",)
+    additive, in_terms = True, False
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return ()
+
+    @override
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        return self
+
+    @override
+    def shape_of(self, groups: int | None) -> tuple[int, ...]:
+        return () if groups is None else (groups,)
+
+    @property
+    @override
+    def places(self) -> int:
+        return 1
+
+    @override
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        return [(0, said)]
+
+
+class Count(_SumOfRows):
     """Number of rows.
 
     Args:
@@ -43,10 +72,8 @@ class Count(TallyStatistic):
         f"again, as every night."
     )
     also_called = ("number", "events", "rows", "histogram")
-    shows = ("sums",)
     counts_rows = True
     asks = ("count",)
-    additive, in_terms = True, False
 
     def __init__(self, *, unit: str | None = None) -> None:
         self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
@@ -57,19 +84,6 @@ class Count(TallyStatistic):
     def parameters(self) -> dict[str, Any]:
         return {"unit": self.unit} if self._stated else {}
 
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
-
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        return self
-
-    @override
-    def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        return () if groups is None else (groups,)
-
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
@@ -78,17 +92,8 @@ class Count(TallyStatistic):
     def encode(self, *parts: Any) -> Integers:
         return np.ones(len(parts[0]), np.int64)
 
-    @property
-    @override
-    def places(self) -> int:
-        return 1
 
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(0, said)]
-
-
-class Sum(TallyStatistic):
+class Sum(_SumOfRows):
     """Sum of values, each clipped to bounds and put on a grid.
 
     Args:
@@ -112,11 +117,9 @@ class Sum(TallyStatistic):
     )
     also_called = ("total", "totals")
     options = (VALUE, LOWER, UPPER, RESOLUTION)
-    shows = ("sums",)
     event = "value"
     parts = (Part("value"),)
     asks = ("sum",)
-    additive, in_terms = True, False
 
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
@@ -158,21 +161,8 @@ class Sum(TallyStatistic):
 
     @property
     @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    @override
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
         return self.bounds.value_bounds
-
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        return self
-
-    @override
-    def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        return () if groups is None else (groups,)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -182,15 +172,6 @@ class Sum(TallyStatistic):
     def encode(self, *parts: Any) -> Integers:
         """Clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
-
-    @property
-    @override
-    def places(self) -> int:
-        return 1
-
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(0, said)]
 
     @override
     def row_bounds(self) -> tuple[int, int]:

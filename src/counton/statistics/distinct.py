@@ -17,7 +17,7 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
 from counton.statistics.count import Count
 from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
-from counton.statistics.users import DIGEST, once, pair_of
+from counton.statistics.users import DIGEST, comes_or_goes, once, pair_of
 
 _MOST = 2**40
 #: A digest, and two numbers of what the user did.
@@ -247,7 +247,7 @@ class _Users(Exact):
         if this.changes is not None and this.stay is None:
             pairs = [pair_of(event, "whether it comes (True) or goes (False)") for event in listed]
             listed = [user for user, _ in pairs]
-            come = np.array([_whether(comes) for _, comes in pairs], bool)
+            come = np.array([comes_or_goes(comes, "a user") for _, comes in pairs], bool)
         seen = len(stops) == 1 and (this.changes is None or this.stay is not None)
         digests, places = once(listed, places=not seen)
         come = come[: len(places)]
@@ -426,11 +426,3 @@ def _read(saved: bytes) -> tuple[int, NDArray[np.void]]:
         return int.from_bytes(saved[:8], "little"), np.frombuffer(saved, _RECORD, offset=8)
     except ValueError as error:
         raise StateError(f"users cannot be read: {error}: restore a copy") from error
-
-
-def _whether(comes: Any) -> bool:
-    if isinstance(comes, (bool, np.bool_)):
-        return bool(comes)
-    raise InvalidInput(
-        f"whether a user comes is {quote(comes)}; it must be True (comes) or False (goes)"
-    )

@@ -74,3 +74,12 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:
         return event[0], event[1]
     raise InvalidInput(f"event is {quote(event)}; it must be a pair of the user and {what}")
+
+
+def comes_or_goes(comes: Any, who: str) -> bool:
+    """Whether somebody, or something, comes with an event; else it goes."""
+    if isinstance(comes, (bool, np.bool_)):
+        return bool(comes)
+    raise InvalidInput(
+        f"whether {who} comes is {quote(comes)}; it must be True (comes) or False (goes)"
+    )

@@ -19,7 +19,7 @@ from counton.base.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColu
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import ClosedForm
 from counton.privacy import Contribution
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.graphs.graph_statistic import (
     UNPROTECTED,
     NodeNumbers,
@@ -124,10 +124,7 @@ class Cuts(Statistic):
                 f"{_MOST_NODES:,}"
             )
         self._named, self._labels = named, list(named.numbers)
-        if neighbours not in ("add_remove", "replace"):
-            raise InvalidInput(
-                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
-            )
+        check_relation("neighbours", neighbours)
         self.neighbours = neighbours
         if resolution is not None:
             self.bounds = Contribution.values(lower, upper, resolution, neighbours, unit=_UNIT)

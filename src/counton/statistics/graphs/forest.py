@@ -19,7 +19,7 @@ from counton.base.exact import Number, exact, quote, text
 from counton.base.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.numbers.formulas import Estimate
 from counton.privacy import Contribution
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.graphs.graph_statistic import (
     REPLACED,
     UNIT,
@@ -105,10 +105,7 @@ class Forest(Statistic):
                 f"{field('largest')} is {text(self.largest)}; it must be a multiple of the "
                 f"resolution, {text(self.resolution)}: from 1 to 2^32 times as much"
             )
-        if neighbours not in ("add_remove", "replace"):
-            raise InvalidInput(
-                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
-            )
+        check_relation("neighbours", neighbours)
         self.units, self.neighbours = int(units), neighbours
 
     @classmethod

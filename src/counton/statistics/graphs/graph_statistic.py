@@ -15,8 +15,9 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, check_relation
 from counton.statistics.statistic import Events, Exact, Statistic
+from counton.statistics.users import comes_or_goes
 
 #: What is protected, in words.
 UNIT = "edge"
@@ -89,10 +90,7 @@ class GraphStatistic(Statistic):
             raise InvalidInput(
                 f"{field('beyond')} is {quote(beyond)}; it must be 'refuse' or 'drop'"
             )
-        if neighbours not in ("add_remove", "replace"):
-            raise InvalidInput(
-                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
-            )
+        check_relation("neighbours", neighbours)
         self.beyond, self.neighbours = beyond, neighbours
 
     @classmethod
@@ -469,7 +467,7 @@ class Graph(Exact):
         index.grow(len(self._nodes))
         changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
         done: list[tuple[int, bool]] = []
-        rest = [_whether(comes) for (comes,) in told.rest] or [True] * len(steps)
+        rest = [comes_or_goes(comes, "an edge") for (comes,) in told.rest] or [True] * len(steps)
         try:
             keys = keys_of(told.ends).tolist()
             for key, step, comes in zip(keys, steps, rest, strict=True):
@@ -605,14 +603,6 @@ def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np
         return told["step"], list(told["nodes"]), keys, changes
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(f"edges cannot be read ({error}): restore a copy") from error
-
-
-def _whether(comes: Any) -> bool:
-    if isinstance(comes, (bool, np.bool_)):
-        return bool(comes)
-    raise InvalidInput(
-        f"whether an edge comes is {quote(comes)}; it must be True (comes) or False (goes)"
-    )
 
 
 def _edge_in_words(ends: Iterable[object]) -> str:
