@@ -276,15 +276,14 @@ class _Beginning(NormalisedSqrt):
     @cached_property
     def variances(self) -> Floats:
         """Of the releases, in units of the first node's."""
-        d, a, q = self.shares, self.inverse, self.widths
-        if self.horizon > _EXACT_ROWS:
-            first = _Beginning(_EXACT_ROWS, self.weight_bits, self.singles, self.equal)
-            exact = first.variances
-            return np.concatenate([exact, _variances_of_long_rows(d, q)[_EXACT_ROWS:]])
-        total = np.zeros(self.horizon)
-        for k in range(self.horizon):  # node k + 1 in all releases
-            total[k:] += q[k] * np.cumsum(d[k:] * a[: self.horizon - k]) ** 2
-        return total
+        exact = _exact_variances(
+            min(self.horizon, _EXACT_ROWS), self.weight_bits, self.singles, self.equal
+        )
+        if self.horizon <= _EXACT_ROWS:
+            return exact
+        return np.concatenate(
+            [exact, _variances_of_long_rows(self.shares, self.widths)[_EXACT_ROWS:]]
+        )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
         """Variances of what releases say about the steps start + 1 .. stop."""
@@ -296,6 +295,20 @@ class _Beginning(NormalisedSqrt):
             read = convolve(within, a[:stop], stop)[::-1]
             found[place] = float((read**2 * q[:stop]).sum())
         return found
+
+
+@lru_cache(
+    maxsize=32
+)  # each takes a time that is quadratic in its releases, of which there are few
+def _exact_variances(horizon: int, weight_bits: int, singles: int, equal: int) -> Floats:
+    """Of the first releases, each summed by itself, in units of the first node's."""
+    first = _Beginning(horizon, weight_bits, singles, equal)
+    d, a, q = first.shares, first.inverse, first.widths
+    total = np.zeros(horizon)
+    for k in range(horizon):  # node k + 1 in all releases
+        total[k:] += q[k] * np.cumsum(d[k:] * a[: horizon - k]) ** 2
+    total.flags.writeable = False
+    return total
 
 
 class _Within(NormalisedSqrt):
