@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from patience import HANGS
-from services import Running, copied, counted, job_file, rows, running, tokens_for
+from services import PLAIN, Running, copied, counted, job_file, rows, running, tokens_for
 
 from counton.state.watch import adopt
 
@@ -38,7 +38,9 @@ def test_a_service_that_is_told_to_end_answers_what_is_under_way(tmp_path: Path)
         thread.start()
         while len(answers) < 5 and thread.is_alive():
             time.sleep(0.02)
-        with httpx.stream("GET", f"{service.url}/v1/streams/visits/live", timeout=HANGS) as live:
+        with httpx.stream(
+            "GET", f"{service.url}/v1/streams/visits/live", timeout=HANGS, **PLAIN
+        ) as live:
             lines = live.iter_lines()
             next(lines)
             assert service.stop() == 0
@@ -103,7 +105,7 @@ def test_a_slow_client_is_not_waited_for(impatient: Running) -> None:
 
 def test_a_connection_that_is_used_is_kept(impatient: Running) -> None:
     """Longer than a request may take: requests on it come one after the other, with pauses."""
-    with httpx.Client() as client:
+    with httpx.Client(**PLAIN) as client:
         end, streams = time.monotonic() + 5, set()
         while time.monotonic() < end:
             answer = client.get(f"{impatient.url}/health")

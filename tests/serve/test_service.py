@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import zstandard
 from patience import HANGS
-from services import START, Running, copied, counted, job_file, rows, running
+from services import PLAIN, START, Running, copied, counted, job_file, rows, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 
@@ -106,7 +106,7 @@ def test_every_damaged_byte_of_arrow_is_answered(service: Running) -> None:
     frame = pl.DataFrame({"time": ["2026-03-01T09:00:00Z"] * 3, "page": ["home"] * 3})
     whole = arrow(frame)
     media = "application/vnd.apache.arrow.stream"
-    with httpx.Client() as client:
+    with httpx.Client(**PLAIN) as client:
         for place in range(0, len(whole), 7):
             body = bytearray(whole)
             body[place] ^= 0xFF
@@ -158,13 +158,13 @@ def test_names_that_are_no_streams(service: Running, name: str) -> None:
 def test_tokens_have_scopes(service: Running) -> None:
     body, url = rows(5, PAGES), f"{service.url}/v1/streams/visits/batches/scoped"
     media = {"Content-Type": "application/x-ndjson"}
-    assert httpx.post(url, content=body, headers=media).status_code == 401
+    assert httpx.post(url, content=body, headers=media, **PLAIN).status_code == 401
     for wrong in ("Bearer x", "Basic x", "Bearer", "Bearer " + "y" * 8000, "Bearer \u00ff"):
         given = [(b"Content-Type", media["Content-Type"].encode())]
         given.append((b"Authorization", wrong.encode("latin-1")))
-        assert httpx.post(url, content=body, headers=given).status_code == 401
+        assert httpx.post(url, content=body, headers=given, **PLAIN).status_code == 401
     for scope in ("read", "operate"):
-        answer = httpx.post(url, content=body, headers={**media, **service.header(scope)})
+        answer = httpx.post(url, content=body, headers={**media, **service.header(scope)}, **PLAIN)
         assert answer.status_code == 403
     for scope in ("ingest", "read"):
         assert service.get("/metrics", scope).status_code == 403
@@ -274,7 +274,9 @@ def test_live_releases_are_told_and_resumed(own: Running) -> None:
     service.at(12)
     service.wait_for(12)
     url = f"{service.url}/v1/streams/visits/live"
-    with httpx.stream("GET", url, headers={"Last-Event-ID": "10"}, timeout=HANGS) as stream:
+    with httpx.stream(
+        "GET", url, headers={"Last-Event-ID": "10"}, timeout=HANGS, **PLAIN
+    ) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         told = events(stream)
         assert [next(told)[0] for _ in range(2)] == [11, 12]
