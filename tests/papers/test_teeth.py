@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from forked_commands import forked_python
 
 from papers import Comparison, Evidence, recorded
 from papers.__main__ import main
@@ -80,8 +81,9 @@ def test_a_mistake_in_a_mechanism_is_seen(mistake: str) -> None:
         f"print(len(reproduce({paper!r}, quick=True).wrong))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+        [forked_python(), "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) > 0
 

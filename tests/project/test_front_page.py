@@ -38,10 +38,10 @@ def commands(kind: str) -> list[tuple[str, str]]:
     return [(row, one) for row, one in found if one.split()[0] == kind]
 
 
-def printed(command: str, folder: Path, **more: str) -> str:
+def printed(command: str, folder: Path, programs: Path = PROGRAMS, **more: str) -> str:
     program, *words = command.split()
     done = subprocess.run(
-        [PROGRAMS / program, *words], cwd=folder, capture_output=True, text=True, check=False,
+        [programs / program, *words], cwd=folder, capture_output=True, text=True, check=False,
         env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"} | more,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -123,11 +123,13 @@ def test_every_command_of_the_page_runs_after_make_demo(visits: Path) -> None:
 
 
 @pytest.mark.slow
-def test_totals_of_a_year_have_the_errors_that_the_page_says(visits: Path) -> None:
+def test_totals_of_a_year_have_the_errors_that_the_page_says(
+    visits: Path, forked_commands: Path
+) -> None:
     row = "totals of a year of hours, ε = 1"
     ours, others, _ = table()[row]
     [command] = [one for at, one in commands("counton") if at == row]
-    shown = printed(command, visits)
+    shown = printed(command, visits, forked_commands)
     by_kind = dict(re.findall(r"^ +(\w[-\w ]*?)  +([\d.]+)  ", shown, re.MULTILINE))
     tree = plan(8760, PureDP(1), strategies=[least_squares_tree(8760, 1, "mean")]).best.mean_std
     assert re.findall(r"\d+\.\d", ours) == [f"{float(by_kind['solved']):.1f}"]
@@ -156,9 +158,11 @@ def test_totals_of_a_year_have_the_errors_that_the_page_says(visits: Path) -> No
         ("was it right?", r"computed again"),
     ],
 )
-def test_a_command_of_the_page_shows_what_the_row_says(row: str, says: str, visits: Path) -> None:
+def test_a_command_of_the_page_shows_what_the_row_says(
+    row: str, says: str, visits: Path, forked_commands: Path
+) -> None:
     for _, command in [found for found in commands("counton") if found[0] == row]:
-        assert re.search(says, printed(command, visits)), command
+        assert re.search(says, printed(command, visits, forked_commands)), command
     assert any(at == row for at, _ in commands("counton"))
 
 
