@@ -38,7 +38,7 @@ def commands(kind: str) -> list[tuple[str, str]]:
     return [(row, one) for row, one in found if one.split()[0] == kind]
 
 
-def printed(command: str, folder: Path, programs: Path = PROGRAMS, **more: str) -> str:
+def printed(command: str, folder: Path, programs: Path = PROGRAMS, /, **more: str) -> str:
     program, *words = command.split()
     done = subprocess.run(
         [programs / program, *words], cwd=folder, capture_output=True, text=True, check=False,
