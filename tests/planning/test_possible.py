@@ -30,7 +30,7 @@ def terms_of(
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5), ApproxDP(1, 1e-6)])
 @pytest.mark.parametrize("metric", ["mean", "max"])
-def test_factors_of_terms_are_those_of_the_plan(guarantee: Guarantee, metric: Metric) -> None:
+def test_factors_of_design_are_those_of_the_plan(guarantee: Guarantee, metric: Metric) -> None:
     planned = plan(365, guarantee, metric)
     terms = terms_of(planned.best.strategy, guarantee)
     assert terms.law == planned.best.law

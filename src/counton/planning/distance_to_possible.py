@@ -30,7 +30,7 @@ def factors_of_design(
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
-    >>> [round(factor.factor, 2) for factor in factors_of_terms(counter.design)]
+    >>> [round(factor.factor, 2) for factor in factors_of_design(counter.design)]
     [1.03, 1.35]
     """
     steps = _AROUND if around is None else around

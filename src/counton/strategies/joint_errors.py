@@ -26,7 +26,7 @@ def noise_variance(
 ) -> Floats:
     """Exact variance of the released noise at ``steps`` under a calibrated law.
 
-    >>> from counton.laws import DiscreteGaussian
+    >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
     >>> noise_variance(Binary(31), DiscreteGaussian(9), [1, 3]).tolist()
     [9.0, 18.0]
