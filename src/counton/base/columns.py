@@ -159,7 +159,8 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
         ) from error
     values = np.empty(len(distinct), dtype=object)
     values[:] = distinct
-    codes[~missing] = _looked_up(kept, values)
+    place = {value: code for code, value in enumerate(values.tolist())}
+    codes[~missing] = [place[value] for value in kept.tolist()]
     return codes, values
 
 
@@ -307,11 +308,6 @@ def _cell_text(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return figures(value)
-
-
-def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    place = {value: code for code, value in enumerate(values.tolist())}
-    return np.array([place.get(value, OUTSIDE) for value in column.tolist()], dtype=np.int64)
 
 
 def list_in_words(names: Sequence[str]) -> str:

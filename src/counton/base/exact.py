@@ -223,7 +223,9 @@ def check_integer(
     >>> check_integer("arity", 4, 2, 128)
     4
     """
-    number = None if value is True or value is False else _whole(value)
+    given: Any = value
+    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    number: int | None = int(given) if whole else None
     if number is not None and low <= number <= high:
         return number
     said = quote(value) if number is None else shorten(value)
@@ -259,10 +261,6 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     # a range may be longer than a length can say
     if values[most:] if isinstance(values, range) else len(values) > most:
         raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")
-
-
-def _whole(value: Any) -> int | None:
-    return int(value) if isinstance(value, Integral) else None
 
 
 def _power_text(number: int) -> str:

@@ -27,7 +27,7 @@ from counton.cli.print_forms import (
 from counton.cli.run_words import EXACT
 from counton.privacy.guarantees import plural
 from counton.released.description import People
-from counton.released.look_report import Inspection, Most, Swept, ValueBounds, planned_halfwidths
+from counton.released.look_report import Inspection, Swept, planned_halfwidths
 from counton.run.private_look import BoundCost, activity, inspect, weigh
 from counton.spec.job import RowFormat
 from counton.state.whole_file import replace_file
@@ -120,9 +120,11 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     for words in found.words():
         print_line(console, words, bold=True)
     if found.recommendation is not None:
-        print_line(console, f"{found.advice}: {_in_options(found.recommendation)}")
+        words = " ".join(f"--{name} {it}" for name, it in found.recommendation.options.items())
+        print_line(console, f"{found.advice}: {words}")
     for note in found.notes():
-        print_line(console, f"note: {_with_options(note)}")
+        said = InvalidInput(note).translate({"at_most": "--at-most"})
+        print_line(console, f"note: {said}")
     print_line(console, "")
     print_words(console, _protection(found))
     if swept:
@@ -157,14 +159,6 @@ def _bounds_to_try(given: str | None) -> list[int] | None:
                 f"1,2,5,10"
             )
     return [int(number) for number in numbers]
-
-
-def _in_options(answer: Most | ValueBounds) -> str:
-    return " ".join(f"--{name} {value}" for name, value in answer.options.items())
-
-
-def _with_options(note: str) -> str:
-    return InvalidInput(note).translate({"at_most": "--at-most"})
 
 
 def _protection(found: Inspection) -> list[tuple[str, str]]:

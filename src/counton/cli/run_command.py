@@ -90,7 +90,7 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        return exit_code(error), error.translate(_keys())
+        return exit_code(error), error.translate(words_of_files())
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (
@@ -98,8 +98,3 @@ def failure(error: BaseException) -> tuple[ExitCode, str]:
         f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
         f"may show rows"
     )
-
-
-def _keys() -> dict[str, str]:
-    """What a job file calls the fields that an error names."""
-    return words_of_files()

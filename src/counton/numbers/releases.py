@@ -70,11 +70,8 @@ class _Terms:
         """
         from counton.numbers.methods import methods
 
-        return methods(self._design, errors=[self._error()])
-
-    def _error(self) -> str:
         stds = np.unique(self.table_columns()["std"])
-        return noise_in_words(stds)
+        return methods(self._design, errors=[noise_in_words(stds)])
 
     def _repr_html_(self) -> str:
         from counton.base.columns import html

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.fit_request import notes_on
 from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
@@ -211,7 +211,11 @@ def _condition(
     whole = [level for level in range(len(stated)) if _is_cut(tree, stated, level)]
     if whole and all(np.isnan(part).all() for part in stated[whole[-1] + 1 :]):
         return _below_cut(law, estimates, stated, whole[-1])
-    places = [(level, int(p)) for level in range(len(stated)) for p in _places(stated[level])]
+    places = [
+        (level, int(place))
+        for level, part in enumerate(stated)
+        for place in np.flatnonzero(~np.isnan(part))
+    ]
     if len(places) * sum(tree.sizes) > _MOST_COVARIANCES:
         raise InvalidInput(
             f"{len(places):,} known totals among {sum(tree.sizes):,} nodes are too many to be kept "
@@ -231,10 +235,6 @@ def _condition(
     left[left < 1e-9 * np.concatenate(variances)] = 0.0
     cuts = ends[1:-1]
     return list(np.split(moved, cuts)), list(np.split(left, cuts))
-
-
-def _places(part: Floats) -> Integers:
-    return np.flatnonzero(~np.isnan(part))
 
 
 def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:

@@ -98,7 +98,9 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
         return max(factorisation_bounds(horizon)[0] ** 2, mean) * _SAFE
     if release == "both":
         if horizon <= _MOST_TERMS:
-            singular = np.hypot(_singular_values(horizon), 1.0)
+            # Singular values of the T x T matrix of prefix sums, largest first.
+            angles = (2 * np.arange(1, horizon + 1) - 1) * (math.pi / (4 * horizon + 2))
+            singular = np.hypot(0.5 / np.sin(angles), 1.0)
             return float((singular.sum() / horizon) ** 2 / 2) * _SAFE
         return (mean + 1) / 2 * _SAFE
     if horizon <= LARGEST_SEARCHED:
@@ -107,12 +109,6 @@ def least_variance(horizon: int, metric: Metric = "mean", release: ReleaseForm =
 
         mean = max(mean, gaussian_bound(Prefixes(horizon)) / horizon)
     return mean * _SAFE
-
-
-def _singular_values(horizon: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Of the T x T matrix of prefix sums, largest first."""
-    j = np.arange(1, horizon + 1)
-    return np.asarray(0.5 / np.sin((2 * j - 1) * (math.pi / (4 * horizon + 2))))
 
 
 def nuclear_norm(horizon: int) -> float:

@@ -282,12 +282,10 @@ class Letters(Exact):
         letters = self._letters.all
         saved = _HEAD.pack(self._steps, len(letters))
         saved += _little(letters).tobytes()
-        if self._stops is None or self._one_each(self._stops.all):
+        one_each = np.arange(1, len(letters) + 1)
+        if self._stops is None or np.array_equal(self._stops.all, one_each):
             return saved
         return saved + self._stops.all.astype("<i8").tobytes()
-
-    def _one_each(self, stops: NDArray[np.int64]) -> bool:
-        return np.array_equal(stops, np.arange(1, len(self._letters) + 1))
 
     @classmethod
     def load(cls, statistic: Words, saved: bytes) -> Letters:
