@@ -44,7 +44,6 @@ class TextTable(NamedTuple):
 
 
 def check_names(names: Any, called: str = "columns") -> None:
-    """Refuse what are no names of columns."""
     if isinstance(names, list | tuple) and not names:
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
     if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
@@ -96,7 +95,6 @@ def columns_of(
 
 
 def _names_of(table: Any) -> list[Any] | None:
-    """Names of columns; None where what stands in their place is no name: it may be data."""
     if isinstance(table, Mapping):
         found = list(table.keys())
     else:  # an Arrow table's ``columns`` are its data

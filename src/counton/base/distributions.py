@@ -63,7 +63,6 @@ class DiscreteLaplace:
 
     @property
     def std(self) -> float:
-        """Standard deviation of one draw."""
         return math.sqrt(self.variance)
 
 
@@ -107,7 +106,6 @@ class DiscreteGaussian:
 
     @property
     def std(self) -> float:
-        """Standard deviation of one draw."""
         return math.sqrt(self.variance)
 
 

@@ -89,7 +89,6 @@ class Expiry:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Expiry:
-        """Inverse of `to_dict`."""
         try:
             return cls(**saved)
         except TypeError as error:

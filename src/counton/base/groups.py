@@ -69,7 +69,6 @@ class GroupNames(Sequence[str]):
 
     @classmethod
     def from_blocks(cls, blocks: Sequence[bytes]) -> GroupNames:
-        """Inverse of `blocks`."""
         import polars as pl
 
         try:

@@ -152,7 +152,6 @@ class Statement(ABC):
         return {name: self.options[name] for name in names if name in self.options}
 
     def require(self, *names: str) -> list[Any]:
-        """Values that must be stated."""
         found = [
             self[name] if name in self.options else getattr(self, name, None) for name in names
         ]

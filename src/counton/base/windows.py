@@ -278,7 +278,6 @@ class Windows:
 
     @property
     def end(self) -> int:
-        """End of the last window."""
         return self._end_of(self.steps)
 
     def starts(self, steps: range) -> NDArray[np.int64]:

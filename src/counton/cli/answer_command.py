@@ -180,7 +180,6 @@ def _draw_table(
 
 
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
-    """The rows that are asked for."""
     if options.sums is not None:
         return released.sums(options.sums)
     if options.changes:
@@ -229,7 +228,6 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
 def _answer(
     released: Release, options: AnswerOptions, asked: str, words: str, steps: range
 ) -> Answer:
-    """One of the numbers that are asked for."""
     groups = released.definition.groups
     named = list(groups) if asked == "total" and words == "all" else groups_named(words, groups)
     if asked in ("share", "total"):

@@ -121,7 +121,6 @@ def whole_number(text: str) -> int:
 
 
 def fraction(text: str) -> float:
-    """A floating-point number."""
     try:
         return float(text)
     except ValueError as error:
@@ -797,7 +796,6 @@ def _options(kind: type) -> dict[str, tuple[Any, Any]]:
 
 
 def _with_parser(hint: Any) -> Any:
-    """A parameter with the parser of its numbers."""
     kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
     for number, parser in _PARSERS.items():
         if number in kinds:
@@ -817,7 +815,6 @@ _TYPES: dict[str, Any] = {
 
 
 def _parameter_of(option: Option) -> Any:
-    """An option as typer takes it."""
     if option.argument:
         return _with_parser(_annotate(list[str], typer.Argument(help=option.help)))
     given = _TYPES[option.kind]

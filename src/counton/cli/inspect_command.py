@@ -133,7 +133,6 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
 
 
 def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
-    """The arguments of `counton.inspect`."""
     if options.state is None:
         raise InvalidInput(
             f"{field('state')} is missing: a private look counts as a release does, in the ledger "
@@ -162,7 +161,6 @@ def _bounds_to_try(given: str | None) -> list[int] | None:
 
 
 def _protection(found: Inspection) -> list[tuple[str, str]]:
-    """What is protected and promised, in words."""
     definition = found.released.definition
     unit = definition.unit
     cells = len(definition.statistic.parameters["edges"]) - 1

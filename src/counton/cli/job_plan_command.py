@@ -112,13 +112,11 @@ def _print(found: PlannedFile, size: int | None) -> None:
 
 
 def _promise(job: PlannedJob) -> str:
-    """The numbers of its guarantee."""
     said = job.definition.guarantee.to_dict()
     return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
 
 
 def _heading(job: PlannedJob) -> str:
-    """What it releases, how often, of how many groups."""
     definition = job.definition
     groups = "" if definition.domain is None else f" of {len(definition.groups):,} groups"
     what = definition.subject if definition.statistic.additive else definition.what

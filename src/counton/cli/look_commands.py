@@ -281,7 +281,6 @@ def print_release(
 
 
 def _last_step(rows: pl.DataFrame) -> str:
-    """Which step rows of one step are of, and its window where there are windows."""
     from counton.released.screen import text_table
 
     said = f"the last step, {rows['step'][0]:,}"

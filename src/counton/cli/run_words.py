@@ -232,7 +232,6 @@ def _of_table(definition: Definition, law: NoiseDistribution) -> list[tuple[str,
 
 
 def _statistic_in_words(definition: Definition) -> str:
-    """A statistic other than counts and sums, in words."""
     from counton.released.stream_words import statistic_in_words
 
     what = statistic_in_words(definition).removesuffix(",")

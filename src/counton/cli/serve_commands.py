@@ -65,7 +65,6 @@ def perform_left_out(options: LeftOutOptions) -> None:
 
 
 def _names(only: str | None) -> tuple[str, ...]:
-    """Names of jobs, with commas between."""
     return () if only is None else tuple(name.strip() for name in only.split(","))
 
 

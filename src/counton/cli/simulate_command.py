@@ -86,7 +86,6 @@ def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
 
 
 def _rows(path: Path, wanted: list[str]) -> pl.DataFrame:
-    """The columns of a CSV file that are asked for."""
     kinds: dict[str, Any] = dict.fromkeys(wanted, pl.String)
     kinds |= {_STEP: pl.Int64, _NUMBER: pl.Float64}
     try:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 @cache
 def commands() -> typer.Typer:
-    """All statistics as commands."""
     app = typer.Typer(
         name="statistic",
         cls=Commands,

@@ -97,7 +97,6 @@ class Reads(NamedTuple):
 
     @property
     def levels(self) -> Integers:
-        """The level of every node."""
         return np.array([level for level, _ in self.nodes], np.int64)
 
     def between(self, first: Integers, last: Integers) -> Floats:

@@ -15,13 +15,7 @@ from counton.strategies import TableStrategy
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
-    """Claimed norms against all columns of C and all pairs of columns.
-
-    Raises:
-        LawBroken: a claimed norm is wrong, ``largest_entry`` is less than an entry,
-        ``sensitivities`` or
-            ``sensitivity`` claims another, or several steps are not refused. What is said of moves
-            may be a bound.
+    """Claimed norms against all columns of C and all pairs of them; of moves they may be bounds.
 
     >>> from counton.strategies.lines import Haar
     >>> check_columns(Haar(3, (2, 1, 1)), Haar(3, (2, 1, 1)).matrix())

@@ -52,7 +52,6 @@ class Answer:
     per_cent: bool = field(default=False, repr=False, compare=False)
 
     def interval(self) -> tuple[float, float]:
-        """Its ends."""
         return self.lower, self.upper
 
     def table_columns(self) -> dict[str, NDArray[Any]]:

@@ -193,7 +193,6 @@ def _refuse_overflow(
 
 
 def _largest(numbers: NDArray[np.int64]) -> int:
-    """Largest absolute value."""
     smallest, largest = extremes(np.asarray(numbers))
     return max(-smallest, largest)
 
@@ -271,7 +270,6 @@ def _with_digest(form: str, *parts: bytes) -> bytes:
 
 
 def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
-    """Inverse of `write_state`."""
     try:
         head, body = saved.decode().rstrip("\n").split("\n", 1)
         name, digest = head.split(" ")
@@ -314,7 +312,6 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
-    """The state that a checkpoint holds."""
     if bytes(saved[: len(_PACKED)]) == _PACKED.encode():
         return _read_packed(saved)
     fields = read_state(saved, _FORMAT, "Counter.checkpoint()")

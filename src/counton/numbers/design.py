@@ -131,7 +131,6 @@ class Design(Errors[S]):
         return self.shape if self.counters is None else (0,)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values, without secrets."""
         found = {
             "format": self.format,
             "kind": "stream",

@@ -32,14 +32,12 @@ class Fit:
         return self.integers or self.nonnegative or bool(self.known)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; empty where nothing is asked."""
         known = [[list(path), total] for path, total in self.known]
         asked = {"integers": self.integers, "nonnegative": self.nonnegative, "known": known}
         return {name: value for name, value in asked.items() if value}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Fit:
-        """Inverse of `to_dict`."""
         known = tuple((tuple(path), total) for path, total in saved.get("known", ()))
         flags = {name: bool(saved.get(name)) for name in ("integers", "nonnegative")}
         return cls(**flags, known=known)

@@ -131,7 +131,6 @@ class Formula(Estimate):
 
     @classmethod
     def of(cls, one: CellSum) -> Formula:
-        """A sum of cells."""
         return cls(sums=((one, 1.0),))
 
     @property
@@ -141,7 +140,6 @@ class Formula(Estimate):
 
     @property
     def linear(self) -> bool:
-        """Whether it is a sum of cells alone."""
         return not self.quotients and not self.products
 
     @property
@@ -656,7 +654,6 @@ class _Noise:
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
 
     def std(self, weights: Floats) -> float:
-        """Standard deviation, in data units."""
         return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:

@@ -864,7 +864,6 @@ class Errors(Generic[S]):
 
     @cached_property
     def cells(self) -> int:
-        """How many cells one step's input has."""
         return math.prod(self.shape)
 
     @property
@@ -875,7 +874,6 @@ class Errors(Generic[S]):
 
     @property
     def family(self) -> Family:
-        """Kind of noise."""
         return self.law.family
 
     @property

@@ -28,12 +28,10 @@ class _Terms:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised, for all releases of the stream together."""
         return self._design.guarantee
 
     @property
     def contribution(self) -> Contribution:
-        """The protected unit and the neighbouring relation."""
         return self._design.contribution
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
@@ -52,7 +50,6 @@ class _Terms:
         return data_frame(self.table_columns(level))
 
     def describe(self) -> str:
-        """Name, protected unit and guarantee, in words."""
         terms = self._design
         return (
             f"{terms.name}\nprotected: {terms.contribution}\n"

@@ -268,7 +268,6 @@ def _positive(name: str, value: Number) -> float:
 
 
 def _check_targets(targets: object) -> dict[int, float]:
-    """Targets in order of age."""
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(
             f"expire is {quote(targets)}; give a largest loss for at least one age in steps, such "

@@ -172,7 +172,6 @@ class TypicalError:
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
-        """The rest of the square."""
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
@@ -184,15 +183,12 @@ class WorstError:
     name = "a largest error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """A bound on all of it."""
         return largest_noise(Expiry(growth, delay), self.steps, PROBABILITY, gaussian=gaussian)
 
     def error(self, noise: float, held: float) -> float:
-        """Both at their largest."""
         return noise + held
 
     def room(self, error: float, held: float) -> float:
-        """The rest."""
         return max(error - held, 0.0)
 
 
@@ -232,7 +228,6 @@ class Space:
     growth: Fraction | None = None
 
     def design(self, expiry: Expiry, parameter: Fraction) -> Design[Expiring]:
-        """The stream with a growth, a delay and an epsilon or rho."""
         return design_for(
             Expiring(expiry.growth, expiry.delay),
             self.form.guarantee(parameter),

@@ -150,7 +150,6 @@ def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
 
 
 def with_loss(guarantee: Guarantee, loss: Fraction) -> Guarantee:
-    """A guarantee of the same kind, and the same delta, with another loss."""
     least, _ = loss_of(guarantee)
     return of_loss(loss, least, guarantee.delta if isinstance(guarantee, ApproxDP) else None)
 

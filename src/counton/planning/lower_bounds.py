@@ -489,7 +489,6 @@ class Factor:
         return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
         return {
             "beside": self.beside,
             "quantity": self.quantity,
@@ -580,7 +579,6 @@ class LowerBound:
         return self.at_least is None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
         return {
             "quantity": self.quantity,
             "at_least": self.at_least,
@@ -619,7 +617,6 @@ def _once(design: Design) -> str | None:
 
 
 def _unit(design: Design) -> float:
-    """By how much one unit moves a cell, in data units."""
     return design.contribution.per_cell * float(design.resolution)
 
 

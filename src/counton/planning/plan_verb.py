@@ -307,7 +307,6 @@ def plan(
 
 
 def _of_stream(own: dict[str, Any]) -> StreamPlan:
-    """The plan of a stream, or of a statistic."""
     if own.get("of") is not None:
         return _of_statistic(**own)
     from counton.planning.planner import plan_stream
@@ -316,7 +315,6 @@ def _of_stream(own: dict[str, Any]) -> StreamPlan:
 
 
 def _within(own: dict[str, Any]) -> StreamPlan:
-    """The plan with the least loss that keeps bounds on half-widths."""
     from counton.base.exact import check_integer
     from counton.numbers.intervals import check_level
     from counton.planning.least_privacy import bounds_of, compare_halfwidths, least_guarantee
@@ -361,7 +359,6 @@ def _non_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _form(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the arguments of the plan that is asked for."""
     forms = (_EXPIRATION, _CELLS, _STREAM)
     form = next(form for form in forms if form is _STREAM or _only(form, given))
     foreign = [name for name in given if name not in form]
@@ -384,7 +381,6 @@ def _only(form: Sequence[str], given: Mapping[str, Any]) -> list[str]:
 
 
 def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) -> StreamPlan:
-    """The plan of a statistic."""
     from counton.base.exact import quote
 
     if not callable(getattr(of, "plan", None)):

@@ -458,7 +458,6 @@ def plan_stream(
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
-    """Norms to which noise under a guarantee may be calibrated with profit."""
     if isinstance(guarantee, PureDP):
         return (1,)
     return (2,) if isinstance(guarantee, ZCDP) else (1, 2)
@@ -467,7 +466,6 @@ def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
 def _check_serves(
     strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
 ) -> None:
-    """Refuse what cannot do what is asked, or would need too much memory or time to begin."""
     fades = hasattr(strategy, "expiry")
     if horizon is None and (fades or not isinstance(strategy, Endless)):
         raise InvalidInput("it has a last step, or protection that fades")

@@ -63,7 +63,6 @@ class CellsDesign:
 
     @property
     def family(self) -> Family:
-        """Kind of noise."""
         return self.law.family
 
     def row(self) -> dict[str, Any]:
@@ -125,7 +124,6 @@ def plan_cells(
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Cells along each axis."""
     one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
     cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
     for count in cells:
@@ -142,7 +140,6 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 def _strategies_by_name(
     line: str | LineStrategy | Strategies, cells: tuple[int, ...]
 ) -> Strategies:
-    """A name or strategy for every axis."""
     names = line if isinstance(line, tuple) else (line,) * len(cells)
     if len(names) != len(cells):
         raise InvalidInput(

@@ -298,7 +298,6 @@ def _unit_error(noise: Noise, guarantee: Guarantee, power: int, size: float) -> 
 
 
 def _total(costs: Sequence[Cost], found: Split) -> float:
-    """The weighted sum of variances."""
     assert found.errors is not None
     weights = [float(exact(cost.weight, "weight")) for cost in costs]
     return sum(v * one**2 for v, one in zip(weights, found.errors, strict=True))
@@ -351,7 +350,6 @@ def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> Invali
 
 
 def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
-    """Whether all bounds can be kept."""
     for norm in _norms(guarantee):
         with suppress(_BeyondReach):
             _split(costs, guarantee, noise, "shares", norm)

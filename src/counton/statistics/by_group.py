@@ -239,7 +239,6 @@ class Grouped(TallyStatistic):
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def group(self, name: Any) -> int:
-        """Number of a group."""
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInput(
                 f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "

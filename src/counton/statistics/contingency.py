@@ -286,7 +286,6 @@ class Contingency(GridCells):
         return ErrorScale(what, math.sqrt(mean), math.sqrt(largest))
 
     def check_fit(self, fit: Fit) -> None:
-        """Refuse known totals, of which a table without levels has none."""
         if fit.known:
             raise InvalidInput(
                 f"{field('known')} is for hierarchies; a contingency table has no levels: leave "

@@ -115,7 +115,6 @@ class GridReading(Reading):
 
     @property
     def total(self) -> float:
-        """Of all cells."""
         return float(self.sums.ravel()[-1] * 2.0**-self._bits)
 
     def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
@@ -401,7 +400,6 @@ class GridCells(TableStatistic):
         return label
 
     def place_of(self, axis: int, label: Any) -> int:
-        """Number of a label along an axis."""
         label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(

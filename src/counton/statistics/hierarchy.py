@@ -101,7 +101,6 @@ class HierarchyReading(Reading):
 
     @property
     def total(self) -> float:
-        """Of everything."""
         return float(self.estimates[0][0])
 
     @override
@@ -227,7 +226,6 @@ class HierarchyReading(Reading):
         )
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """See `adjust`."""
         known = dict(fit.known)
         return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
 

@@ -281,7 +281,6 @@ class MomentsReading(Reading):
         return self._scale(_Smooth(value, slopes, beyond, over, -most, most), factor)
 
     def _height(self, of: int, on: int, at: float) -> _Smooth:
-        """Of the line at a point."""
         slope = self._slope(of, on)
         means = self._mean(of), self._mean(on)
         away = at - means[1].value
@@ -695,7 +694,6 @@ class Moments(TallyStatistic):
         return [*self.kinds]
 
     def place(self, name: object) -> int:
-        """Number of a column."""
         if name not in self.names:
             raise InvalidInput(
                 f"column is {quote(name)}; there are {', '.join(map(repr, self.names))}"

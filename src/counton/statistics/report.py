@@ -327,7 +327,6 @@ class Report(TallyStatistic):
         return tuple(found), tuple(found.values())
 
     def statistic(self, name: object) -> TallyStatistic:
-        """One of the statistics."""
         if not isinstance(name, str) or name not in self.statistics:
             raise InvalidInput(
                 f"{quote(name)} is no statistic of the report; it has {', '.join(self.statistics)}"
@@ -471,7 +470,6 @@ class Report(TallyStatistic):
         return self if most == self.most else self.with_parameters(most=most)
 
     def with_parameters(self, **changes: Any) -> Report:
-        """The same with other parameters."""
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:

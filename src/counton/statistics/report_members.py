@@ -202,7 +202,6 @@ def unfit(name: str, called: str, why: str = "takes rows in their order") -> Inv
 
 
 def checked_name(name: object) -> str:
-    """The name of a statistic."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidInput(f"a statistic of the report is called {quote(name)}; give it a name")
     return name

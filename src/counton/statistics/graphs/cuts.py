@@ -233,7 +233,6 @@ class Cuts(Statistic):
         return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
-        """Place of a node."""
         found = self._named.numbers.get(checked_label(node))
         if found is None:
             raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
@@ -411,7 +410,6 @@ class _Weights(Exact):
 
     @classmethod
     def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
-        """Inverse of `save`."""
         exact = cls(statistic)
         exact._step, rows = _unpack(saved)
         for row in rows.tolist():
@@ -424,7 +422,6 @@ def _pack(step: int, rows: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[int, NDArray[np.int64]]:
-    """Inverse of `_pack`: the step; and cell, step and weight of each edge."""
     try:
         head, body = saved.split(b"\n", 1)
         rows = np.frombuffer(body, "<i8").reshape(-1, 3).astype(np.int64)
@@ -438,7 +435,6 @@ _A_SET = "a list or set of nodes, also of a single one"
 
 
 def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
-    """Labels one by one: a text is one label, not its letters."""
     try:
         if isinstance(nodes, (str, bytes, bytearray)):
             raise TypeError

@@ -300,7 +300,6 @@ class _Forest(Exact):
 
     @classmethod
     def load(cls, statistic: Forest, saved: bytes) -> _Forest:
-        """Inverse of `save`."""
         nodes, edges = _unpack(saved)
         return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
 
@@ -310,7 +309,6 @@ def _pack(nodes: list[Any], edges: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
-    """Inverse of `_pack`: labels, and pairs with their weights, shape ``(2, n)``."""
     try:
         head, body = saved.split(b"\n", 1)
         return list(json.loads(head)), np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)

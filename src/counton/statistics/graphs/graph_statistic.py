@@ -273,7 +273,6 @@ class NodeNumbers:
         return EdgeRows(self._no_loops(ends), np.arange(len(ends)), [])
 
     def number(self, labels: list[Any]) -> NDArray[np.int64]:
-        """Numbers of labels; those who are new get one."""
         if not set(map(type, labels)) <= _LABELS:
             labels = [checked_label(label) for label in labels]
         numbers = self.numbers
@@ -295,7 +294,6 @@ class NodeNumbers:
         return ends
 
     def to_json(self) -> list[Any]:
-        """Labels in order."""
         return list(self.numbers)
 
 
@@ -579,7 +577,6 @@ class Graph(Exact):
 
     @classmethod
     def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
-        """Inverse of `save`."""
         step, nodes, keys, changes = _unpack(saved)
         graph = cls(statistic, NodeNumbers(nodes), step)
         graph._keys = keys
@@ -595,7 +592,6 @@ def _pack(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
 
 
 def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Inverse of `_pack`."""
     try:
         head, body = saved.split(b"\n", 1)
         told = json.loads(head)
