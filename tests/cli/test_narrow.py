@@ -13,7 +13,7 @@ import pytest
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, StreamConflict
 from counton.planning import plan
-from counton.run import Job, run, runs
+from counton.run import Job, run
 from counton.strategies import Binary
 
 
@@ -48,13 +48,13 @@ def test_who_loses_a_race_for_a_new_stream_may_try_again(
         "count", tmp_path / "e.csv", tmp_path / "s.db", time="time", every="1d",
         start="2024-03-01", steps=30, until="2024-03-02", epsilon=1,
     )  # fmt: skip
-    mine = runs._create_stream
+    mine = Stream.create
 
-    def second(request: Job, definition: Any) -> Stream:
-        mine(request, definition).close()  # another process, a moment earlier
-        return mine(request, definition)
+    def second(*given: Any, **more: Any) -> Stream:
+        mine(*given, **more).close()  # another process, a moment earlier
+        return mine(*given, **more)
 
-    monkeypatch.setattr(runs, "_create_stream", second)
+    monkeypatch.setattr(Stream, "create", second)
     with pytest.raises(StreamConflict, match="another process has just created"):
         run(job)
     monkeypatch.undo()

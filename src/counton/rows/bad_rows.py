@@ -120,7 +120,6 @@ def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.
 
 
 def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
-    """A few rows of a source that lies elsewhere."""
     if not rows.height:
         raise change_error(source.parts[0])
     found = FetchedRows(rows, source.name)

@@ -103,7 +103,6 @@ def _names(groups: Sequence[str]) -> GroupNames:
 
 
 def _refuse_too_many(number: int) -> None:
-    """Refuse groups whose sums no state can keep, before anything is read or promised."""
     if number >= _MOST_GROUPS:
         raise InvalidInput(
             f"{field('domain')} declares {number:,} groups, and a state keeps the sums of fewer "

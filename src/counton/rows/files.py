@@ -266,7 +266,6 @@ class EventFile(Rows):
         return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
 
     def _content(self) -> IO[bytes]:
-        """The file without its compression."""
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
@@ -277,7 +276,6 @@ class EventFile(Rows):
         return open(self.path, "rb") if held is None else io.BytesIO(held)
 
     def _refuse_no_text(self) -> None:
-        """Refuse CSV and JSON lines in UTF-16, and what is no text; polars shows bytes of it."""
         if self.kind == "parquet":
             return
         try:

@@ -263,7 +263,6 @@ def aside_header(columns: Iterable[str]) -> list[str]:
 
 
 def _refuse_no_file(file: Path) -> None:
-    """Refuse links, whose targets somebody else may choose, folders and devices."""
     if file.is_symlink():
         raise _not_written(file, "it is a symbolic link")
     if file.exists() and not file.is_file():

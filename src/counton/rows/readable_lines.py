@@ -183,7 +183,6 @@ def _read_csv(
 
 
 def _fields_of(record: bytes, separator: str) -> int:
-    """How many fields a record of CSV has; an empty line has none."""
     if b'"' not in record:
         return record.count(separator.encode()) + 1 if record.rstrip(b"\r\n") else 0
     try:

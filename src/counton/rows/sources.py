@@ -172,7 +172,6 @@ def refuse_floats(rows: Rows, column: str, dtype: pl.DataType) -> None:
 
 
 def _listing(columns: Sequence[str]) -> str:
-    """Names of columns for a message: a few, and readable."""
     if not columns:
         return "it has no columns"
     other = next((sign for sign in SEPARATORS if len(columns) == 1 and sign in columns[0]), None)

@@ -575,7 +575,6 @@ def _by_cell(
 def _looks(
     each: pl.DataFrame, samplers: Sequence[FactSampler], width: int, across: int, steps: int
 ) -> tuple[FileLook, ...]:
-    """How each part looks, in groups that are declared or found."""
     if not samplers:
         return ()
     cell = pl.col("cell")

@@ -160,7 +160,6 @@ def bucket_of(digests: Any) -> Any:
 
 
 def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
-    """Digests of names."""
     found = np.empty(len(texts), np.uint64)
     for begin in range(0, len(texts), _TOGETHER):
         some = texts.slice(begin, _TOGETHER)
@@ -760,7 +759,6 @@ def _units(rows: HeldRows, period: Integers) -> tuple[Places, int]:
 
 
 def _between(part: marks.MarkSet, first: Any, last: Any) -> marks.MarkSet:
-    """Marks of the digests from one to another."""
     begin = np.searchsorted(part.digests, first)
     end = np.searchsorted(part.digests, last, "right")
     facts = tuple(fact[begin:end] for fact in part.facts)

@@ -226,7 +226,6 @@ def _length(age: str, name: str = "age") -> timedelta:
 
 
 def _refuse_lasting(name: str, definition: Definition) -> None:
-    """Refuse where people are protected over the whole stream: they would count anew."""
     if definition.people is not None and definition.people.per is None:
         raise InvalidInput(
             f"stream {name!r} protects each {definition.unit} over its whole length, so it has to "
@@ -263,7 +262,6 @@ def _streams(
 
 
 def _period(definition: Definition, moment: datetime) -> int:
-    """The number of the period in which a moment lies."""
     assert definition.people is not None
     clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
     period = period_of(pl.col("us"), definition.people.per, definition.windows.timezone)
@@ -363,7 +361,6 @@ def _forget_person(
 
 
 def _users_of(stream: Stream) -> list[marks.MarkSet]:
-    """Marks of users, part by part."""
     return [*open_private(stream.marks("user"))]
 
 

@@ -130,7 +130,6 @@ def publish_new(
 
 
 def _refuse_unpublished(name: str, definition: Definition) -> None:
-    """Refuse what plain tables cannot hold, before anything is written there."""
     why = None
     if definition.statistic.on_demand:
         why = "computes its cells when they are asked for, and publishes none by itself"
@@ -143,7 +142,6 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
 def _publish_cells(
     released: Release, place: published.Place, begun: published.PublishedReach
 ) -> None:
-    """Add counts or sums: a row for each step and group."""
     stream_id, before, _ = begun
     size = max(1, _CHUNK // max(1, len(released.groups)))
     for first in range(before + 1, released.steps.stop, size):
@@ -222,7 +220,6 @@ def _finite(value: Any) -> Any:
 
 
 def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequence[Any]]:
-    """Starts and ends as the database keeps them, and local starts."""
     begins, ends = ([moment(int(us)) for us in times] for times in (starts, ends))
     local = published.local_moments(connection, begins, windows.timezone)
     return [*(published.moments(connection, times) for times in (begins, ends)), local]
@@ -463,7 +460,6 @@ def file_of(out: str | os.PathLike[str], name: str) -> Path:
 
 
 def _as_file(name: str) -> str:
-    """A name as part of a file's name."""
     return re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
 
 
@@ -541,17 +537,6 @@ def registry(
 
     Raises:
         StateError: the state cannot be read, or has released nothing.
-
-    >>> import tempfile
-    >>> from counton import PureDP, Stream
-    >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
-    ...     _ = stream.release_many([3, 0, 5])
-    >>> record = registry(folder.name + "/s.db")["visits"]["deployment"]
-    >>> record["privacy_loss"]["privacy_parameters"]
-    {'epsilon': 1.0}
-    >>> folder.cleanup()
     """
     from counton.released.registry import TO_WRITE, record
 

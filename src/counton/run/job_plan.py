@@ -377,7 +377,6 @@ def _without_rows(job: Job) -> Job:
 def _plan_of(
     settled: SettledJob, shown: View, name: str, level: float | None, size: int | None
 ) -> PlannedJob:
-    """What a job will release that a run could begin."""
     definition, job = settled.definition, settled.job
     size = job.size if size is None else size
     level = check_level(job.level if level is None else level)

@@ -136,7 +136,6 @@ def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
 
 
 def _is_total(pair: Any) -> bool:
-    """A path, and a number."""
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         return False
     path, total = pair

@@ -190,7 +190,6 @@ def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
 
 
 def _groups(request: Job, by: str | None, *, known: bool) -> GroupNames | None:
-    """The groups that a request declares; None where events are not grouped."""
     domain = request.domain
     if by is None and not known and domain is not None:
         raise InvalidInput(
@@ -213,7 +212,6 @@ def _groups(request: Job, by: str | None, *, known: bool) -> GroupNames | None:
 
 
 def _check_discovery(request: Job, by: str | None) -> None:
-    """What does not go with groups that nobody declared."""
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
@@ -306,7 +304,6 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
-    """How many events of a user count, in a new stream."""
     most, per, each = request.most, request.per, _rows_of_each_group(statistic)
     if request.user is None:
         refuse_without(request, "user")
@@ -343,7 +340,6 @@ def _rows_of_each_group(statistic: Statistic | None) -> int | None:
 
 
 def _check_groups_of_user(request: Job) -> None:
-    """Refuse a bound on the groups of a user where there are none, or none where there are some."""
     most, once = request.most, field("first", True)
     how = f"with {once if request.first else statements.name_of(request.what)}"
     if most is not None and most > 1 and request.by is None:
@@ -368,7 +364,6 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 
 def _endless(request: Job) -> Expiring:
-    """The strategy of a new stream without an end."""
     refuse(request, refusals.EXPIRE, field("expire"))
     from counton.strategies import Expiring
 
@@ -404,7 +399,6 @@ _MOST_SPARE = 1_000_000
 
 
 def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
-    """Refuse another arrangement of the noise than that for which a report's bounds are kept."""
     if not getattr(statistic, "within", None):
         return
     usual = ("metric",) if request.metric == "mean" else ()
@@ -566,7 +560,6 @@ def _as_wanted(statistic: Statistic, asked: RequestValues) -> tuple[Statistic, G
 
 
 def _columns(parts: OwnColumns, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
-    """Where a new stream finds its events."""
     one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
     value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
     columns = Columns(request.time or "", request.by, value, request.user, request.id, several)
@@ -604,7 +597,6 @@ def _cut(asked: RequestValues) -> Windows | None:
 
 
 def _refuse_beside_around(request: Job) -> None:
-    """Refuse what a stream without a last step does not have."""
     both = ("release",) if request.release == "both" else ()  # a window is the difference of two
     refuse(request, AROUND, field("around", request.around), but=both)
     if request.unknown == "discover":
@@ -617,7 +609,6 @@ def _refuse_beside_around(request: Job) -> None:
 def _by_group(
     statistic: Statistic, domain: GroupNames, request: Job, cut: Windows | None
 ) -> Statistic:
-    """A statistic of each declared group."""
     own = statistic.by_groups(domain)
     if own is statistic:
         return statistic  # whose nodes they are
@@ -662,7 +653,6 @@ def _contribution_of(
 
 
 def _refuse_users(statistic: Statistic) -> None:
-    """Refuse to count users where nobody says whose rows they are."""
     inner = statistic.inner
     if not isinstance(inner, TallyStatistic) or not inner.counts_users:
         return
@@ -800,7 +790,6 @@ def choice_of(request: Job, definition: Definition | None = None) -> str | None:
 
 
 def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> StreamStrategy:
-    """A strategy that somebody brings along, if it fits the stream."""
     if own.horizon != horizon:
         steps = "no last step" if horizon is None else f"{horizon:,} steps"
         has = "no last step" if own.horizon is None else f"{own.horizon:,} steps"

@@ -192,7 +192,6 @@ class OrderedRows:
             ) from error
 
     def _chunks(self, before: int) -> Iterator[range]:
-        """Steps that are released together, counted from 0."""
         statistic: Statistic = self.definition.statistic
         cells = 1 if statistic.on_demand else math.prod(statistic.cells)
         size = max(1, _CHUNK // cells)

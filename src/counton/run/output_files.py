@@ -157,14 +157,12 @@ class Outputs:
         return WrittenOutputs(released, drawn and failed is None, failed)
 
     def _charts(self, released: Release) -> dict[Path, Figure]:
-        """The charts that are asked for, by their files."""
         drawn = released.figures(**self._look)
         pictures = pictures_of("both" if len(drawn) > 1 else next(iter(drawn)), self.plot)
         return {pictures[what]: figure for what, figure in drawn.items()}
 
     @property
     def _look(self) -> dict[str, Any]:
-        """How the chart is worded, and how wide it is."""
         return {name: getattr(self.job, name) for name in LOOK}
 
 
@@ -177,7 +175,6 @@ def _threshold(job: Job) -> str | None:
 
 
 def _check_thresholds(job: Job) -> None:
-    """Refuse thresholds that are none, or of no table."""
     if (given := _threshold(job)) is None:
         return
     from counton.released.above import check_thresholds
@@ -190,7 +187,6 @@ def _check_thresholds(job: Job) -> None:
 
 
 def _paths(job: Job) -> list[object]:
-    """The files of events, where they are files."""
     events: Events = job.events
     several = events if isinstance(events, list | tuple) else [events]
     if all(isinstance(one, str) or hasattr(one, "__fspath__") for one in several):

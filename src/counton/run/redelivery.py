@@ -325,7 +325,6 @@ class FileMemory:
         return (known.source.without(left_out), Private(those)) if left_out else None
 
     def _judge(self, look: FileLook, name: str) -> Suspicion | None:
-        """Whether a file looks counted, and why."""
         new = (look.steps > self._released) & ~np.isin(look.steps, self._seen)
         if look.sample is not None and (same := self._same(look, look.sample)) is not None:
             sample, (of_known, of_file) = look.sample, same

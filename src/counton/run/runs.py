@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
-from counton.privacy import Guarantee
 from counton.run import clock
 from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
@@ -254,7 +253,6 @@ def open_stream(settled: SettledJob) -> Stream:
 
 
 def _end_before(settled: SettledJob, state: Any) -> None:
-    """End the stream that a job's stream continues, if there is one."""
     continues = settled.definition.continues
     if continues is not None:
         from counton.run.continuation import end_stream
@@ -285,9 +283,29 @@ def _publish(stream: Stream) -> None:
 
 
 def _create(request: Job, definition: Definition) -> Stream:
-    """A new stream, where the run began without one."""
+    counters = None
+    if definition.discovery is not None:
+        from counton.numbers.discovery import counters_of
+
+        counters = counters_of(definition.guarantee)
+    in_design = definition.statistic.in_terms
     try:
-        return _create_stream(request, definition)
+        return Stream.create(
+            request.state,
+            request.name,
+            definition.strategy,
+            definition.guarantee,
+            key=request.key,
+            contribution=definition.contribution,
+            shape=() if in_design else definition.shape,
+            details=definition.details,
+            counters=counters,
+            statistic=definition.statistic if in_design else None,
+            batched=not definition.each_row,
+            ledger=request.ledger,
+            witness=request.witness,
+            follows=predecessor(definition),
+        )
     except (StateError, WrongKey) as error:
         try:
             with Store(request.state) as store:
@@ -300,30 +318,3 @@ def _create(request: Job, definition: Definition) -> Stream:
             f"another process has just created stream {request.name!r} of this state, so nothing "
             f"was released here: run the same command again, and it goes on with that stream"
         ) from error
-
-
-def _create_stream(request: Job, definition: Definition) -> Stream:
-    return Stream.create(
-        request.state,
-        request.name,
-        definition.strategy,
-        definition.guarantee,
-        key=request.key,
-        contribution=definition.contribution,
-        shape=() if definition.statistic.in_terms else definition.shape,
-        details=definition.details,
-        counters=_counters(definition),
-        statistic=definition.statistic if definition.statistic.in_terms else None,
-        batched=not definition.each_row,
-        ledger=request.ledger,
-        witness=request.witness,
-        follows=predecessor(definition),
-    )
-
-
-def _counters(definition: Definition) -> Guarantee | None:
-    if definition.discovery is None:
-        return None
-    from counton.numbers.discovery import counters_of
-
-    return counters_of(definition.guarantee)

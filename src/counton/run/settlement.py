@@ -163,7 +163,6 @@ def resolve(
 
 
 def _refuse_beyond(settled: SettledJob) -> None:
-    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares."""
     spend = spend_of(settled)
     if settled.definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
@@ -239,7 +238,11 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
 def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     """A job whose stream is there: it may leave out what that keeps, and not contradict it."""
     known_units(store.database, job.ledger)  # a ledger that cannot be read is refused first
-    definition, outputs = _as_kept(job, saved), job
+    before, outputs = Definition.reopen(saved.design, saved.details), job
+    definition = amend(before, job, saved.step)
+    refuse_ended(definition, job.name)
+    if definition.once:
+        refuse_other_fit(job.name, fit_of(definition.remembered), fit_of(vars(job)))
     job = _with_numbered_rows(job, definition)
     _check_policies(job)
     source, asked = _source_and_values(job, definition)
@@ -249,12 +252,11 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     definition = replace(definition, remembered=_kept_of(job, definition))
     from counton.run.continuation import as_read
 
-    definition = as_read(definition, Definition.reopen(saved.design, saved.details))
+    definition = as_read(definition, before)
     return SettledJob(job, definition, rows, store, saved, outputs)
 
 
 def _check_policies(job: Job) -> None:
-    """Refuse to set rows aside where they would be read or kept."""
     policies = job.policies()
     if not (isinstance(job.events, Source) and job.events.checked):
         kept = state_files(job.state, job.key)
@@ -263,9 +265,15 @@ def _check_policies(job: Job) -> None:
 
 def _source_and_values(job: Job, before: Definition | None) -> tuple[Source | None, RequestValues]:
     """The rows, and what is asked of them; no rows where the events are the letters of a text."""
-    source = _open_source(job, before) if _reads_domain(job) else None
+    reads = statistic_class(job.what).reads if isinstance(job.what, str) else ()
+    of_cells = "domain" in reads and "by" not in reads  # and not of groups of rows
+    source = _open_source(job, before) if of_cells else None
     asked = ask(job, before)
-    if source is None and not _is_text(asked, before):
+    statistic, parts = asked.statistic, asked.parts
+    if before is not None:
+        statistic, parts = before.statistic, before.parts
+    text = statistic is not None and statistic.of_letters and parts == OwnColumns()
+    if source is None and not text:
         source = _open_source(job, before)
     return source, asked
 
@@ -279,21 +287,11 @@ def _join_columns_of(source: Source | None, definition: Definition) -> Private[S
 
 
 def _kept_of(job: Job, definition: Definition) -> dict[str, Any]:
-    """What is to be remembered of a job."""
     kept = remembered_of(job, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         policies = {option.name for option in kept_as("policy", options_of_job(job))}
         return {name: value for name, value in kept.items() if name in policies}
     return kept
-
-
-def _as_kept(job: Job, saved: StoredStream) -> Definition:
-    """The definition of a stream that there is, changed as the job asks."""
-    definition = amend(Definition.reopen(saved.design, saved.details), job, saved.step)
-    refuse_ended(definition, job.name)
-    if definition.once:
-        refuse_other_fit(job.name, fit_of(definition.remembered), fit_of(vars(job)))
-    return definition
 
 
 def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
@@ -364,7 +362,6 @@ def _open_source(job: Job, before: Definition | None) -> Source:
 
 
 def _refuse_no_order(definition: Definition, source: Source) -> None:
-    """Refuse rows that have no order where it says how they count."""
     for part in source.parts:
         if definition.ordered and not part.numbered:
             raise InvalidInput(
@@ -426,19 +423,6 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         once=is_once(request) if definition is None else definition.once,
         same=request.domain is request.events,
     )
-
-
-def _reads_domain(request: Job) -> bool:
-    """Whether the domain is of a statistic's own cells, and not of groups of rows."""
-    reads = statistic_class(request.what).reads if isinstance(request.what, str) else ()
-    return "domain" in reads and "by" not in reads
-
-
-def _is_text(asked: RequestValues, definition: Definition | None) -> bool:
-    """Whether the events are the letters of a text, which has no columns."""
-    statistic = asked.statistic if definition is None else definition.statistic
-    parts = asked.parts if definition is None else definition.parts
-    return statistic is not None and statistic.of_letters and parts == OwnColumns()
 
 
 def find_stream(request: Job) -> StoredStream | None:
@@ -711,7 +695,6 @@ def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, A
 
 
 def _check_statistic(definition: Definition, asked: RequestValues) -> None:
-    """Refuse a statistic, or columns, other than those of the stream."""
     kept = definition.statistic
     inner = kept.inner
     given = asked.statistic

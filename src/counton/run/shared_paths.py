@@ -164,7 +164,6 @@ def state_of(job: Job) -> str:
 
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:
-    """What a job writes."""
     if job.out is not None:
         out = Path(job.out)
         tables = [("out", out)]
@@ -185,7 +184,6 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
 
 
 def _reads(name: str, job: Job) -> Iterator[_Use]:
-    """What a job reads, and what keeps its state and key."""
     with suppress(CountonError):
         for path in state_files(job.state, job.key):
             yield _Use(name, "state", path)

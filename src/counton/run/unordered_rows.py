@@ -395,7 +395,6 @@ def compare_changes(
 
 
 def _places(definition: Definition) -> Sequence[str]:
-    """Names of what rows are added up in, for messages."""
     if definition.places == 1:
         return definition.cells
     return [group for group in definition.cells for _ in range(definition.places)]

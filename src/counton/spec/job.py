@@ -235,9 +235,6 @@ class Keeping(JobPart):
 
     With ``drop_waiting`` rows that wait in the stream that ends, and come in no file again, count
     nowhere. A `ledger` that a state counts in already is the one that is meant where none is named.
-
-    >>> Keeping("visits.db").key is None
-    True
     """
 
     heading = "State"
@@ -284,9 +281,6 @@ class Times(JobPart):
     never fades, and the stream serves as many windows as come. ``until`` is "now" unless stated;
     the time of the newest event ("newest") is somebody's and not protected. Whatever tells the
     time, a window waits for its ``watermark``, and rows that are late by less count in their own.
-
-    >>> Times("at", every="1d").steps is None
-    True
     """
 
     heading = "Time"
@@ -330,9 +324,6 @@ class Groups(JobPart):
     ``north / shoes``, and ``domain`` is a table with them, a sequence of tuples, or a mapping of
     lists, all of whose combinations are declared. Where there is ``other``, a group that ``also``
     names counts by itself from the first window on that no run has read rows of.
-
-    >>> Groups("page", "home,shop").unknown
-    'refuse'
     """
 
     heading = "Groups"
@@ -377,9 +368,6 @@ class Promise(JobPart):
     most this to either side: 20, "2%" of ``size``, or by name, "count=20,mean=0.5". The ``unit`` is
     that of the state where none is named, else "event", or with ``user`` "user"; with ``per`` it
     has the period's name too.
-
-    >>> Promise(epsilon=1).expire
-    False
     """
 
     heading = "Guarantee"
@@ -432,9 +420,6 @@ class Arrangement(JobPart):
     """How the noise is arranged.
 
     A ``strategy`` may be a `Factorisation` of one's own, or a file with what its ``to_dict`` says.
-
-    >>> Arrangement(strategy="kary").simple
-    False
     """
 
     heading = "Noise"
@@ -466,9 +451,6 @@ class Users(JobPart):
     days unless stated, the next release deletes the digests of a period's users, and no row of
     that period counts any more; a later run may say another length. With ``first`` a user counts
     once in each of ``most`` groups (1).
-
-    >>> Users("visitor", most=3).first
-    False
     """
 
     heading = "People"
@@ -504,11 +486,7 @@ class Users(JobPart):
 
 @dataclass(frozen=True)
 class RowFormat(JobPart):
-    """How rows are read, and what becomes of those that cannot be: the same for every door.
-
-    >>> RowFormat(separator=";").decimal
-    '.'
-    """
+    """How rows are read, and what becomes of those that cannot be: the same for every door."""
 
     heading = "Rows"
     kept = "policy"
@@ -569,9 +547,6 @@ class RowPolicies(RowFormat):
     Rows that are ``late`` are refused or dropped where they count in their order; others count at
     the next release. With ``counted`` "keep" nothing of a file of new events counts that looks
     counted; with "new" all of them are new indeed, whatever they look like.
-
-    >>> RowPolicies(id="ticket").late
-    'refuse'
     """
 
     heading = "Rows"
@@ -608,9 +583,6 @@ class OutputFiles(JobPart):
     """What is written and drawn, and how it looks.
 
     Thresholds (``above``, ``surely_above``) are numbers chosen without looking at the data.
-
-    >>> OutputFiles(out="visits.csv").plot is None
-    True
     """
 
     heading = "Output"
@@ -653,9 +625,6 @@ class Showing(JobPart):
     """What is shown of what was released: remembered with the stream.
 
     Totals that are ``known`` may be a mapping from paths of nodes to totals.
-
-    >>> Showing().level
-    0.95
     """
 
     heading = "Output"
@@ -875,7 +844,6 @@ class Job(
 
 
 def _stream_of(what: object) -> str:
-    """What the streams of a statistic are called, unless a job says else."""
     if not isinstance(what, str):
         return str(getattr(what, "stream", "statistic"))
     from counton.statistics.catalogue import keywords, statistic_named

@@ -128,7 +128,6 @@ def load_each(
 
 
 def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
-    """A report as a job: its statistics are the tables in it."""
     if not isinstance(own, dict):
         raise InvalidInput(f"report {name!r} of {str(file)!r} is no table: write [{REPORT}.{name}]")
     by_name = {key for key, item in _keys(()).items() if item.by_name}
@@ -293,7 +292,6 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
 
 
 def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
-    """What is said of one statistic of several; it reads its own options."""
     if not isinstance(own, dict):
         raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a table of options")
     if isinstance(domain := own.get("domain"), str):

@@ -139,7 +139,6 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
 
 
 def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
-    """The columns of a statistic that is given as such."""
     from counton.statistics import Grouped, TallyStatistic
 
     if isinstance(statistic, Grouped):
@@ -223,7 +222,6 @@ def checked_class(job: Job) -> type[Statistic]:
 
 
 def _check(job: Job, own: Sequence[Option]) -> None:
-    """See `checked_class`."""
     from counton.statistics.catalogue import keywords, statistic_named
 
     known = {option.name: option for option in own}
