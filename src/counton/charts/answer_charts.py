@@ -21,7 +21,7 @@ from counton.charts.style import (
     axis_lines,
     clean,
     drawing,
-    framed,
+    frame,
     tick,
 )
 from counton.charts.totals import NAME_INCHES, VALUE_INCHES, Labels
@@ -75,7 +75,7 @@ def plot_answers(
     left = min(0.25 + NAME_INCHES * longest, max(0.4 * width, 0.65 * width - beside))
     names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
     row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
-    figure, bottom, top = framed(
+    figure, bottom, top = frame(
         *(title, subtitle, foot, width, row * len(answers)),
         above=0.3 + axis_inches(axis, width),
         below=0.35,
@@ -166,7 +166,7 @@ def plot_pattern(
         largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
         drawn = [one for one in groups if one in largest]
         subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
-    figure, bottom, top = framed(title, subtitle, foot, width, 3.2, below=0.9)
+    figure, bottom, top = frame(title, subtitle, foot, width, 3.2, below=0.9)
     ax = figure.add_axes((0.09, bottom, 0.88, top - bottom))
     names = table[by].unique(maintain_order=True).to_list()
     for place, group in enumerate(drawn):

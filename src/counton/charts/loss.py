@@ -16,7 +16,7 @@ from counton.charts.style import (
     check_width,
     clean,
     drawing,
-    framed,
+    frame,
     name_ends,
     names_below,
     names_inches,
@@ -80,7 +80,7 @@ def plot_loss(
     width = check_width(width)
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
     names = names_inches(below, width)
-    figure, bottom, top = framed(
+    figure, bottom, top = frame(
         title, subtitle, "", width, 3.9, above=0.25, below=0.6 + names + 0.25 * (names > 0)
     )
     ax = figure.subplots()

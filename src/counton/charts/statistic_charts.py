@@ -19,7 +19,7 @@ from counton.charts.style import (
     axis_lines,
     clean,
     drawing,
-    framed,
+    frame,
     shorten,
     tick,
 )
@@ -238,7 +238,7 @@ def plot_line(
     """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    figure, bottom, top = framed(
+    figure, bottom, top = frame(
         *(title, subtitle, foot, width, 2.6 if width < WIDTH else 3.6),
         above=0.3 + axis_inches(axis, width),
         below=0.55,

@@ -178,7 +178,7 @@ def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
     return 0.2 + 0.27 * len(lines[0]) + 0.19 * len(lines[1])
 
 
-def framed(
+def frame(
     title: str,
     subtitle: str,
     foot: str,
@@ -197,7 +197,7 @@ def framed(
     Returns:
         The figure, and lower and upper end of its middle, in parts of its height.
 
-    >>> figure, bottom, top = framed("Visits", "", "", 4.0, 2.0, above=0.5, below=1.0)
+    >>> figure, bottom, top = frame("Visits", "", "", 4.0, 2.0, above=0.5, below=1.0)
     >>> round(float((top - bottom) * figure.get_figheight()), 6)
     2.0
     """

@@ -21,7 +21,7 @@ from counton.charts.style import (
     colours_at,
     draw_bars,
     drawing,
-    framed,
+    frame,
     shade,
     shorten,
     tick,
@@ -148,7 +148,7 @@ def _panels_below(
     """Panels below each other, of this many inches."""
     narrow = width < NARROW  # where names have two lines
     gap = 0.85 + 0.3 * narrow
-    figure, _, top = framed(
+    figure, _, top = frame(
         *(title, subtitle, below, width, sum(tall) + gap * (len(tall) - 1)),
         above=0.5 if narrow else 0.3,
         below=0.55,

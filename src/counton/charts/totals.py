@@ -29,7 +29,7 @@ from counton.charts.style import (
     colours_at,
     draw_bars,
     drawing,
-    framed,
+    frame,
     shorten,
     tick,
 )
@@ -242,7 +242,7 @@ def _one_step(
     if len(curves.groups) > 1:
         return plot_bars(list(curves.groups), *last, title, subtitle, ylabel, foot, wide)
     labels = Labels.of(curves.groups, *last, room=wide)
-    figure, bottom, top = framed(title, subtitle, foot, wide, 1.0, below=0.1)
+    figure, bottom, top = frame(title, subtitle, foot, wide, 1.0, below=0.1)
     ax = figure.add_axes((0.15 / wide, bottom, 1 - 0.3 / wide, top - bottom))
     ax.set_axis_off()
     size = min(30.0, 66 * wide / len(labels.values[0]))
@@ -283,7 +283,7 @@ def plot_bars(
     if len(names) > _MOST_CELLS:
         kept = largest_groups(estimates, _MOST_CELLS)
         subtitle += f"; the {_MOST_CELLS} largest of {len(names):,}"
-    figure, bottom, top = framed(
+    figure, bottom, top = frame(
         title, subtitle, foot, width, 0.15 + 0.24 * len(kept), above=0.3, below=0.35
     )
     ax = figure.subplots()
@@ -318,7 +318,7 @@ def _one_chart(
     labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
     heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
     legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
-    figure, bottom, top = framed(
+    figure, bottom, top = frame(
         *(title, subtitle, foot, wide, max(2.6 if below else 4.0, sum(heights))),
         above=0.25 + axis_inches(ylabel, wide),
         below=0.55 + legend,
@@ -396,7 +396,7 @@ def _small_charts(
             break
     rows = -(-count // columns)
     middle = (1.95 if between == "\n" else 1.75) * rows - 0.6
-    figure, bottom, top = framed(title, subtitle, foot, wide, middle, above=0.45, below=0.55)
+    figure, bottom, top = frame(title, subtitle, foot, wide, middle, above=0.45, below=0.55)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
         left=left / wide,

@@ -20,8 +20,8 @@ from counton.privacy import Contribution, Guarantee
 from counton.strategies.strategy import check_ends
 
 
-class _Terms:
-    """What every release says besides its numbers: how it protects whom."""
+class PublicNumbers:
+    """What all that was released says besides its numbers: how it protects whom."""
 
     __slots__ = ()
     _design: Design
@@ -67,8 +67,14 @@ class _Terms:
         """
         from counton.numbers.methods import methods
 
-        stds = np.unique(self.table_columns()["std"])
-        return methods(self._design, errors=[noise_in_words(stds)])
+        stds = self.table_columns().get("std", np.zeros(0))
+        errors = [noise_in_words(stds)] if len(stds) else []
+        return methods(self._design, errors=errors, sources=self._sources)
+
+    @property
+    def _sources(self) -> tuple[str, ...]:
+        """Where what is read is described, besides its mechanism."""
+        return ()
 
     def _repr_html_(self) -> str:
         from counton.base.columns import html
@@ -89,7 +95,7 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepRelease(_Terms):
+class StepRelease(PublicNumbers):
     """One released step.
 
     Attributes:
@@ -213,7 +219,7 @@ class ReleaseDifference(StepRelease):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Releases(_Terms):
+class Releases(PublicNumbers):
     """Consecutive released steps.
 
     Attributes:
@@ -337,7 +343,7 @@ class Releases(_Terms):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window(_Terms):
+class Window(PublicNumbers):
     """What happened in the steps start + 1 .. stop.
 
     Attributes:
@@ -395,11 +401,6 @@ class Window(_Terms):
         from counton.base.columns import data_frame
 
         return data_frame(self.table_columns(level))
-
-    def _repr_html_(self) -> str:
-        from counton.base.columns import html
-
-        return html(self.describe(), self.table_columns())
 
 
 def window_of(

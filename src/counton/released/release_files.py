@@ -193,9 +193,7 @@ def _release_of(
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
     _check_steps(files, described, terms)
-    if definition.ranks:
-        return _ranking(files, described, definition, terms, level)
-    if definition.statistic.additive:
+    if definition.statistic.additive and not definition.ranks:
         return _cells(files, described, definition, terms, level)
     return _readings(files, described, definition, terms, level)
 
@@ -675,26 +673,14 @@ def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
     return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
 
 
-def _ranking(
-    files: Sequence[_File],
-    described: Mapping[str, Any],
-    definition: Description,
-    terms: Design,
-    level: float,
-) -> Release:
-    """The largest of groups that nobody declared, from the numbers of all that are shown."""
-    since = _since(described)
-    assert since is not None
-    parts = _parts(files, described, terms)
-    values = np.zeros((sum(map(len, parts)), len(since)), np.int64)
+def _cells_found(parts: Sequence[NDArray[Any]], groups: int) -> NDArray[np.int64]:
+    """The numbers of all groups that are shown; those shown later are in no earlier part."""
+    values = np.zeros((sum(map(len, parts)), groups), np.int64)
     first = 0
-    for part in parts:  # groups that are shown later come later, and are not in it
+    for part in parts:
         values[first : first + len(part), : part.shape[1]] = part
         first += len(part)
-    shown = View.from_dict(described["shown"])
-    found = Release.of(definition, terms, values, level, since=since, shown=shown)
-    found = found.only(_steps_there(files, found.steps))
-    return replace(found, rows_there=_rows_there(files, found, found=True))
+    return values
 
 
 def _parts(
@@ -800,13 +786,16 @@ def _readings(
     terms: Design,
     level: float,
 ) -> Release:
-    """A statistic, from its cells."""
-    shown = View.from_dict(described["shown"])
-    definition = as_shown(definition, shown)
+    """A statistic, or a ranking of groups that nobody declared, from cells."""
+    shown, since = View.from_dict(described["shown"]), _since(described)
+    definition = definition if definition.ranks else as_shown(definition, shown)
     statistic = definition.statistic
-    if not any(one.rows.height for one in files):
+    if since is not None:
+        values = _cells_found(_parts(files, described, terms), len(since))
+        found = Release.of(definition, terms, values, level, since=since, shown=shown)
+    elif not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
-    if statistic.on_demand:
+    elif statistic.on_demand:
         readings = _answers(terms, statistic, shown, files).readings(statistic)
         found = Release(definition, terms, readings.steps, readings, level, shown=shown)
     else:
@@ -824,4 +813,4 @@ def _readings(
             found = found.only(groups=left)
     alone = statistic.on_demand and shown.ask is None
     of = math.prod(statistic.cells) if alone else 0
-    return replace(found, rows_there=_rows_there(files, found, of))
+    return replace(found, rows_there=_rows_there(files, found, of, found=definition.ranks))

@@ -16,7 +16,7 @@ from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
-from counton.numbers.releases import ReleaseDifference
+from counton.numbers.releases import PublicNumbers, ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
 
@@ -185,7 +185,7 @@ class Cells:
         return np.asarray(half, np.float64)
 
 
-class Reading:
+class Reading(PublicNumbers):
     """What was released of a statistic at one step, or between two: nothing exact is in it.
 
     Every number follows from `Statistic.number_of`: value, standard deviation, interval, and the
@@ -205,6 +205,7 @@ class Reading:
 
     def __init__(self, statistic: Statistic, cells: Cells) -> None:
         self.statistic, self.cells, self.step = statistic, cells, cells.release.step
+        self._design = cells.design
 
     @property
     def release(self) -> StepRelease:
@@ -288,24 +289,16 @@ class Reading:
         """
         return []
 
-    def describe(self) -> str:
-        """Name, protected unit and guarantee, in words."""
-        return self.release.describe()
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.statistic!r} after step {self.step:,}>"
 
     def __str__(self) -> str:
         return self.describe()
 
-    def methods(self) -> str:
-        """The paragraph that a publication needs: unit, guarantee, mechanism, sources."""
-        from counton.numbers.methods import methods
-        from counton.numbers.releases import noise_in_words
-
-        found = self.table_columns()
-        errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
-        return methods(self.release._design, errors=errors, sources=self.statistic.sources)
+    @property
+    @override
+    def _sources(self) -> tuple[str, ...]:
+        return self.statistic.sources
 
     def part(self, statistic: Statistic, name: str) -> Reading:
         """What is read of one statistic of a report.
@@ -357,22 +350,6 @@ class Reading:
             ]
         each = zip(("estimate", "std", "lower", "upper"), columns, strict=True)
         return found | {name: np.ravel(np.asarray(values)) for name, values in each}
-
-    def table(self, level: float = 0.95) -> Any:
-        """What is read, as a polars data frame, with intervals that hold with this probability.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
-            MissingExtra: polars is not installed; `table_columns` needs none.
-        """
-        from counton.base.columns import data_frame
-
-        return data_frame(self.table_columns(level))
-
-    def _repr_html_(self) -> str:
-        from counton.base.columns import html
-
-        return html(self.describe(), self.table_columns())
 
 
 def columns_by_group(
@@ -508,6 +485,7 @@ class OnDemandReading(Reading):
 
     def __init__(self, machine: Machine, step: int) -> None:
         self.statistic, self.step, self._machine = machine.statistic, step, machine
+        self._design = machine.design
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
