@@ -41,9 +41,6 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 _LOOKED_AT = 4096
 
-#: Bytes of a file that are looked at together.
-_BLOCK = 2**22
-
 #: JSON lines in which names of columns are looked for.
 _JSON_ROWS = 10_000
 
@@ -120,9 +117,7 @@ class EventFile(Rows):
     def _digest(self) -> str:
         try:
             with self._content() as stream:
-                hashed = hashlib.sha256()
-                while block := stream.read(_BLOCK):
-                    hashed.update(block)
+                hashed = hashlib.file_digest(cast(io.BufferedReader, stream), "sha256")
         except (*UNREADABLE, EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
         return hashed.hexdigest()

@@ -33,9 +33,9 @@ _PHI, _PI = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0x243F6A8885A308D3
 #: Words from which on a hash has one leading zero less.
 _POWERS: Final = np.array([2**power for power in range(64)], np.uint64)
 
-#: How rare facts are: leading zeros of a hash of time and value, and of one of the group as well;
-#: labels that a row says belong to its group here, not to its value. By the first most rows are
-#: passed over as they are read, and by the second some groups of a time.
+#: How rare facts are: leading zeros of a hash of the time, with the value where that is a number,
+#: and of one of all that a row says. By the first most rows are passed over as they are read, and
+#: by the second some groups of a time.
 Rarity = NDArray[np.int64]
 
 
@@ -68,7 +68,7 @@ class FactSampler:
 
     Args:
         steps: of the windows.
-        labels: what rows say are labels, each of few, and not numbers.
+        numbers: what rows say are numbers, of which there may be any number.
 
     >>> sampler = FactSampler(steps=9)
     >>> rows = {"us": [5, 5, 8], "step": [1, 1, 2], "total": [1, 1, 1], "group": ["a", "b", "a"]}
@@ -79,8 +79,8 @@ class FactSampler:
     ([1, 1, 2], [1, 1, 1], [[0], [0]])
     """
 
-    def __init__(self, steps: int, *, labels: bool = False) -> None:
-        self._steps, self._labels, self._lock = steps, labels, Lock()
+    def __init__(self, steps: int, *, numbers: bool = False) -> None:
+        self._steps, self._numbers, self._lock = steps, numbers, Lock()
         self._least, self._limit = 0, _HELD
         self._facts: pl.DataFrame | None = None
         self._held: list[pl.DataFrame] = []
@@ -134,7 +134,7 @@ class FactSampler:
             groups = _words_of(facts["group"].cast(pl.String).fill_null(""))
         said = _scramble(groups ^ total.view(np.uint64) * _PHI)
         first = self._hashes_of(facts)
-        second = _scramble(_scramble(first ^ (said if self._labels else groups)) * _PHI)
+        second = _scramble(_scramble(first ^ said) * _PHI)
         rarity, least = np.stack([_rarity(first), _rarity(second)]), 0
         while (rarity[1] >= least).sum() > MOST_FACTS:
             least += 1
@@ -150,8 +150,8 @@ class FactSampler:
 
     def _hashes_of(self, rows: pl.DataFrame) -> Words:
         """Of each row's time and, where it is a number, value: see `Rarity`."""
-        words = rows["us"].to_numpy().view(np.uint64)
-        if not self._labels:
+        words: Words = rows["us"].to_numpy().view(np.uint64)
+        if self._numbers:
             words = words + rows["total"].to_numpy().view(np.uint64) * _PI
         return words * _PHI
 

@@ -491,11 +491,8 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    samplers = [
-        FactSampler(reading.windows.steps, labels=says_labels(reading))
-        for _ in source.parts
-        if looks
-    ]
+    numbers = bool(reading.columns.parts) and not says_labels(reading)
+    samplers = [FactSampler(reading.windows.steps, numbers=numbers) for _ in source.parts if looks]
     each = _by_cell(source, reading, domain, bound, watch, samplers)
     sums, whole = tuple[str, ...](), ""
     if reading.columns.id is None and not isinstance(source, Spread):
