@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ GROWTHS = [0, "1/2", 1, "3/2", 2, 3, 5]
 MODULE: Any = sys.modules[worst_cost.__module__]  # in the package its name is the function's
 
 
+@cache
 def intervals(last: int, levels: int = 20) -> list[tuple[int, int]]:
     """(level, number) of all intervals that contain one of the positions 1..last."""
     return sorted(
@@ -36,12 +38,13 @@ def intervals(last: int, levels: int = 20) -> list[tuple[int, int]]:
     )
 
 
+@cache
 def membership(last: int, levels: int = 20) -> NDArray[np.float64]:
     """Positions 1..last by intervals: 1 where the interval contains the position."""
+    all_of_them = intervals(last, levels)
     return np.array(
-        [[float(t >> lv == number) for lv, number in intervals(last, levels)]
-         for t in range(1, last + 1)]
-    )  # fmt: skip
+        [[float(t >> lv == number) for lv, number in all_of_them] for t in range(1, last + 1)]
+    )
 
 
 def least_shift(position: int, last: int, growth: float, levels: int = 20) -> float:
