@@ -125,7 +125,7 @@ class ReleasedNumbers:
         """
         steps = range(1, len(values) + 1)
         if definition.statistic.additive:
-            flat, std = values.reshape(len(values), -1), terms.std(steps)
+            flat, std = values.reshape(len(values), math.prod(values.shape[1:])), terms.std(steps)
             said: Series | Readings = Series(flat, std, terms.halfwidths(steps, level), there)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
