@@ -278,8 +278,11 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     fraction = "" if shape["fraction"] is None else f".%{len(shape['fraction'])}f"
     form = f"%Y-%m-%d{shape['between']}%H:%M:%S{fraction}{shape['offset']}"
     local = texts.str.to_datetime(form, time_unit="us", strict=False, cache=False)
-    # A line that ends too early has fewer digits of the seconds.
-    local = local.set(texts.str.len_bytes() != len(shape[0]), None)
+    # Polars reads what is nearly of this shape too, a sign or a tab in place of a digit, and then
+    # a row would say what the first row says of it.
+    digits = "" if shape["fraction"] is None else rf"\.[0-9]{{{len(shape['fraction'])}}}"
+    alike = rf"^{_CLOCK.format(shape['between'])}{digits}{re.escape(shape['offset'])}$"
+    local = local.set(~texts.str.contains(alike), None)
     if shape["offset"]:
         us = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
     else:
@@ -291,6 +294,8 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     return pl.DataFrame({"us": us}).select(_in_years(pl.col("us"))).to_series()
 
 
+#: A date and a time of day, as polars' own regular expressions have digits.
+_CLOCK = "[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{}[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}"
 _SECONDS = re.compile(
     r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d:\d\d"
     r"(\.(?P<fraction>\d{3}|\d{6}|\d{9}))?(?P<offset>"
