@@ -66,7 +66,7 @@ PRIVATE = (
     ),
     Room(
         ("serve/batch_intake.py", "serve/bodies.py", "serve/release_times.py",
-         "serve/served_jobs.py", "serve/left_out.py", "state/inbox.py"),
+         "serve/served_jobs.py", "serve/uncounted_batches.py", "state/inbox.py"),
         "which rows are counted together hangs on when each came, and on no other row",
         ("tests/serve/test_jobs_served.py", "tests/serve/test_fuzz_the_door.py"),
     ),
@@ -113,12 +113,13 @@ DOOR = (
         ("state/stream.py", "state/stream_writer.py", "state/journal.py", "state/records.py",
          "state/ordered_state.py", "state/exact_state.py", "state/on_demand.py",
          "state/noise_table.py",
-         "state/creation.py", "state/ledger_rows.py", "state/units.py"),
+         "state/creation.py", "state/ledger_rows.py", "state/unit_names.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("state/keyfile.py", "state/second_home.py", "state/watch.py", "state/verification.py"),
+        ("state/key_and_witness.py", "state/second_home.py", "state/watch.py",
+         "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),
     ),
@@ -200,7 +201,7 @@ PROMISES = (
     Promise(
         "one address of noise has one data set and one law",
         "numbers/design.py: Design.noise_field",
-        "noise/field.py: NoiseField.run",
+        "noise/noise_field.py: NoiseField.run",
     ),
     Promise(
         "what leaves is an exact integer with noise, or a function of it",
@@ -219,7 +220,7 @@ PROMISES = (
     ),
     Promise(
         "a state that has forgotten what was released releases nothing",
-        "state/keyfile.py: Witness",
+        "state/key_and_witness.py: Witness",
         "state/stream_writer.py: Writer._check_copy",
     ),
 )
@@ -242,9 +243,9 @@ CORE = (
     "numbers/counter.py",
     "noise/key.py",
     "noise/blocks.py",
-    "noise/field.py",
+    "noise/noise_field.py",
     "state/journal.py",
-    "state/keyfile.py",
+    "state/key_and_witness.py",
     "state/stream_writer.py",
 )
 #: Published numbers and descriptions alone: nothing here can hurt anybody.

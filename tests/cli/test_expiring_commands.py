@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.cli.ages import named_ages, seconds, targets_from
+from counton.cli.privacy_by_age import named_ages, seconds, targets_from
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a", "04:05,b"]
 

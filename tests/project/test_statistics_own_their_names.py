@@ -43,7 +43,6 @@ OTHER_WORDS = {
 MADE_OF = {
     ("run/rows_of_user.py", "Quantiles"),
     ("run/private_look.py", "Quantiles"),
-    ("charts/table_charts.py", "quantiles"),
     ("released/look_report.py", "Count"),
     ("released/look_report.py", "Quantiles"),
     ("released/released_numbers.py", "Report"),

@@ -11,7 +11,7 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.released.above import only_above
+from counton.released.large_groups import only_above
 from counton.released.release import Release
 from counton.run import Job, commit, export, read_rows, resolve, run
 from counton.run.output_files import Outputs

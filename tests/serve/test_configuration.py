@@ -22,10 +22,10 @@ from counton.cli.app import app
 from counton.privacy import PureDP
 from counton.run import Job, run
 from counton.run.continuation import end_stream
-from counton.serve.left_out import LeftOutBatches
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
+from counton.serve.uncounted_batches import LeftOutBatches
 from counton.spec.stated_options import own_options
 from counton.state import Store
 from counton.statistics.catalogue import keywords

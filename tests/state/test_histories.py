@@ -21,8 +21,9 @@ from states_put_back import Files, Place, Server
 from counton import PureDP, Stream
 from counton.base.errors import CountonError, StateError
 from counton.noise import Key
-from counton.state import Store, keyfile, state_summary
-from counton.state.keyfile import Witness
+from counton.state import Store, state_summary
+from counton.state import key_and_witness as keyfile
+from counton.state.key_and_witness import Witness
 from counton.state.watch import Watch
 from counton.strategies import Binary
 

@@ -15,7 +15,7 @@ from counton import PureDP, Stream
 from counton.base.errors import StateError, StreamConflict
 from counton.base.private import Private, open_private
 from counton.state.inbox import Batch, Fold, Inbox, Load
-from counton.state.turn import Turn
+from counton.state.service_turn import Turn
 from counton.strategies import Binary
 
 

@@ -17,7 +17,7 @@ from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.noise import Key
 from counton.state import key_path, state_summary, verify
-from counton.state.keyfile import Witness, witness_beside
+from counton.state.key_and_witness import Witness, witness_beside
 from counton.strategies import Binary, KAry
 
 STRATEGY = KAry(1000, 5, subtraction=True)

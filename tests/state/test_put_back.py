@@ -27,7 +27,7 @@ from counton.run.erasure import forget, forget_older
 from counton.spec.jobfile import load
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.keyfile import Witness, without_witness
+from counton.state.key_and_witness import Witness, without_witness
 from counton.strategies import Binary
 
 #: What docs/weaknesses.md says of what nobody notices: each is tried here, or where it says.

@@ -23,7 +23,7 @@ from counton.privacy import ExpiringDP
 from counton.run import Job, run
 from counton.state import Store, key_path, schema, state_summary, verify
 from counton.state.database import database_url
-from counton.state.keyfile import Witness
+from counton.state.key_and_witness import Witness
 from counton.state.stream_writer import Writer
 from counton.statistics import Distinct, TopK
 from counton.strategies import Binary, Expiring

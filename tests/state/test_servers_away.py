@@ -28,7 +28,7 @@ from counton.noise import Key
 from counton.state import schema
 from counton.state import watch as watching
 from counton.state.database import Database, database_url
-from counton.state.keyfile import Witness
+from counton.state.key_and_witness import Witness
 from counton.state.watch import Watch, adopt
 from counton.strategies import Binary
 

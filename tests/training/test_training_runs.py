@@ -21,7 +21,7 @@ from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import CountonError, InvalidInput, StateError
 from counton.laws.training_laws import sets_of_steps
 from counton.noise import witness
-from counton.state.keyfile import Witness
+from counton.state.key_and_witness import Witness
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BufferedToeplitz,

@@ -73,7 +73,7 @@ def warn_of_no_witness(
         states: each with where its keys are kept, and where its second witness, if that is said.
         option: what names a second witness here.
     """
-    from counton.state.keyfile import without_witness
+    from counton.state.key_and_witness import without_witness
 
     told: dict[str, None] = {}
     for state, keys, witness in states:

@@ -123,7 +123,7 @@ def promise(definition: Definition) -> str:
 
     guarantee, loss = definition.guarantee, None
     if definition.choice == EXPIRING and definition.cut is not None:
-        from counton.cli.ages import loss_in_words
+        from counton.cli.privacy_by_age import loss_in_words
 
         loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
     loss = str(guarantee).partition(" with ")[2] if loss is None else loss
@@ -174,7 +174,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         return [*lines, *_of_table(definition, law)]
     lines += _guarantee_lines(definition, definition.unit)
     if definition.choice == EXPIRING:
-        from counton.cli.ages import loss_in_words
+        from counton.cli.privacy_by_age import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
         lines.append(("", f"loss by age: {losses}"))

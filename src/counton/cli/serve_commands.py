@@ -33,7 +33,7 @@ def perform(options: ServeOptions) -> None:
 
 def perform_left_out(options: LeftOutOptions) -> None:
     """List batches that are left out; print one's rows, put it back, or drop it."""
-    from counton.serve.left_out import LeftOutBatches
+    from counton.serve.uncounted_batches import LeftOutBatches
 
     asked = {
         name: id

@@ -3,7 +3,7 @@
 This package knows nothing of privacy or of streams.
 """
 
-from counton.noise.field import NoiseField
 from counton.noise.key import InsecureKeyWarning, InsecureSeededKey, Key
+from counton.noise.noise_field import NoiseField
 
 __all__ = ["InsecureKeyWarning", "InsecureSeededKey", "Key", "NoiseField"]

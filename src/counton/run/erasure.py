@@ -40,7 +40,7 @@ from counton.state import Store, Stream
 from counton.state import seen as marks
 from counton.state.compaction import compact
 from counton.state.inbox import HeldBatches, held_batches
-from counton.state.keyfile import Kept
+from counton.state.key_and_witness import Kept
 
 X = TypeVar("X")
 

@@ -26,8 +26,8 @@ from counton.base.options import check_text
 from counton.base.windows import moment
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
-from counton.released.above import check_thresholds, large_only
 from counton.released.description import Description
+from counton.released.large_groups import check_thresholds, large_only
 from counton.released.packed_cells import MOST_CELLS, pack
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
@@ -52,13 +52,13 @@ from counton.run.outputs import (
 )
 from counton.run.read_back import public_places, read
 from counton.state import Store, Stream, published, state_file
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.state.keyfile import Kept
+    from counton.state.key_and_witness import Kept
 
 #: What a reading says of each of its numbers.
 _NUMBERS = ("estimate", "std", "lower", "upper")

@@ -35,7 +35,7 @@ from counton.run.shared_paths import ledger_within, state_of
 from counton.spec import stated_options as statements
 from counton.spec.job import Job
 from counton.state.shared import SharedBook
-from counton.state.units import SpentUnit, of_limit
+from counton.state.unit_names import SpentUnit, of_limit
 from counton.statistics import Grouped, TallyStatistic
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares

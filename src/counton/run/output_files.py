@@ -142,7 +142,7 @@ class Outputs:
             found = definition.discovery is not None
             shown = released
             if _threshold(self.job) is not None:
-                from counton.released.above import large_only
+                from counton.released.large_groups import large_only
 
                 shown = large_only(released, self.job.above, self.job.surely_above)
             about = facts if shown is released else facts_of(shown)
@@ -177,7 +177,7 @@ def _threshold(job: Job) -> str | None:
 def _check_thresholds(job: Job) -> None:
     if (given := _threshold(job)) is None:
         return
-    from counton.released.above import check_thresholds
+    from counton.released.large_groups import check_thresholds
 
     check_thresholds(job.above, job.surely_above)
     if job.out is None:

@@ -22,13 +22,13 @@ from counton.base.lazy import require
 from counton.base.options import check_text
 from counton.released.release_facts import ATTRS, TABLES
 from counton.rows.paths import is_file
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 from counton.state.whole_file import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.state.keyfile import Kept
+    from counton.state.key_and_witness import Kept
 
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")

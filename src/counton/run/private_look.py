@@ -44,15 +44,15 @@ from counton.spec.job import Events, RowFormat, check_most
 from counton.spec.keywords import RowFields
 from counton.state import Store
 from counton.state.database import state_file
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 from counton.state.shared import known_units
-from counton.state.units import SpentUnit, unit_word
+from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Quantiles
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.privacy import Guarantee
-    from counton.state.keyfile import Kept
+    from counton.state.key_and_witness import Kept
 
 
 @dataclass(frozen=True)

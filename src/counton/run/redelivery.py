@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, ReplayMismatch, field
 from counton.base.private import Private, open_private
-from counton.rows.copies import find_copy
 from counton.rows.remote_rows import Spread
+from counton.rows.same_rows import find_copy
 from counton.rows.samples import Rarity, Sample
 from counton.rows.sources import Rows, Source
 from counton.rows.tally import FileLook, Tally

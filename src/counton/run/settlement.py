@@ -59,11 +59,11 @@ from counton.spec.stated_options import (
 )
 from counton.state import Store
 from counton.state.database import Closing
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.store import StoredStream
-from counton.state.units import SpentUnit, unit_word
+from counton.state.unit_names import SpentUnit, unit_word
 
 if TYPE_CHECKING:
     from counton.state.seen import Secret

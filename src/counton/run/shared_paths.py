@@ -22,7 +22,7 @@ from counton.run.settlement import recall
 from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import database_url, label_of, state_file
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 from counton.state.shared import ledger_files
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
 from counton.state import Store
 from counton.state.inbox import Inbox
-from counton.state.keyfile import Kept, without_witness
-from counton.state.turn import LASTS, Turn
+from counton.state.key_and_witness import Kept, without_witness
+from counton.state.service_turn import LASTS, Turn
 from counton.state.watch import Watch
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.

@@ -32,7 +32,7 @@ from counton.run.runs import commit, read_rows
 from counton.run.settlement import look, recall, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.spec.job import NEWEST, Job
-from counton.state.keyfile import state_files
+from counton.state.key_and_witness import state_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

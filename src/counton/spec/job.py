@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counton.rows.policies import Policies
     from counton.rows.sources import Source
     from counton.spec.keywords import JobFields
-    from counton.state.keyfile import Kept
+    from counton.state.key_and_witness import Kept
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
-    from counton.state.keyfile import Kept
+    from counton.state.key_and_witness import Kept
     from counton.strategies.strategy import StreamStrategy
 
 

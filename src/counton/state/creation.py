@@ -20,9 +20,10 @@ from sqlalchemy.engine import Connection
 from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
-from counton.state import keyfile, schema
+from counton.state import key_and_witness as keyfile
+from counton.state import schema
 from counton.state.database import Database, state_file
-from counton.state.keyfile import Kept, State, Witness, key_path, witness_beside
+from counton.state.key_and_witness import Kept, State, Witness, key_path, witness_beside
 from counton.state.sqlite_file import NoState
 
 

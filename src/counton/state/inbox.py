@@ -26,7 +26,8 @@ from sqlalchemy.engine import Connection
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
 from counton.base.exact import quote
 from counton.base.private import Private, open_private
-from counton.state import keyfile, schema
+from counton.state import key_and_witness as keyfile
+from counton.state import schema
 from counton.state.database import Closing, Database
 from counton.state.sql import PreparedStatement
 from counton.state.store import position_of

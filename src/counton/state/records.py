@@ -24,9 +24,11 @@ from counton.numbers import Counter, Design
 from counton.numbers.design import check_name
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
-from counton.state import journal, keyfile, schema, units
+from counton.state import journal, schema
+from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as ledger
 from counton.state import stream_facts as public
+from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.shared import entry_in, known_to
 from counton.state.stream_facts import Facts, to_json

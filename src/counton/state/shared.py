@@ -45,7 +45,7 @@ from counton.noise.witness import note_in, parse_entries, reserve_in
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
-from counton.state import units
+from counton.state import unit_names as units
 from counton.state.database import Closing, Database, database_url, reading, state_file
 from counton.state.sqlite_file import NoState
 

@@ -20,12 +20,13 @@ from counton.base.private import Private
 from counton.numbers import Design, Releases
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
-from counton.state import journal, keyfile, records, schema
+from counton.state import journal, records, schema
+from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import ForeignEntry
-from counton.state.units import SpentUnit, known_in
+from counton.state.unit_names import SpentUnit, known_in
 
 if TYPE_CHECKING:
     from counton.noise import Key

@@ -20,7 +20,8 @@ from counton.numbers.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
 from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import extremes
-from counton.state import creation, journal, keyfile, records, shared
+from counton.state import creation, journal, records, shared
+from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
 from counton.state.database import Closing, Database, reading, state_file
 from counton.state.store import JournalReader, Store, read_releases, reader_of, released_steps

@@ -15,7 +15,8 @@ from counton.base.exact import check_integer, without_mask
 from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Releases
-from counton.state import creation, journal, keyfile, records, schema
+from counton.state import creation, journal, records, schema
+from counton.state import key_and_witness as keyfile
 from counton.state import sql as statements
 from counton.state.database import Database
 from counton.strategies import StreamStrategy

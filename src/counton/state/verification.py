@@ -36,7 +36,8 @@ from counton.numbers import Counter
 from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
 from counton.numbers.design import Design
 from counton.numbers.node_law import calibration_of
-from counton.state import creation, journal, keyfile, records, schema
+from counton.state import creation, journal, records, schema
+from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state.database import Database, reading
 

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.base.errors import WrongKey
-from counton.state import journal, keyfile, records, schema
+from counton.state import journal, records, schema
+from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 
 #: Seconds between two looks, after which nobody can tell what happened between them.

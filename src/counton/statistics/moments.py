@@ -15,12 +15,13 @@ and so largest where every s_j is 0 or 1, at r ones 1 + d + r (r - 1) / 2: all t
 attained where all values are bounds, while squares themselves would cost d more. In the 1-norm the
 same number bounds it from d = 2 on, since |a_j a_k| <= (s_j + s_k) / 2; for one column it is 9/4.
 
-Intervals of means, variances, covariances and slopes are proved (`counton.statistics.moment_ends`).
-That of the height of a line is found by the delta method: its noise is to first order that of a
-linear function of the sums, whose tails are known. Half-widths are divided by 1 - (half-width of
-the denominator) / (denominator), since denominators are released sums, and widened by what products
-of errors can come to. Where a denominator may be 0, all that is possible is in an interval: values
-lie on a grid between bounds, so slopes and heights have bounds too.
+Intervals of means, variances, covariances and slopes are proved
+(`counton.statistics.moment_intervals`). That of the height of a line is found by the delta method:
+its noise is to first order that of a linear function of the sums, whose tails are known.
+Half-widths are divided by 1 - (half-width of the denominator) / (denominator), since denominators
+are released sums, and widened by what products of errors can come to. Where a denominator may be 0,
+all that is possible is in an interval: values lie on a grid between bounds, so slopes and heights
+have bounds too.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from counton.numbers.formulas import (
 from counton.numbers.intervals import SMALLEST_TAIL, check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
-from counton.statistics.moment_ends import (
+from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
     MeanEnds,
     covariance_ends,
