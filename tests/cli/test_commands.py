@@ -122,6 +122,7 @@ def test_every_kind_of_error_has_its_code() -> None:
         errors.OldCopy: ExitCode.OLD_COPY,
         errors.StateUnavailable: ExitCode.UNAVAILABLE,
         errors.RequestMismatch: ExitCode.INPUT,
+        errors.AlreadyEnded: ExitCode.INPUT,
         errors.ReplayMismatch: ExitCode.ROWS,
         errors.StreamConflict: ExitCode.CONFLICT,
         errors.WrongKey: ExitCode.KEY,

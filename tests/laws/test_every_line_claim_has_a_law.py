@@ -70,6 +70,7 @@ WRONG: dict[str, list[LineStrategy]] = {
     "ranges_variance": [times(base, "ranges_variance", 0.5) for base in (Nodes, Haar)],
     "reads": [times(Nodes, "reads", 0.5)],
     "running_sums": [claiming(SquareRoot, running_sums=one_more)],
+    "saved_name": [claiming(Nodes, saved_name="Haar")],
     "sensitivity": [times(Nodes, "sensitivity", 0.5)],
     "sensitivities": [claiming(Nodes, sensitivities=shifted_by_one)],
     "sources": [claiming(Nodes, sources=("nobody",))],

@@ -386,14 +386,12 @@ def plan_stream(
             norms=_norms(guarantee),
         )
     else:
-        found = tuple(_Contenders(s.saved_name, (s,), "", 0.0) for s in strategies)
-    found = (*found, *(_Contenders(s.saved_name, (s,), "", 0.0) for s in also))
-    for one in found if strategies is not None or also else ():
-        for given in cast("tuple[object, ...]", one.members):
-            if not isinstance(given, StreamStrategy):
-                raise InvalidInput(
-                    f"a strategy is {given!r}; give instances, such as KAry.best(8760)"
-                )
+        found = ()
+    given = (*(strategies or ()), *also)
+    for one in cast("tuple[object, ...]", given):
+        if not isinstance(one, StreamStrategy):
+            raise InvalidInput(f"a strategy is {one!r}; give instances, such as KAry.best(8760)")
+    found = (*found, *(_Contenders(one.saved_name, (one,), "", 0.0) for one in given))
     other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
     choices: list[tuple[Design, float]] = []
