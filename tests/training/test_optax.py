@@ -212,7 +212,7 @@ def test_a_state_of_another_process_is_resumed(
         _, state = chain.update(zeros, state)
     monkeypatch.setattr("counton.training.optax._given", {})
     monkeypatch.setattr("counton.noise.witness._known", {})
-    with pytest.raises(Exception, match=r"counton\.optax\.resume\(state\)"):
+    with pytest.raises(Exception, match=r"counton\.training\.optax\.resume\(state\)"):
         jax.block_until_ready(begun().update(zeros, state))
     monkeypatch.setattr("counton.noise.witness._known", {})
     shown = []
