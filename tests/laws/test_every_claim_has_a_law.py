@@ -51,7 +51,7 @@ from counton.strategies.participation import (
     largest_alternating,
     largest_sum,
     level_weights,
-    shift_by,
+    pattern_sensitivity,
     sums_of_runs,
 )
 from counton.strategies.strategy import Reader, window_rows
@@ -398,8 +398,12 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
         LookAhead(HORIZON, (3, 4), (4, 3, 7)),
     ),
     ("laws.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
-    ("laws.pattern_laws.shift_by", _half(shift_by), Binary(HORIZON)),
-    ("laws.pattern_laws.shift_by", lambda strategy, pattern: Sensitivity(1, 1), Binary(HORIZON)),
+    ("laws.pattern_laws.pattern_sensitivity", _half(pattern_sensitivity), Binary(HORIZON)),
+    (
+        "laws.pattern_laws.pattern_sensitivity",
+        lambda strategy, pattern: Sensitivity(1, 1),
+        Binary(HORIZON),
+    ),
     ("laws.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
     (
         "strategies.strategy.window_rows",

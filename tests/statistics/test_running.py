@@ -14,7 +14,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOv
 from counton.privacy import ZCDP
 from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, matrices
-from counton.strategies.participation import shift_by
+from counton.strategies.participation import pattern_sensitivity
 
 __all__ = ["letters_are_known"]  # a fixture
 pytestmark = pytest.mark.usefixtures("letters_are_known")
@@ -73,7 +73,7 @@ def test_noise_belongs_to_the_statistic_too() -> None:
 def test_runs_may_begin_in_the_last_step() -> None:
     strategy = Binary(8)
     last = sum(node.weight for node in strategy.column(8))
-    assert shift_by(strategy, Runs((Run(1, since=8),))).l1 == last
+    assert pattern_sensitivity(strategy, Runs((Run(1, since=8),))).l1 == last
 
 
 def test_cells_far_apart_are_the_same_in_one_call() -> None:
@@ -200,13 +200,13 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
             moved_by += [enters[:, max(start + 2, 4) : start + 6].sum(axis=1)]
             vector = np.concatenate(moved_by) * unit
             worst = [max(worst[0], np.abs(vector).sum()), max(worst[1], (vector**2).sum())]
-        found = shift_by(strategy, pattern)
+        found = pattern_sensitivity(strategy, pattern)
         assert (found.l1, found.l2_squared) == pytest.approx(worst, rel=1e-12)
         one = strategy.sensitivities()
-        bounded = shift_by(strategy, BoundedChange(3, 5))
+        bounded = pattern_sensitivity(strategy, BoundedChange(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
     with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):
-        shift_by(Binary(3), Runs((Run(2, offset=3), Run(1, since=4))))
+        pattern_sensitivity(Binary(3), Runs((Run(2, offset=3), Run(1, since=4))))
 
 
 EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]

@@ -16,7 +16,7 @@ from counton.privacy import ZCDP
 from counton.statistics import Running, Substrings
 from counton.statistics.readings import OnDemandReading
 from counton.strategies import Binary, KAry, SqrtToeplitz
-from counton.strategies.participation import shift_by
+from counton.strategies.participation import pattern_sensitivity
 
 Stream = list[str]
 
@@ -87,7 +87,10 @@ def test_long_horizons_agree_with_short_ones() -> None:
         found = statistic.sensitivity(strategy, 1), statistic.sensitivity(strategy, 2) ** 2
         assert found == pytest.approx(worst, rel=1e-12)
     far = Runs((Run(3), Run(1, offset=2, since=3)))
-    assert shift_by(Binary(2**17), far).l2_squared >= shift_by(Binary(2**16), far).l2_squared
+    assert (
+        pattern_sensitivity(Binary(2**17), far).l2_squared
+        >= pattern_sensitivity(Binary(2**16), far).l2_squared
+    )
 
 
 def test_counts_are_those_of_words() -> None:

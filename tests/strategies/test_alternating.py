@@ -24,7 +24,11 @@ from counton.strategies import (
     participation,
 )
 from counton.strategies.lines import Dense, Hats
-from counton.strategies.participation import each_alternating, largest_alternating, shift_by
+from counton.strategies.participation import (
+    each_alternating,
+    largest_alternating,
+    pattern_sensitivity,
+)
 
 
 def worst(strategy: StreamStrategy, changes: int) -> list[int]:
@@ -48,7 +52,7 @@ def test_five_changes_in_fourteen_steps() -> None:
         SmoothBinary.best(14, norm=2),
         SqrtToeplitz(14),
     ):
-        moved, one = shift_by(strategy, Alternating(5)), strategy.sensitivities()
+        moved, one = pattern_sensitivity(strategy, Alternating(5)), strategy.sensitivities()
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {
@@ -101,7 +105,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
         SmoothBinary.best(2**16),
     ):
         for changes in (8, 3000):
-            found = shift_by(strategy, Alternating(changes, cells=2, size=3))
+            found = pattern_sensitivity(strategy, Alternating(changes, cells=2, size=3))
             assert found.l1 <= 2 * 3 * changes * strategy.sensitivities().l1
             assert found.l2_squared <= 2 * 9 * changes * strategy.sensitivities().l2_squared
 
@@ -113,17 +117,17 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
     assert (
-        shift_by(strategy, Alternating(2)).l2_squared
+        pattern_sensitivity(strategy, Alternating(2)).l2_squared
         == truth
         == 3 * strategy.sensitivities().l2_squared
     )
     for pattern in BoundedChange(2, 2), Runs((Run(1), Run(1, 1))):
-        assert shift_by(strategy, pattern).l2_squared >= truth
+        assert pattern_sensitivity(strategy, pattern).l2_squared >= truth
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(InvalidInput, match="horizon"):
-        shift_by(Expiring(), Alternating(2))
+        pattern_sensitivity(Expiring(), Alternating(2))
     with pytest.raises(InvalidInput, match="size"):
         Alternating(2, size=0)
 

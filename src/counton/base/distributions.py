@@ -180,15 +180,16 @@ class Sensitivity:
     def __post_init__(self) -> None:
         if not 1 <= self.l1 <= self.l2_squared <= self.l1**2:
             raise InvalidInput(
-                f"a shift with l1 = {self.l1} and l2_squared = {self.l2_squared} is impossible; "
-                f"integer vectors have 1 <= l1 <= l2_squared <= l1^2: check the sensitivities"
+                f"a sensitivity with l1 = {self.l1} and l2_squared = {self.l2_squared} is "
+                f"impossible; integer vectors have 1 <= l1 <= l2_squared <= l1^2: "
+                f"check the sensitivities"
             )
         if self.entries is None:
             return
         if any(magnitude < 1 or count < 1 for magnitude, count in self.entries):
             raise InvalidInput(
-                f"entries {self.entries} of a shift must have magnitudes and counts of at least 1: "
-                f"leave out the zeros"
+                f"entries {self.entries} of a sensitivity must have magnitudes and counts of "
+                f"at least 1: leave out the zeros"
             )
         l1 = sum(magnitude * count for magnitude, count in self.entries)
         l2_squared = sum(magnitude**2 * count for magnitude, count in self.entries)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from counton.laws.line_laws import check_running_sums as check_running_sums
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
-    from counton.laws.pattern_laws import check_shift_by as check_shift_by
+    from counton.laws.pattern_laws import check_pattern_sensitivity as check_pattern_sensitivity
     from counton.laws.pattern_laws import check_short_ways as check_short_ways
     from counton.laws.rows import LawBroken as LawBroken
     from counton.laws.statistic_laws import check_statistic as check_statistic

@@ -17,7 +17,7 @@ from counton.strategies.participation import (
     largest_sum,
     level_weights,
     nodes_by_level,
-    shift_by,
+    pattern_sensitivity,
     sums_of_runs,
 )
 from counton.strategies.strategy import Norm
@@ -98,7 +98,7 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
     return found
 
 
-def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
+def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 3) -> None:
     """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
 
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
@@ -112,7 +112,7 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
         changes: tried are up to so many that come and go.
 
     >>> from counton.strategies import Binary
-    >>> check_shift_by(Binary(12))
+    >>> check_pattern_sensitivity(Binary(12))
     """
     horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)
@@ -123,7 +123,7 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
         if not runs or max(run.since for run in runs) > horizon:
             continue
         l1, squared = _of_runs(matrix, runs)
-        claimed = shift_by(strategy, Runs(runs))
+        claimed = pattern_sensitivity(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
@@ -137,10 +137,10 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
     for number, (l1, squared) in enumerate(alternating, 1):
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
-            claimed = shift_by(strategy, pattern)
+            claimed = pattern_sensitivity(strategy, pattern)
             _enough(strategy, pattern, claimed, cells * size * l1, cells * size**2 * squared)
         pattern = Alternating(number, 2, 2, together=True)
-        claimed = shift_by(strategy, pattern)
+        claimed = pattern_sensitivity(strategy, pattern)
         for one in range((number + 1) // 2, number + 1):  # changes shared out among two cells
             parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
             l1 = 2 * sum(part[0] for part in parts)
@@ -151,13 +151,13 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
     for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
-        claimed = shift_by(strategy, pattern)
+        claimed = pattern_sensitivity(strategy, pattern)
         _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
     if matrix.shape[1] > 1:
         pattern = BoundedChange(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
-        _enough(strategy, pattern, shift_by(strategy, pattern), l1, squared)
+        _enough(strategy, pattern, pattern_sensitivity(strategy, pattern), l1, squared)
 
 
 def _enough(

@@ -317,12 +317,13 @@ def _check_neighbours(
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
     strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
-        shifts = {
+        one_by_name = {
             name: sensitivity_of(strategy, one, statistic.cells) for name, one in said.items()
         }
-        shifts[f"shift(batched={batched})"] = statistic.sensitivities(strategy, batched=batched)
+        own = statistic.sensitivities(strategy, batched=batched)
+        one_by_name[f"sensitivities(batched={batched})"] = own
         found: dict[str, tuple[float, float]] = {
-            name: (one.l1, one.l2_squared) for name, one in shifts.items()
+            name: (one.l1, one.l2_squared) for name, one in one_by_name.items()
         }
         l1, l2 = (statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2))
         found[f"sensitivity(batched={batched})"] = l1, l2**2 * (1 + 1e-12)

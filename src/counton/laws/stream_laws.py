@@ -25,7 +25,7 @@ from counton.laws.error_laws import (
     spread,
 )
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
-from counton.laws.pattern_laws import check_shift_by, check_short_ways
+from counton.laws.pattern_laws import check_pattern_sensitivity, check_short_ways
 from counton.laws.rows import (
     Address,
     LawBroken,
@@ -116,7 +116,7 @@ def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
         check_sensitivity(strategy)
         check_participation(strategy)
         check_alternating(strategy)
-        check_shift_by(strategy)
+        check_pattern_sensitivity(strategy)
         check_short_ways(strategy)
         check_overall_variance(strategy)
         check_released_variance(strategy)

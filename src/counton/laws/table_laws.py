@@ -31,9 +31,11 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     if strategy.unit_columns:
         require(largest == 1, strategy, "C has entries other than 1 and -1")
     one, moved = strategy.sensitivities(), strategy.sensitivities("move")
-    require((one.l1, one.l2_squared) == (l1, squared), strategy, "shift is not the largest column")
+    require(
+        (one.l1, one.l2_squared) == (l1, squared), strategy, "sensitivity is not the largest column"
+    )
     units = ((1, l1),) if strategy.unit_columns else None
-    require(one.entries == units, strategy, f"entries of the shift are not {units}")
+    require(one.entries == units, strategy, f"entries of the sensitivity are not {units}")
     for p, exact in ((1, float(l1)), (2, math.sqrt(squared))):
         claimed = strategy.sensitivity(p)  # type: ignore[arg-type]
         require(claimed == exact, strategy, f"sensitivity({p}) is {claimed}, not {exact}")

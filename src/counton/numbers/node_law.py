@@ -19,7 +19,7 @@ from counton.privacy import (
 )
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
-from counton.strategies.participation import shift_by
+from counton.strategies.participation import pattern_sensitivity
 
 #: Nodes of a level are no more than these for horizons below the first; releases read none that is
 #: further from the last step's own than the second.
@@ -39,7 +39,7 @@ def sensitivity_of(
     """
     _check_strategy(strategy)
     if contribution.pattern is not None:
-        return shift_by(strategy, contribution.pattern)
+        return pattern_sensitivity(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
         found = sensitivity_of(strategy, contribution.anywhere, shape)
         if strategy.horizon is None:

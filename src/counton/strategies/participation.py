@@ -243,7 +243,7 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
     return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
 
-def shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
+def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -259,7 +259,7 @@ def shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     >>> from counton.strategies import SqrtToeplitz
     >>> word = Runs((Run(2), Run(1, 0, 1, 2), Run(1, 1, 1, 1)))
     >>> strategy = SqrtToeplitz(9)
-    >>> shift_by(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
+    >>> pattern_sensitivity(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
     True
 
     Raises:
@@ -267,11 +267,11 @@ def shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     """
     known: dict[Pattern, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
     if pattern not in known:
-        known[pattern] = _shift_by(strategy, pattern)
+        known[pattern] = _pattern_sensitivity(strategy, pattern)
     return known[pattern]
 
 
-def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
+def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     one = strategy.sensitivities()
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
