@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from once import kept_line
 
 from counton import PureDP, release
 from counton.base.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
+from counton.cli.command_options import RunOptions
+from counton.cli.run_command import perform as perform_jobs
 from counton.cli.run_statistic import carried_out
 from counton.numbers import design
 from counton.released.figures import totals_curves
 from counton.run import Job, commit, read_rows, resolve, run
+from counton.run.job_plan import planned_jobs
 from counton.run.runs import check_rows
+from counton.spec.jobfile import load
 from counton.state import Store
 from counton.state.database import Database
 from counton.strategies import strategy_from_dict
@@ -195,6 +200,44 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     monkeypatch.setattr(design, "strategy_from_dict", counted)
     door(Job("count", request_.events, request_.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
+
+
+def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
+    request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What all streams remember, the limit and the witness are asked of one open state."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    file = tmp_path / "nightly.toml"
+    file.write_text(
+        f"""
+        [defaults]
+        events = "{request_.events}"
+        state = "{request_.state}"
+        time = "time"
+        every = "1h"
+        start = "2013-01-01"
+        steps = 48
+        epsilon = 1
+        [limit]
+        epsilon = 2
+        [jobs.one]
+        [jobs.two]
+        """
+    )
+    night = RunOptions(file=str(file), until="2013-01-01T02:00")
+    perform_jobs(night)
+    opened, connect = [], Database._connect
+
+    def connected(self: Database) -> Any:
+        opened.append(self.path)
+        return connect(self)
+
+    monkeypatch.setattr(Database, "_connect", connected)
+    perform_jobs(replace(night, until="2013-01-01T03:00"))
+    assert len(opened) == 1 + 2
+    opened.clear()
+    planned_jobs(load(file), PureDP(2))
+    assert len(opened) == 1 + 2
 
 
 def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:

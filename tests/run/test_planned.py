@@ -176,8 +176,10 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     wrong = {
         "later": Job("count", job.events, job.state),
         "next": job.having(continues="it", name="next", steps=None, every=None, start=None),
-        "lines": made("ranges once", tmp_path).having(label=None, domain=None, value="paid"),
-        "groups": job.having(by="page", events=events, domain=str(events)),
+        "lines": made("ranges once", tmp_path).having(
+            label=None, domain=None, value="paid", name="lines"
+        ),
+        "groups": job.having(by="page", events=events, domain=str(events), name="groups"),
     }
     found = planned_jobs(wrong)
     assert not found.jobs
@@ -188,6 +190,8 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):
         planned_job(job.having(steps=None))
+    with pytest.raises(InvalidInput, match="a stream belongs to one job"):
+        planned_jobs({"one": job, "two": job})
 
 
 def test_groups_that_nobody_declares_and_streams_without_an_end_are_planned(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from counton.serve.tokens import Tokens
 from counton.serve.uncounted_batches import LeftOutBatches
 from counton.spec.stated_options import own_options
 from counton.state import Store
+from counton.state.database import Database
 from counton.statistics.catalogue import keywords
 
 
@@ -326,6 +327,30 @@ def test_jobs_of_every_statistic_that_cannot_run_stop_no_other(tmp_path: Path) -
         for name, error in service.failed.items():
             assert f"job {name!r}" in str(error)
             assert not isinstance(error, StateError), error  # a defect of ours
+    finally:
+        service.close()
+
+
+def test_a_service_opens_a_state_once_to_look_at_a_job_and_once_to_begin_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The releaser and the journals of its streams then share one."""
+    file = job_file(tmp_path, jobs={"visits": {}, "pages": {}})
+    served_by(file).close()
+    opened, connect = [], Database._connect
+
+    def connected(self: Database) -> Any:
+        opened.append(self.path)
+        return connect(self)
+
+    monkeypatch.setattr(Database, "_connect", connected)
+    service = served_by(file)
+    try:
+        assert len(opened) == 2 + 2 + 3  # for the turn, the inbox, and all that reads
+        for releaser in service.releasers.values():
+            releaser.forget()
+            releaser._due(0)
+        assert len(opened) == 7
     finally:
         service.close()
 

@@ -17,7 +17,6 @@ from counton.cli.run_command import failure
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 from counton.run.job_plan import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
-from counton.run.shared_paths import refuse_shared, with_outputs
 from counton.spec.jobfile import for_all, load
 
 #: Options of a plan that a job file takes; all others it says itself.
@@ -43,7 +42,6 @@ def print_job_plan(options: PlanOptions) -> None:
     if options.size is not None and options.size < 1:
         raise InvalidInput(f"{field('size', options.size)} must be at least 1")
     jobs = load(options.asked)
-    refuse_shared(with_outputs(jobs))
     limit, about, _ = for_all(options.asked)
     found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
     if options.simulate is not None:

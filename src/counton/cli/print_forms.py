@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.privacy import Guarantee
-    from counton.state.database import Database
+    from counton.state import Store
 
 #: Below so many columns a table that does not fit is shown row by row.
 _NARROW = 80
@@ -65,20 +65,23 @@ def warn_of_no_witness(
     errors: Console,
     *states: tuple[Any, Sequence[Any], Any],
     option: str = "witness",
-    opened: Database | None = None,
+    opened: Callable[[Any], Store | None] = lambda _: None,
 ) -> None:
     """Say once where no old copy of a state would be noticed.
 
     Args:
         states: each with where its keys are kept, and where its second witness, if that is said.
         option: what names a second witness here.
+        opened: of a state what is open of it already.
     """
     from counton.state.key_and_witness import without_witness
 
     told: dict[str, None] = {}
     for state, keys, witness in states:
         with suppress(CountonError):  # said of what cannot be used
-            said_of = without_witness(state, *keys, witness=witness, opened=opened)
+            store = opened(state)
+            database = None if store is None else store.database
+            said_of = without_witness(state, *keys, witness=witness, opened=database)
             told |= {} if said_of is None else {said_of: None}
     for said in told:
         print_line(errors, InvalidInput(said).translate({"witness": option}))

@@ -15,8 +15,7 @@ from counton.cli.exits import ExitCode, exit_code
 from counton.cli.print_forms import print_json, print_line, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.run.exports import publish
-from counton.run.runs import is_known
-from counton.run.shared_paths import keep_within, refuse_shared, with_outputs
+from counton.run.shared_paths import JobStates, refuse_shared
 from counton.spec.job import Job
 from counton.spec.jobfile import for_all, load, schema_text, select_jobs
 from counton.spec.stated_options import words_of_files
@@ -31,20 +30,22 @@ def perform(options: RunOptions) -> None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
-    refuse_shared(with_outputs(loaded))
-    shared, jobs = for_all(options.file), select_jobs(loaded, only)
-    keep_within(jobs, shared.limit, shared.about)
+    errors, console = Console(stderr=True), Console()
+    with JobStates(loaded) as states:
+        refuse_shared(states.jobs)
+        shared, jobs = for_all(options.file), select_jobs(loaded, only)
+        for job in jobs.values():
+            states.set_limit(job.state, shared.limit, shared.about)
+        told = ((job.state, [job.key], job.witness) for job in jobs.values())
+        warn_of_no_witness(errors, *told, opened=states.at)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
-    errors, console = Console(stderr=True), Console()
-    warn_of_no_witness(errors, *((job.state, [job.key], job.witness) for job in jobs.values()))
     for number, (name, job) in enumerate(jobs.items()):
         if not options.json:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
         try:
-            reports[name] = carried_out(
-                _until(job, options.until), silently=options.json, about=f"job {name}: "
-            )
+            due = _until(job, options.until, known=name in states.begun)
+            reports[name] = carried_out(due, silently=options.json, about=f"job {name}: ")
             if shared.publish is not None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
@@ -78,9 +79,9 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
         )
 
 
-def _until(job: Job, until: str | None) -> Job:
+def _until(job: Job, until: str | None, *, known: bool) -> Job:
     """A job with the time up to which all are released, where it cuts time."""
-    if until is None or (job.time is None and not is_known(job)):
+    if until is None or (job.time is None and not known):
         return job
     return replace(job, until=until)
 

@@ -102,9 +102,8 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
     with working(errors, always=bar) as progress, resolve(job, progress=progress) as settled:
         outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
         if not about:
-            state, opened = (job.state, [job.key], job.witness), settled.store
-            database = None if opened is None else opened.database
-            warn_of_no_witness(errors, state, option="--witness", opened=database)
+            state = job.state, [job.key], job.witness
+            warn_of_no_witness(errors, state, option="--witness", opened=lambda _: settled.store)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
             definition, stated = outcome.definition, job.epsilon or job.rho or job.within

@@ -30,10 +30,11 @@ from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, ask, define, design_of, halfwidths_at, last_step
 from counton.run.output_files import Outputs
-from counton.run.settlement import SettledJob, look, number_rows, resolve, shared_book, spend_of
-from counton.run.shared_paths import ledger_within, state_of
+from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
+from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.spec import stated_options as statements
 from counton.spec.job import Job
+from counton.state import Store
 from counton.state.shared import SharedBook
 from counton.state.unit_names import SpentUnit, of_limit
 from counton.statistics import Grouped, TallyStatistic
@@ -219,24 +220,29 @@ class _Book:
     """The spending of a state, and that of the jobs of a file there.
 
     Args:
-        job: whose state it is.
+        label: what it is called.
+        store: it; None where there is none yet.
         limit, about: as of `planned_jobs`.
     """
 
-    def __init__(self, job: Job, limit: PureDP | ApproxDP | ZCDP | None, about: str | None) -> None:
-        store, _ = look(job)
-        self.label = hide_secrets(os.fspath(job.state))
+    def __init__(
+        self,
+        label: str,
+        store: Store | None,
+        limit: PureDP | ApproxDP | ZCDP | None,
+        about: str | None,
+    ) -> None:
+        self.label = label
         self.spends: list[Spend] = []
         self.units: list[SpentUnit] = []
         if store is None:
             self.ledger = None if limit is None else Ledger(limit, unit=about)
             self.units += of_limit(about)
             return
-        with store:
-            self.ledger = ledger_within(store, limit, about)
-            self.spends += store.spends
-            if store.ledger is None:
-                self.units += of_limit(about)
+        self.ledger = ledger_within(store, limit, about)
+        self.spends += store.spends
+        if store.ledger is None:
+            self.units += of_limit(about)
 
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
         """Count what a job spends, unless it is entered."""
@@ -275,7 +281,7 @@ def planned_jobs(
             has it.
 
     Raises:
-        InvalidInput: a state has another limit.
+        InvalidInput: a state has another limit, or one job would overwrite what another one has.
         BudgetExceeded: more than the limit is spent already.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
@@ -289,29 +295,32 @@ def planned_jobs(
     planned: dict[str, PlannedJob] = {}
     failed: dict[str, CountonError | OSError] = {}
     ended: dict[str, int] = {}
-    states: dict[str, _Book] = {}
+    books: dict[str, _Book] = {}
     shared: dict[str, SharedBook] = {}
+    with JobStates(jobs) as states:
+        refuse_shared(states.jobs)
 
-    def book_of(job: Job) -> _Book:
-        where = state_of(job)
-        if where not in states:
-            states[where] = _Book(job, limit, about)
-        return states[where]
+        def book_of(job: Job) -> _Book:
+            where = state_of(job)
+            if where not in books:
+                label = hide_secrets(os.fspath(job.state))
+                books[where] = _Book(label, states.at(job.state), limit, about)
+            return books[where]
 
-    if limit is not None:  # as a run sets it, before its first job
-        for job in jobs.values():
-            book_of(job)
-    for name, job in jobs.items():
-        try:
-            book = book_of(job)
-            with _before_rows(job, book.units) as (settled, shown):
-                one = _plan_of(settled, shown, name, level, size)
-                book.enter(settled, shared)
-            planned[name] = one
-        except AlreadyEnded as error:
-            ended[name] = error.step
-        except (CountonError, OSError) as error:
-            failed[name] = error
+        if limit is not None:  # as a run sets it, before its first job
+            for job in jobs.values():
+                book_of(job)
+        for name, job in jobs.items():
+            try:
+                book = book_of(job)
+                with _before_rows(job, book.units) as (settled, shown):
+                    one = _plan_of(settled, shown, name, level, size)
+                    book.enter(settled, shared)
+                planned[name] = one
+            except AlreadyEnded as error:
+                ended[name] = error.step
+            except (CountonError, OSError) as error:
+                failed[name] = error
     streams = {name: (state_of(job), job.name) for name, job in jobs.items() if name in planned}
     accounts = {
         book.label: _accounts(
@@ -319,7 +328,7 @@ def planned_jobs(
             book.spends,
             {stream: name for name, (state, stream) in streams.items() if state == where},
         )
-        for where, book in states.items()
+        for where, book in books.items()
     }
     return PlannedFile(
         planned,

@@ -19,7 +19,7 @@ from counton.run.changes import Counts, for_operator
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
-from counton.run.settlement import SettledJob, find_stream, predecessor, resolve
+from counton.run.settlement import OpenedJob, SettledJob, predecessor, resolve
 from counton.run.unordered_rows import TalliedRows, tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
@@ -93,7 +93,7 @@ class Outcome(Closing):
 
 
 def run(
-    request: Job,
+    request: Job | OpenedJob,
     progress: Progress = silent,
     *,
     also: CommitHook | None = None,
@@ -105,7 +105,7 @@ def run(
     state. Who has something to do between its parts calls `resolve`, `read_rows` and `commit`.
 
     Args:
-        request: what is asked.
+        request: what is asked; a job whose state is open already is not opened again.
         progress: is told where the run is.
         also, now: as of `commit` and `read_rows`.
 
@@ -258,15 +258,6 @@ def _end_before(settled: SettledJob, state: Any) -> None:
         from counton.run.continuation import end_stream
 
         end_stream(state, continues.name, drop_waiting=True)
-
-
-def is_known(request: Job) -> bool:
-    """Whether a job's state has its stream.
-
-    >>> is_known(Job("count", "visits.csv", "a-state-that-is-new.db"))
-    False
-    """
-    return find_stream(request) is not None
 
 
 def _publish(stream: Stream) -> None:

@@ -115,14 +115,14 @@ class SettledJob(Closing):
 
 
 def resolve(
-    job: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
+    asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
     """What is asked and what is remembered, as one: a run up to its first row. Close the result.
 
     Nothing is written; a plan does no more.
 
     Args:
-        job: what is asked.
+        asked: what is asked; or a job whose state is open, which belongs to the result then.
         units: what the state will have spent for, besides those that it knows.
         progress: is told where the run is.
 
@@ -136,17 +136,17 @@ def resolve(
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: a new stream needs time, every, start and epsilon or rho; ...
     """
-    given: object = job
-    if not isinstance(given, Job):
+    given: object = asked
+    if not isinstance(given, Job | OpenedJob):
         raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
     progress("choosing a strategy", 0.05)
-    job = with_totals(job)
-    store, saved = look(job)
+    opened = open_job(given) if isinstance(given, Job) else given
+    job, store, saved = opened.job, opened.store, opened.saved
     try:
         if store is None or saved is None:
             settled = _of_new_stream(job, store, units)
         else:
-            settled = _of_known_stream(as_before(job, saved), store, saved)
+            settled = _of_known_stream(job, store, saved)
         if settled.job.watermark is not None:
             length_of(settled.job.watermark)
         if settled.job.retain is not None:
@@ -157,8 +157,7 @@ def resolve(
             _refuse_beyond(settled)
         return settled
     except BaseException:
-        if store is not None:
-            store.close()
+        opened.close()
         raise
 
 
@@ -425,22 +424,45 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
     )
 
 
-def find_stream(request: Job) -> StoredStream | None:
-    """What a job's state says of its stream; None where there is none."""
-    store, saved = look(request)
-    if store is not None:
-        store.close()
-    return saved
+@dataclass(frozen=True)
+class OpenedJob(Closing):
+    """A job beside its open state, from which `resolve` goes on. Close it, or what it becomes.
+
+    Attributes:
+        job: what is asked, with what its stream remembers where it says nothing else.
+        store: the state; None where there is none yet.
+        saved: what it says of the stream; None of a new one.
+    """
+
+    job: Job
+    store: Store | None
+    saved: StoredStream | None
+
+    def having(self, **more: Any) -> OpenedJob:
+        """The same with other fields of the job."""
+        return replace(self, job=replace(self.job, **more))
+
+    def close(self) -> None:
+        """Close the state."""
+        if self.store is not None:
+            self.store.close()
 
 
-def look(request: Job) -> tuple[Store | None, StoredStream | None]:
-    """A job's state, if there is one yet, and what it says of the stream; not yet as its writer."""
+def open_job(job: Job) -> OpenedJob:
+    """A job beside what its state says of its stream; not yet as the stream's writer.
+
+    Raises:
+        InvalidInput: known totals that cannot be read, or must not be given.
+        StateError: the state cannot be read.
+    """
+    job = with_totals(job)
     try:
-        store = Store(request.state)
+        store = Store(job.state)
     except NoState:
-        return None, None
+        return OpenedJob(job, None, None)
     try:
-        return store, store.find(request.name)
+        saved = store.find(job.name)
+        return OpenedJob(job if saved is None else as_before(job, saved), store, saved)
     except BaseException:
         store.close()
         raise
@@ -450,17 +472,13 @@ def recall(job: Job) -> Job:
     """A job with what the stream remembers of earlier ones, where it says nothing else.
 
     Raises:
-        StateError: the state cannot be read.
+        InvalidInput, StateError: as of `open_job`.
 
     >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
     True
     """
-    job = with_totals(job)
-    store, saved = look(job)
-    if store is None:
-        return job
-    store.close()
-    return job if saved is None else as_before(job, saved)
+    with open_job(job) as opened:
+        return opened.job
 
 
 def with_totals(job: Job) -> Job:
@@ -484,7 +502,7 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: StoredStream) -> Job:
-    """See `recall`."""
+    """A job with what a stream remembers of earlier ones, where it says nothing else."""
     kept, known = saved.details.get("remembered", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {

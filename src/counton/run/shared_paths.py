@@ -18,12 +18,13 @@ from counton.released.release_facts import TABLES
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.output_files import files_of_sums
 from counton.run.outputs import beside, pictures_of
-from counton.run.settlement import recall
+from counton.run.settlement import as_before, with_totals
 from counton.spec.job import Job
 from counton.state import Store
-from counton.state.database import database_url, label_of, state_file
+from counton.state.database import Closing, database_url, label_of, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.shared import ledger_files
+from counton.state.sqlite_file import NoState
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
@@ -91,24 +92,63 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                     raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
 
 
-def keep_within(
-    jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None, about: str | None = None
-) -> None:
-    """Set what the states of jobs may spend, where none is set yet.
+class JobStates(Closing):
+    """The states of several jobs, each open once while the jobs are looked at together.
 
     Args:
         jobs: by name.
-        limit: of each state; None: nothing is said.
-        about: its subject; None: whatever each job protects.
+
+    Attributes:
+        jobs: with what their streams remember, as far as their states can be read.
+        begun: names of those whose streams are there.
     """
-    if limit is None:
-        return
-    for job in {state_of(job): job for job in jobs.values()}.values():
-        with Store(job.state, create=True) as store:
-            if store.ledger is None:
-                store.set_limit(limit, unit=about)
-            else:
-                ledger_within(store, limit, about)
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._stores: dict[str, Store | None] = {}
+        self.jobs, self.begun = dict(jobs), set[str]()
+        for name, job in jobs.items():
+            with suppress(CountonError, OSError):  # which its run says
+                store = self.at(job.state)
+                if store is not None and (saved := store.find(job.name)) is not None:
+                    self.begun.add(name)
+                    self.jobs[name] = as_before(with_totals(job), saved)
+
+    def at(self, state: str | os.PathLike[str]) -> Store | None:
+        """The state of some of them; None where there is none yet."""
+        where = _place_of(state)
+        if where not in self._stores:
+            try:
+                self._stores[where] = Store(state)
+            except NoState:
+                self._stores[where] = None
+        return self._stores[where]
+
+    def set_limit(
+        self,
+        state: str | os.PathLike[str],
+        limit: PureDP | ApproxDP | ZCDP | None,
+        about: str | None = None,
+    ) -> None:
+        """Set what a state may spend, where nothing is set yet.
+
+        Args:
+            limit: of the state; None: nothing is said.
+            about: its subject; None: whatever each job protects.
+        """
+        if limit is None:
+            return
+        if (store := self.at(state)) is None:
+            store = self._stores[_place_of(state)] = Store(state, create=True)
+        if store.ledger is None:
+            store.set_limit(limit, unit=about)
+        else:
+            ledger_within(store, limit, about)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for store in self._stores.values():
+            if store is not None:
+                store.close()
 
 
 def ledger_within(
@@ -136,15 +176,6 @@ def ledger_within(
     return known
 
 
-def with_outputs(jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """Jobs with what their streams remember, as far as their states can be read."""
-    found = dict(jobs)
-    for name, job in jobs.items():
-        with suppress(CountonError, OSError):  # which its run says
-            found[name] = recall(job)
-    return found
-
-
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
     same = "" if str(mine.path) == str(other.path) else f", as {str(other.path)!r},"
     return InvalidInput(
@@ -155,12 +186,16 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 def state_of(job: Job) -> str:
     """Where a job's state is, the same of all paths that lead to it."""
+    return _place_of(job.state)
+
+
+def _place_of(state: str | os.PathLike[str]) -> str:
     with suppress(CountonError):  # no state, as the job itself says
-        file = state_file(job.state)
+        file = state_file(state)
         if file is not None:
             return os.path.realpath(file)
-        return label_of(database_url(job.state))
-    return os.fspath(job.state)
+        return label_of(database_url(state))
+    return os.fspath(state)
 
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:

@@ -31,10 +31,11 @@ from counton.base.windows import moment
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import Outcome, check_rows, read_rows, run
-from counton.run.settlement import find_stream, resolve
+from counton.run.settlement import open_job, resolve
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, explain, unpack_rows
+from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
@@ -45,24 +46,25 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def steps_released(served: ServedJob) -> int | None:
-    """How many steps of a job are released; None where there is no stream yet."""
-    found = find_stream(served.job)
-    return None if found is None else found.step
-
-
 def begin(served: ServedJob) -> None:
-    """Make the stream of a job, where it is new."""
-    job = served.job
-    if steps_released(served) is None:
-        try:
-            run(served.with_rows([]), now=served.definition.windows.start).close()
-        except StateError:
-            if steps_released(served) is None:
+    """Make the stream of a job, where it is new; refuse one that cannot go on."""
+    with open_job(served.job) as opened:
+        if opened.store is not None and opened.saved is not None:
+            _check(served.job, opened.store)
+            return
+    try:
+        run(served.with_rows([]), now=served.definition.windows.start).close()
+    except StateError:
+        with open_job(served.job) as opened:
+            if opened.saved is None:
                 raise  # else another server has made it
-    with Store(job.state) as store:
-        store.secret(job.name, job.key)  # the key is there, and is the stream's
-        store.position(job.name, job.key)  # and the state has forgotten nothing
+    with Store(served.job.state) as store:
+        _check(served.job, store)
+
+
+def _check(job: Job, store: Store) -> None:
+    store.secret(job.name, job.key)  # the key is there, and is the stream's
+    store.position(job.name, job.key)  # and the state has forgotten nothing
 
 
 @dataclass
@@ -101,6 +103,8 @@ class Releaser:
     """Counts and releases for one job, while it is this process's turn.
 
     Args:
+        store: the job's state.
+        inbox: of the same state.
         every: seconds between two folds.
         under_way: what is not in the inbox yet, and what time it is.
     """
@@ -108,11 +112,13 @@ class Releaser:
     def __init__(
         self,
         served: ServedJob,
+        store: Store,
         inbox: Inbox,
         every: float,
         under_way: UnderWay,
     ) -> None:
-        self._served, self._inbox, self._under_way = served, inbox, under_way
+        self._served, self._store, self._inbox = served, store, inbox
+        self._under_way = under_way
         self._every = round(every * 1e6)
         self.counts = RunCounts()
         self._step: int | None = None
@@ -228,8 +234,7 @@ class Releaser:
 
     def _has_ended(self) -> bool:
         """Whether a command has ended the stream."""
-        with Store(self._served.job.state) as store:
-            found = store.find(self.name)
+        found = self._store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
     def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
@@ -267,7 +272,8 @@ class Releaser:
         """Whether a window has ended, with its watermark, that is not released."""
         windows = self._served.definition.windows
         if self._step is None:
-            self._step = steps_released(self._served) or 0
+            found = self._store.find(self.name)
+            self._step = 0 if found is None else found.step
         return windows.ended_by(us - self._late()) > self._step
 
     def _note(self, outcome: Outcome, seconds: float) -> None:

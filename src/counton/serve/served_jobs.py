@@ -19,8 +19,8 @@ from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
-from counton.run.settlement import find_stream, recall, resolve
-from counton.run.shared_paths import keep_within, refuse_shared
+from counton.run.settlement import OpenedJob, open_job, resolve
+from counton.run.shared_paths import JobStates, refuse_shared
 from counton.run.unordered_rows import reading_of
 from counton.spec.job import NEWEST, Job, options_of
 from counton.spec.jobfile import for_all, load_each, select_jobs
@@ -151,13 +151,14 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
             f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
             f"itself: leave it out, or run counton publish beside it"
         )
-    for name, each in list(found.items()):
-        try:
-            with about(name):
-                keep_within({name: each.job}, shared.limit, shared.about)
-        except CountonError as error:
-            failed[each.job.name] = error
-            del found[name]
+    with JobStates({}) as states:
+        for name, each in list(found.items()):
+            try:
+                with about(name):
+                    states.set_limit(each.job.state, shared.limit, shared.about)
+            except CountonError as error:
+                failed[each.job.name] = error
+                del found[name]
     return ServedJobs(found, failed)
 
 
@@ -180,13 +181,23 @@ def serve_job(job: Job) -> ServedJob:
             f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
             f"out"
         )
-    job = recall(job)
-    job = replace(job, out=None, plot=None, sums=None)
+    with open_job(job) as opened:
+        return _as_served(opened)
+
+
+def _as_served(opened: OpenedJob) -> ServedJob:
+    job, known = opened.job, opened.saved
     named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
-    job = replace(job, events=source, append=True, confirmed=True, counted="new")
-    known = find_stream(job)
+    opened = opened.having(
+        **dict.fromkeys(("out", "plot", "sums")),
+        events=source,
+        append=True,
+        confirmed=True,
+        counted="new",
+    )
+    job = opened.job
     if known is not None and known.details.get("once"):
         raise InvalidInput(
             f"{job.name!r} is a table that was released once, and a service releases at the ends "
@@ -200,8 +211,7 @@ def serve_job(job: Job) -> ServedJob:
         )
     definition = _ended_definition(known)
     if definition is None:
-        with resolve(job) as settled:
-            definition = settled.definition
+        definition = resolve(opened).definition
     if definition.ordered or definition.statistic.on_demand:
         raise InvalidInput(
             f"{definition.what} takes rows one after another, in their order, and a service gets "

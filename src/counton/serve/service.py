@@ -144,7 +144,7 @@ class Service:
         state = self.states[address]
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
-            served, state.inbox, self.settings.fold_seconds, self.under_way
+            served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
         )
         self.journals[name], self.feeds[name] = journal, Feed(journal)
 

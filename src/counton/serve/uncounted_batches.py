@@ -12,11 +12,12 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.windows import microseconds, moment
 from counton.rows.sources import Source
-from counton.run.runs import is_known
 from counton.serve.served_jobs import no_rows, unpack_rows
 from counton.spec.job import Job
 from counton.spec.jobfile import load_each, select_jobs
+from counton.state import Store
 from counton.state.inbox import Inbox, LeftOut
+from counton.state.sqlite_file import NoState
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class LeftOutBatches:
         nothing: Any = Source((no_rows(("time",)),), "the inbox")
         jobs = select_jobs(load_each(file, nothing), only)
         self._jobs = {
-            job.name: job for job in jobs.values() if isinstance(job, Job) and is_known(job)
+            job.name: job for job in jobs.values() if isinstance(job, Job) and _is_begun(job)
         }
 
     def all(self) -> list[LeftOutBatch]:
@@ -114,6 +115,15 @@ class LeftOutBatches:
                 return self._jobs[one.stream]
         known = ", ".join(one.id for one in told) or "none"
         raise InvalidInput(f"{field(what)} is {quote(id)}, and no such batch is left out: {known}")
+
+
+def _is_begun(job: Job) -> bool:
+    """Whether a job's state has its stream."""
+    try:
+        with Store(job.state) as store:
+            return store.find(job.name) is not None
+    except NoState:
+        return False
 
 
 def _inbox(job: Job) -> Inbox:

@@ -29,7 +29,7 @@ from counton.base.errors import (
 from counton.rows.sources import join_columns
 from counton.run.output_files import Outputs
 from counton.run.runs import commit, read_rows
-from counton.run.settlement import look, recall, resolve
+from counton.run.settlement import OpenedJob, open_job, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.spec.job import NEWEST, Job
 from counton.state.key_and_witness import state_files
@@ -169,42 +169,37 @@ class Batches:
                 f"batch {number:,} is of no query: call this in the function that foreachBatch is "
                 f"given, with the frame and the number that Spark gives it"
             )
-        batch = MicroBatch(query, number)
-        self._refuse_unknown(query, number)
-        source: Any = SparkSource(rows, batch)
-        aside = self._aside(number)
-        job = replace(self.job, events=source, confirmed=True, counted="new", bad_rows=aside)
-        with resolve(job) as settled:
+        with open_job(self.job) as opened:
+            self._refuse_unknown(opened, query, number)
+            source: Any = SparkSource(rows, MicroBatch(query, number))
+            aside = self._aside(opened.job.bad_rows, number)
+            given = opened.having(events=source, confirmed=True, counted="new", bad_rows=aside)
+            settled = resolve(given)
             self.check(settled.definition)
             outputs = Outputs.of_run(settled)
             with commit(settled, read_rows(settled)) as outcome:
                 outputs.write(outcome)
                 return outcome.read().at_hand() if outcome.after else None
 
-    def _aside(self, number: int) -> str:
+    def _aside(self, policy: str, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""
-        policy = recall(self.job).bad_rows
         if not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
         stem = file.stem if policy == self.job.bad_rows else file.stem.rpartition(".")[0]
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
-    def _refuse_unknown(self, query: str, number: int) -> None:
+    def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
         """Refuse a query and a state of which one has forgotten what the other knows."""
         if self.job.counted == "new":
             return
-        name, there = self.job.name, False
-        store, saved = look(self.job)
-        if store is not None:
-            with store:
-                there = saved is not None
-                if there:
-                    counted = store.counted_sources(name, self.job.key)
-                    last = range(number, max(-1, number - _EMPTY), -1)
-                    batches = (MicroBatch(query, one).digest() for one in last)
-                    if any(counted(f"sha256:{digest}") for digest in batches):
-                        return
+        name, there = self.job.name, opened.saved is not None
+        if there and opened.store is not None:
+            counted = opened.store.counted_sources(name, self.job.key)
+            last = range(number, max(-1, number - _EMPTY), -1)
+            batches = (MicroBatch(query, one).digest() for one in last)
+            if any(counted(f"sha256:{digest}") for digest in batches):
+                return
         if number <= self.empty and there:
             raise RequestMismatch(
                 f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
