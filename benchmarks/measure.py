@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -53,7 +54,10 @@ def fastest(*works: Work, turns: int = 9, seconds: float = 6) -> tuple[float, ..
 
 
 def process(arguments: Sequence[str]) -> Process:
-    """Run Python with ``arguments`` to its end and say what it used, start-up included."""
+    """Run Python with ``arguments`` to its end and say what it used, start-up included.
+
+    Compiled modules are kept, as where a package is installed.
+    """
     # By way of a small process: a child's peak memory begins with that of the process it is
     # started from, and this one may hold large arrays.
     done = subprocess.run(
@@ -61,6 +65,7 @@ def process(arguments: Sequence[str]) -> Process:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
     )
     used = json.loads(done.stdout)
     unit = 2**20 if sys.platform == "darwin" else 2**10

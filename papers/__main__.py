@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from counton.cli.print_forms import print_json, print_line, print_table, working
+from counton.cli.print_forms import Console, print_json, print_line, print_table, working
 from papers import PAPERS, Comparison, ErrorRow, Evidence, reproduce
 from papers.evidence import counted
 from papers.recorded import held_to_record, record

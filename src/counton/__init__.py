@@ -16,7 +16,6 @@ Names are loaded when they are first used, so that ``import counton`` costs next
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +69,8 @@ if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib.metadata import version
+
         return version("counton")
     if name == "training":  # a package of its own, so that `counton.training.plan` is found
         return import_module("counton.training")

@@ -13,11 +13,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput
-from counton.cli.print_forms import print_released
+from counton.cli.print_forms import Console, print_released
 from counton.run import Job, export, run
 from counton.strategies import Binary
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.table import Table
 
 from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
+from counton.cli.print_forms import Console, print_line, print_released, print_table, print_words
 from counton.spec.jobfile import read_file
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
@@ -43,6 +45,19 @@ def test_names_of_groups_steer_no_terminal(
     ):
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
     assert r"shop\x1b]0;x\x07\x9b2J\u202e" in counton("answer", out)
+
+
+def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    name, console = "[b]:x:[/b] :smile:", Console()
+    print_line(console, name)
+    print_words(console, [(name, name)])
+    print_released(console, pl.DataFrame({"group": [name], "estimate": [3]}))
+    table = Table(name)
+    table.add_row(name)
+    print_table(console, table)
+    print_line(Console(stderr=True), name)
+    out, errors = capsys.readouterr()
+    assert (out.count(name), errors.count(name)) == (6, 1)
 
 
 @pytest.mark.parametrize(

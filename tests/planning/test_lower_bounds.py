@@ -297,6 +297,36 @@ def test_blocks_of_coin_flips_are_as_far_apart_as_their_sums() -> None:
     assert least_error_on_coin_flips(10, 1) == 0.0
 
 
+@pytest.mark.parametrize("changed", [1, 2, 3, 10, 65, 333, 4096])
+def test_a_distance_of_blocks_has_the_same_terms_and_integrals(changed: int) -> None:
+    size = np.unique(np.floor(np.geomspace(changed, 1e4 * changed**2, 200)))
+    terms, integrals = (
+        bounds._apart_by_terms(changed, size),
+        bounds._apart_by_integrals(changed, size),
+    )
+    proves = integrals < 0.75
+    assert proves.sum() > 100
+    assert terms[~proves].min(initial=1) >= 0.75
+    assert terms[proves] == pytest.approx(integrals[proves], rel=1e-10)
+    exact = [
+        sum(sorted(math.comb(int(n), i) for i in range(int(n) + 1))[-changed:])
+        + sum(math.comb(int(n), i) for i in range(changed))
+        for n in size[size < 99]
+    ]
+    expected = [share / 2**n for share, n in zip(exact, size, strict=False)]
+    assert terms[: len(exact)] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("horizon", [1, 3, 100, 8760, 10**9, 2**256])
+@pytest.mark.parametrize("epsilon", ["10", "1", "0.1", "0.01"])
+def test_errors_on_coin_flips_do_not_hang_on_how_they_are_summed(
+    horizon: int, epsilon: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = least_error_on_coin_flips(horizon, epsilon)
+    monkeypatch.setattr(bounds, "_FEW_TERMS", 0)
+    assert least_error_on_coin_flips(horizon, epsilon) == found
+
+
 def test_largest_totals_tell_all_vectors_apart() -> None:
     """The streams of `least_error_of_minimum_cut`: no answer is within k / 2 of two of them."""
     changed, bits = 2, 3

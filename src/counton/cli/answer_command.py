@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
-from rich.console import Console
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import AnswerOptions
-from counton.cli.print_forms import print_json, print_line, print_released
+from counton.cli.print_forms import Console, print_json, print_line, print_released
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.release import Release

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import check_chart, print_files, print_json, print_line, print_table
+from counton.cli.print_forms import (
+    Console,
+    check_chart,
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+)
 from counton.cli.privacy_by_age import named_ages, targets_from
 from counton.planning import FadingPlan, plan
 from counton.state.whole_file import replace_file

@@ -7,8 +7,6 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import (
     ExportOptions,
@@ -17,6 +15,7 @@ from counton.cli.command_options import (
     PublishOptions,
 )
 from counton.cli.print_forms import (
+    Console,
     print_json,
     print_line,
     print_released,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import ForgetOptions
-from counton.cli.print_forms import print_line
+from counton.cli.print_forms import Console, print_line
 from counton.run.erasure import BUCKETS, Forgetting, forget, forget_older
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
@@ -14,6 +13,7 @@ from counton.base.exact import figures
 from counton.base.options import numbers_of
 from counton.cli.command_options import InspectOptions
 from counton.cli.print_forms import (
+    Console,
     check_chart,
     print_files,
     print_json,

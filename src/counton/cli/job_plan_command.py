@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions, option_names
-from counton.cli.print_forms import print_json, print_line, print_table, warn_of_weak
+from counton.cli.print_forms import Console, print_json, print_line, print_table, warn_of_weak
 from counton.cli.run_command import failure
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS

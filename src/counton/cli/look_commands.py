@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field, hide_secrets
@@ -15,6 +14,7 @@ from counton.base.exact import figures
 from counton.cli.command_options import LedgerOptions, VerifyOptions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
+    Console,
     print_json,
     print_line,
     print_released,

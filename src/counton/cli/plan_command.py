@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import (
+    Console,
     check_chart,
     print_files,
     print_json,

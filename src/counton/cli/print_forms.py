@@ -12,10 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
+import rich.console
 from rich.measure import Measurement
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from counton.base.columns import TextTable
@@ -36,6 +34,13 @@ _NARROW = 80
 _SPARED = ("window_end", "step")
 #: From this epsilon, or rho, on a guarantee is hardly one.
 MOST_LOSS = 20
+
+
+class Console(rich.console.Console):
+    """What is printed on. Names are shown letter by letter: ``:x:`` is no picture."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(emoji=False, **more)
 
 
 def print_json(value: Any) -> None:
@@ -197,13 +202,15 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
     if not (always or console.is_terminal):
         yield silent
         return
+    from rich import progress
+
     columns = (
-        TextColumn("{task.description:<22}"),
-        BarColumn(40),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
+        progress.TextColumn("{task.description:<22}"),
+        progress.BarColumn(40),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
     )
-    with Bar(*columns, console=console) as bar:
+    with progress.Progress(*columns, console=console) as bar:
         task = bar.add_task("starting", total=1.0)
 
         def report(stage: str, share: float, /) -> None:

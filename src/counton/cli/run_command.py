@@ -6,13 +6,11 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode, exit_code
-from counton.cli.print_forms import print_json, print_line, warn_of_no_witness
+from counton.cli.print_forms import Console, print_json, print_line, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared

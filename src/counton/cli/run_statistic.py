@@ -8,13 +8,13 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
 from counton.cli.print_forms import (
+    Console,
     print_files,
     print_json,
     print_line,

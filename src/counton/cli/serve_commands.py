@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
 from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.cli.command_options import LeftOutOptions, ServeOptions, TokenOptions
-from counton.cli.print_forms import print_json, print_line, print_table
+from counton.cli.print_forms import Console, print_json, print_line, print_table
 
 
 def perform(options: ServeOptions) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from rich.console import Console
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import print_json, print_line, print_table, table_of_texts
+from counton.cli.print_forms import Console, print_json, print_line, print_table, table_of_texts
 from counton.released.series import some_of
 from counton.run.exports import checked_file, write_release
 from counton.run.job_plan import PlannedJob
