@@ -150,7 +150,9 @@ WRONG: dict[str, list[Statistic]] = {
     "protects": [claiming(protects="user"), claiming(event="user")],
     "read": [ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted()],
     "restate": [
-        claiming(restate=lambda self, found, words: found, error_of=ErrorScale("pairs", 2, 2))
+        claiming(
+            restate=lambda self, found, words, batched: found, error_of=ErrorScale("pairs", 2, 2)
+        )
     ],
     "restore": [
         claiming(restore=lambda self, saved: Forgetful(self, restored=True)),

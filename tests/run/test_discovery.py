@@ -15,11 +15,12 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
+from counton import ApproxDP, Contribution, Counter, Key, PureDP, plan, release
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery, draws, first_shown
+from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of
 from counton.rows.window_marks import label
 from counton.run import Job, export, methods, publish, read, run, unordered_rows
@@ -35,7 +36,7 @@ STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
 def law_of_sum(law: DiscreteLaplace, draws: int) -> tuple[NDArray[np.float64], int]:
     """Probabilities of a sum of draws by convolution, and the place of 0."""
     q = np.exp(-1 / float(law.scale))
-    reach = int(60 * float(law.scale))
+    reach = int(120 * float(law.scale))
     one = (1 - q) / (1 + q) * q ** np.abs(np.arange(-reach, reach + 1))
     total = one
     for _ in range(draws - 1):
@@ -67,7 +68,7 @@ def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-@pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**7)])
+@pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**7), Fraction(1, 10**38)])
 def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None:
     assert strategy.horizon is not None
     law = DiscreteLaplace(Fraction(3))
@@ -78,6 +79,25 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
     assert 0.7 * delta < exact <= delta
     short = found._replace(margin=str(Fraction(found.margin) * Fraction(9, 10)))
     assert short.groups * chance(short, strategy, law) > delta
+
+
+def test_the_page_says_what_a_smaller_delta_and_none_would_cost() -> None:
+    """The numbers of docs/people.md, for a year of days at epsilon 1."""
+    best = plan(365, PureDP(1), simple=True).best
+    law, strategy = best.law, best.strategy
+    assert isinstance(law, DiscreteLaplace)
+    page = " ".join((Path(__file__).parents[2] / "docs" / "people.md").read_text().split())
+    for delta, words in (("1e-9", "it needs {} to {} rows"), ("1e-38", "asks for {} to {} rows")):
+        found = Discovery.of(strategy, law, 365, Contribution.add_remove(), Fraction(delta))
+        variance = noise_variance(strategy, law, range(1, 366))
+        least = 1 + np.ceil(float(Fraction(found.margin)) * np.sqrt(variance)).astype(int)
+        assert f"`--delta {delta}`" in page or f"delta = {delta}" in page
+        assert words.format(least.min(), least.max()) in page
+    half = DiscreteLaplace(Fraction(2))
+    names = 37**8 * 365  # each may be shown at each step, by noise alone
+    tail = laplace_tail(half, 1)  # of both signs
+    needed = next(n for n in range(1, 500) if names * tail(n - 1) / 2 <= 0.01)
+    assert f"needs {needed} rows *in one window*" in page
 
 
 def test_noise_without_a_variance_is_refused() -> None:

@@ -301,8 +301,9 @@ class SaysCuts(Cuts):
 class ProvesTooMuch(Cuts):
     """A theorem that its own noise is below."""
 
-    def least_errors(self, horizon: int, guarantee: Any) -> Any:
-        return tuple(replace(one, at_least=1e6) for one in super().least_errors(horizon, guarantee))
+    def least_errors(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
+        found = super().least_errors(horizon, guarantee, batched=batched)
+        return tuple(replace(one, at_least=1e6) for one in found)
 
 
 def grouped(**claims: Any) -> Grouped:

@@ -586,7 +586,7 @@ def _plan_agrees(statistic: Statistic, this: Statistic, steps: int) -> None:
         said = f"its plan's {name} is {claimed:.6g}; by its contribution it is {true:.6g}"
         require(math.isclose(claimed, true, rel_tol=1e-9), statistic, said)
     require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
-    for bound in this.least_errors(steps, promise):
+    for bound in this.least_errors(steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
         said = f"no {bound.quantity} is below {bound.at_least}, it says, and {reached:.6g} is met"
         require((bound.at_least or 0) <= reached, statistic, said)

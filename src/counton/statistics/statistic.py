@@ -575,9 +575,9 @@ class Statistic(ABC):
         if this.on_demand:
             steps += f"; {WHEN_ASKED}"
         words = f"errors are of {this.error_of.what}, for {this!r}; {steps}"
-        return this.restate(found, words)
+        return this.restate(found, words, batched=batched)
 
-    def restate(self, found: StreamPlan, words: str = "") -> StreamPlan:
+    def restate(self, found: StreamPlan, words: str = "", *, batched: bool = False) -> StreamPlan:
         """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
         of = self.error_of
         words = words or f"errors are of {of.what}"
@@ -586,7 +586,7 @@ class Statistic(ABC):
             found,
             choices=tuple(replace(one, errors_of=read) for one in found.choices),
             words=(*found.words, words),
-            least_errors=self.least_errors(found.steps, found.guarantee),
+            least_errors=self.least_errors(found.steps, found.guarantee, batched=batched),
         )
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
@@ -628,8 +628,16 @@ class Statistic(ABC):
         this, design = self.settle(found.guarantee, found.horizon), found.best.of_a_cell
         return planned_halfwidths(this, design, step or found.steps, level, rows=rows)
 
-    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
-        """What no mechanism for this statistic is below, as far as there are theorems."""
+    def least_errors(
+        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
+    ) -> tuple[LowerBound, ...]:
+        """What no mechanism for this statistic is below, as far as there are theorems.
+
+        Args:
+            horizon: number of steps.
+            guarantee: for all releases together.
+            batched: a step may have any number of events; else one at most.
+        """
         return ()
 
     def counter(

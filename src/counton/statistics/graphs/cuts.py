@@ -203,7 +203,9 @@ class Cuts(Statistic):
         return self.bounds
 
     @override
-    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+    def least_errors(
+        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
+    ) -> tuple[LowerBound, ...]:
         """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
 
         (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges

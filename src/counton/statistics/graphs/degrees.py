@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import DEGREE, Option
 from counton.numbers.formulas import Estimate
-from counton.privacy import Contribution
+from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import (
     OF_GRAPHS,
@@ -27,6 +27,9 @@ from counton.statistics.graphs.graph_statistic import (
 )
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import ChartSpec
+
+if TYPE_CHECKING:
+    from counton.planning.lower_bounds import LowerBound
 
 #: A number of edges as a text, as `Degrees.name_of` writes it.
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -147,6 +150,15 @@ class Degrees(GraphStatistic):
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
+
+    @override
+    def least_errors(
+        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
+    ) -> tuple[LowerBound, ...]:
+        from counton.planning.graph_bounds import bounds_on_degrees
+
+        counted = batched and self.neighbours == "add_remove"
+        return bounds_on_degrees(self._most, horizon, guarantee, batched=counted)
 
     column = "degree"
 

@@ -95,7 +95,9 @@ class Substrings(Words):
         return Contribution.of_pattern(pattern, words, relation="replace", unit="letter")
 
     @override
-    def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
+    def least_errors(
+        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
+    ) -> tuple[LowerBound, ...]:
         from counton.planning.lower_bounds import largest_of_cells
 
         if len(self.letters) < 2:

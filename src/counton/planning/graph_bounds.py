@@ -1,0 +1,165 @@
+"""What no mechanism can beat for numbers about graphs whose edges only come.
+
+**By reconstruction.** Let each of n secret bits be an edge of its own, there or not, and let later
+edges, which everybody knows, make released numbers tell sums of the bits over n sets, the rows of a
+matrix S of zeros and ones. With S a core of Sylvester's Hadamard matrix, n = 2^k - 1, its least
+singular value is sqrt(n + 1) / 2. If released numbers have errors of mean square at most a^2 then
+S^-1 gives estimates of the bits whose mean squares add up to at most 4 n a^2 / (n + 1). But no
+estimate of a fair bit that the guarantee hides has a mean square below v, `least_square_of_a_bit`,
+the other bits being known or not. So a^2 >= (n + 1) v / 4, which grows with the number of sets that
+can be asked for:
+
+- *degrees up to D.* Bit i is an edge at node i. To ask for a set give each of its nodes an edge to
+  a new node: if nodes had c - 1 edges beside the secret one, those of the set with a bit now have
+  c + 1, and they alone. Then give all other nodes one too. That is n edges for each of n sets, and
+  n + 1 at a node: n <= D - 1 and n (n + 1) <= T, if each step has one edge.
+- *matchings.* Bit i is the first edge of a path. Where e further edges lengthen it the largest
+  matching has ceil((e + 1) / 2) edges with the bit and ceil(e / 2) without: one more if e is even,
+  and the same if e is odd. Lengthen by one edge those paths that are to enter the sum or to leave
+  it. That is n edges at most for a set, so n (n + 1) <= T.
+
+**By counting.** Edges that have no node in common are counted by the nodes of degree 1, two for
+each, and by the matching, one for each. So bounds on any mechanism for counts hold too, where a
+step may have any number of edges (`least_noise_variance`).
+
+Source: this is counton's, in the manner of Dinur and Nissim ("Revealing information while
+preserving privacy", 2003). That such errors grow as a root of the number of steps is known of
+graphs whose edges also go (Raskhodnikova and Steiner, arXiv 2409.17623).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counton.base.exact import float_above
+from counton.planning.lower_bounds import LowerBound, least_noise_variance, least_variance
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from counton.base.arrays import Integers
+
+_SAFE = 1 - 1e-9
+#: From here on e^-epsilon is 0 as a float.
+_LARGEST_LOSS = 700.0
+
+
+def least_square_of_a_bit(guarantee: Guarantee) -> float:
+    """No estimate of a fair bit has a mean squared error below this, if one unit says which it is.
+
+    The best estimate has the mean of p (1 - p), with p the probability of the bit after what is
+    released. *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
+    e^epsilon / (1 + e^epsilon)^2. *Approximate*: what is released can be made from a randomised
+    answer of loss epsilon, but for a probability of delta (Kairouz, Oh and Viswanath, "The
+    composition theorem for differential privacy", 2015). *rho*: let P and Q be the two laws of what
+    is released, and c the integral of sqrt(P Q). The mean is half the integral of P Q / (P + Q),
+    which by Cauchy and Schwarz is at least c^2 / 4; and c^2 = exp(-D_{1/2}) with D_{1/2} <= rho.
+
+    >>> from counton import PureDP
+    >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
+    [0.1966, 0.0983, 0.092]
+    """
+    if isinstance(guarantee, ZCDP):
+        return math.exp(-_loss(guarantee.rho)) / 4 * _SAFE
+    if not isinstance(guarantee, (PureDP, ApproxDP)):
+        return 0.0
+    delta = float_above(guarantee.delta) if isinstance(guarantee, ApproxDP) else 0.0
+    kept = math.exp(-_loss(guarantee.epsilon))
+    return (1 - delta) * kept / (1 + kept) ** 2 * _SAFE
+
+
+def _loss(number: Fraction) -> float:
+    loss = float_above(number)
+    return loss if loss < _LARGEST_LOSS else math.inf
+
+
+def sets_of_bits(bits: int) -> Integers:
+    """The sets whose sums give all bits away: rows of zeros and ones, shape ``(bits, bits)``.
+
+    Args:
+        bits: a power of two, less one.
+
+    >>> sets_of_bits(3).tolist()
+    [[1, 0, 1], [0, 1, 1], [1, 1, 0]]
+    """
+    numbers = np.arange(1, bits + 1)
+    ones: Integers = np.bitwise_count(numbers[:, None] & numbers).astype(np.int64)
+    return ones % 2
+
+
+def _bits_within(most: int) -> int:
+    """The largest power of two, less one, up to some number; 0 if there is none."""
+    return 2 ** ((most + 1).bit_length() - 1) - 1 if most >= 1 else 0
+
+
+def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
+    """Root of the least mean square of the worst error, where so many sets can be asked for."""
+    longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
+    bits = _bits_within(min(sets, longest))
+    return math.sqrt((bits + 1) * least_square_of_a_bit(guarantee)) / 2 if bits > 1 else 0.0
+
+
+def _by_counting(steps: int, guarantee: Guarantee) -> float:
+    return math.sqrt(least_noise_variance(guarantee) * least_variance(steps, "max"))
+
+
+def least_error_of_degrees(
+    degree: int, steps: int, guarantee: Guarantee, *, batched: bool = False
+) -> float:
+    """Every mechanism for degree histograms has an error with at least this root mean square.
+
+    On some stream of edges that only come, of some number of nodes with so many edges, at some
+    step; one edge is protected.
+
+    Args:
+        degree: most edges of a node, D.
+        steps: T.
+        batched: a step may have any number of edges, else one at most.
+
+    >>> from counton import PureDP
+    >>> [round(least_error_of_degrees(degree, 10**6, PureDP(1)), 1) for degree in (20, 1000)]
+    [0.9, 5.0]
+    >>> round(least_error_of_degrees(20, 10**6, PureDP(1), batched=True), 1)
+    13.8
+    """
+    found = _by_reconstruction(degree - 1, steps, guarantee)
+    return max(found, 2 * _by_counting(steps, guarantee)) if batched else found
+
+
+def least_error_of_matchings(steps: int, guarantee: Guarantee, *, batched: bool = False) -> float:
+    """Every mechanism for the size of the largest matching has an error of this root mean square.
+
+    On some stream of edges that only come, at some step; one edge is protected.
+
+    Args:
+        steps, batched: see `least_error_of_degrees`.
+
+    >>> from counton import PureDP
+    >>> round(least_error_of_matchings(10**6, PureDP(1)), 1)
+    5.0
+    """
+    found = _by_reconstruction(steps, steps, guarantee)
+    return max(found, _by_counting(steps, guarantee)) if batched else found
+
+
+def bounds_on_degrees(
+    degree: int, steps: int, guarantee: Guarantee, *, batched: bool
+) -> tuple[LowerBound, ...]:
+    """Beside a plan of a degree histogram: the bound on it, and that on matchings."""
+    who = "any mechanism, on some stream of edges that only come"
+    source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
+    degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched)
+    matching = least_error_of_matchings(steps, guarantee, batched=batched)
+    names = (
+        "max std of a number of nodes",
+        "of the largest matching, which counton does not release",
+    )
+    return tuple(
+        LowerBound(name, least, None, who, source)
+        for name, least in zip(names, (degrees, matching), strict=True)
+        if least
+    )
