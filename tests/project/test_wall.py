@@ -260,7 +260,7 @@ MISTAKES = {
     "what waits": "body: bytes = fold.bodies[0]",
     "rows of a batch": "sent: bytes = batch.body",
     "new rows": "total = sum(tally(source, reading))",
-    "rows in their order": "first = ordered_rows(source, ['who']).events[0]",
+    "rows in their order": "first = ordered_rows(source, reading).events[0]",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "what a statistic knows": "saved = outcome.stream.exact().save()",
     "what a run adds": (

@@ -22,7 +22,7 @@ from counton.rows.policies import Policies, Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.timestamps import NO_TIME, UNREADABLE_TIME, moments
-from counton.rows.window_marks import Columns, RowReading
+from counton.rows.window_marks import Columns, KeptPart, RowReading
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4, "America/New_York")
 DAY = 19783  # 1 March 2024, in days since 1970
@@ -115,13 +115,14 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
 
         return read
 
-    def in_order(parts: list[str], **more: Any) -> Any:
+    def in_order(**kinds: str) -> Any:
         def read(source: Source, time_format: str | None = None) -> Any:
-            found = ordered_rows(
-                *(source, parts), time="time", windows=WINDOWS, time_format=time_format,
-                policies=policies, **more,
+            kept = [KeptPart(name, kind) for name, kind in kinds.items()]
+            reading = RowReading(
+                *(Columns("time", several=tuple(kinds)), WINDOWS), kept=kept,
+                policies=policies, time_format=time_format,
             )  # fmt: skip
-            rows = open_private(found)
+            rows = open_private(ordered_rows(source, reading))
             return len(rows.events) and rows.stops.tolist()
 
         return read
@@ -132,13 +133,13 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "other", added(Columns("time", "what"), ("a", "z"), other="z", unknown="drop")
     yield "sum", added(Columns("time", value="value"), None, adds=Grid(clipped))
     yield "users", added(Columns("time", user="what", id="value"), None)
-    yield "ordered", in_order(["what"])
-    yield "numbers", in_order(["what", "value"], numbers=["value"])
-    yield "flags", in_order(["what", "value"], flags=["value"])
+    yield "ordered", in_order(what="text")
+    yield "numbers", in_order(what="text", value="number")
+    yield "flags", in_order(what="text", value="flag")
     if form is not None:
         for name, read in (
             ("tally", added(Columns("time"), None)),
-            ("ordered", in_order(["what"])),
+            ("ordered", in_order(what="text")),
         ):
             for one in ("epoch", "epoch_ms", "epoch_ns", "%Y %j"):
                 yield f"{name} {one}", lambda source, read=read, one=one: read(source, one)

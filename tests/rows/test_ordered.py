@@ -12,11 +12,23 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.base.private import open_private
-from counton.base.windows import Windows
+from counton.base.windows import Once, Windows
 from counton.rows.files import open_source
 from counton.rows.ordered_events import letters_of, ordered_rows
+from counton.rows.window_marks import Columns, KeptPart, RowReading
 
 HOURS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 3)
+
+
+def kept(*columns: str, numbers: str = "", flags: str = "", time: str = "") -> RowReading:
+    kinds = [
+        "number" if name in numbers else "flag" if name in flags else "text" for name in columns
+    ]
+    return RowReading(
+        Columns(time, several=columns),
+        HOURS if time else Once(),
+        kept=[KeptPart(name, kind) for name, kind in zip(columns, kinds, strict=True)],
+    )
 
 
 def test_rows_stand_by_time_and_equal_times_as_they_came() -> None:
@@ -29,14 +41,14 @@ def test_rows_stand_by_time_and_equal_times_as_they_came() -> None:
     rows["u"].append("f")
     rows["w"].append(6)
     found = open_private(
-        ordered_rows(open_source(pl.DataFrame(rows)), ["u", "w"], ["w"], time="at", windows=HOURS)
+        ordered_rows(open_source(pl.DataFrame(rows)), kept("u", "w", numbers="w", time="at"))
     )
     assert found.events == [("b", 2.0), ("d", 4.0), ("a", 1.0), ("c", 3.0)]
     assert found.stops.tolist() == [1, 2, 4]
     assert (found.before, found.beyond) == (1, 1)
     assert found.until(2).events == [("b", 2.0), ("d", 4.0)]
     assert found.until(0).events == []
-    untimed = open_private(ordered_rows(open_source(pl.DataFrame(rows)), ["u"]))
+    untimed = open_private(ordered_rows(open_source(pl.DataFrame(rows)), kept("u")))
     assert untimed.events == list("abcdef")
     assert untimed.stops.tolist() == [1, 2, 3, 4, 5, 6]
 
@@ -54,23 +66,23 @@ def test_a_row_that_is_no_event_is_named(row: str, problem: str, tmp_path: Path)
     file = tmp_path / "e.csv"
     file.write_text(f"at,u,w\n2024-03-01T00:30,a,2\n{row}\n")
     with pytest.raises(InvalidInput, match=problem):
-        ordered_rows(open_source(file), ["u", "w"], ["w"], time="at", windows=HOURS)
+        ordered_rows(open_source(file), kept("u", "w", numbers="w", time="at"))
     with pytest.raises(InvalidInput, match="no column 'v'"):
-        ordered_rows(open_source(file), ["v"])
+        ordered_rows(open_source(file), kept("v"))
 
 
 def test_flags_are_true_or_false(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("u,comes\na,true\nb,0\nc,Yes\n")
     source = open_source(file)
-    assert open_private(ordered_rows(source, ["u", "comes"], flags=["comes"])).events == [
+    assert open_private(ordered_rows(source, kept("u", "comes", flags="comes"))).events == [
         ("a", True),
         ("b", False),
         ("c", True),
     ]
     file.write_text("u,comes\na,perhaps\n")
     with pytest.raises(InvalidInput, match=r"row 1 .* neither true nor false in column 'comes'"):
-        ordered_rows(open_source(file), ["u", "comes"], flags=["comes"])
+        ordered_rows(open_source(file), kept("u", "comes", flags="comes"))
 
 
 def test_letters_are_read_from_texts_and_fasta(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 from adds import Grid
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows
+from counton.base.windows import Once, Windows
 from counton.rows.files import open_source
 from counton.rows.ordered_events import ordered_rows
-from counton.rows.window_marks import Columns, RowReading, mark_rows
+from counton.rows.window_marks import Columns, KeptPart, RowReading, mark_rows
 from counton.run.private_look import activity
 
 WINDOWS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
@@ -85,7 +85,10 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match=rf"column '{name}' of .* holds .*cast it to whole"):
         mark_rows(source, RowReading(columns, WINDOWS))
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
-        ordered_rows(source, [name])
+        ordered_rows(
+            source,
+            RowReading(Columns("", several=(name,)), Once(), kept=[KeptPart(name, "text")]),
+        )
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
         activity(path, name)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
 import polars as pl
 
 from counton.base.errors import InvalidInput, field
@@ -17,7 +17,8 @@ from counton.rows.remote_rows import FetchedRows, Spread
 from counton.rows.sources import Rows, Source
 from counton.rows.timestamps import as_text, format_like
 from counton.rows.window_marks import (
-    MOST_COUNTED,
+    Columns,
+    KeptPart,
     RowReading,
     collect,
     mark_part,
@@ -160,8 +161,8 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
         Problem.NO_USER: columns.user,
         Problem.NO_ID: columns.id,
     }.get(problem, columns.time)
-    if problem in _OF_NUMBERS:
-        name = _wrong_number(part, reading, row, problem)
+    if problem in _OF_PARTS:
+        name = _wrong_part(part, reading, row, problem)
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     given = "" if text is None else f" ({_short(text)})"
@@ -176,26 +177,20 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
     )
 
 
-_OF_NUMBERS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
+_OF_PARTS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT, Problem.NO_FLAG)
 
 
-def _wrong_number(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
-    """The column of numbers in which a row has a problem."""
-    parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
-    names = [name for name, one in parts if one is None or one.kind != "label"]
-    if len(names) == 1:
-        return names[0]
-    values = part.scan(names).slice(row - 1, 1).collect()
-    numbers = values.select(part.number(pl.col(names)).cast(pl.Float64, strict=False))
-    for name in names:
-        number = numbers[name][0]
-        if problem == Problem.NO_VALUE:
-            wrong = values[name][0] is None
-        elif problem == Problem.NOT_FINITE:
-            wrong = number is None or not np.isfinite(number)
-        else:
-            wrong = not (number is not None and 0 <= number <= MOST_COUNTED and number % 1 == 0)
-        if wrong:
+def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
+    """The column of a part of an event in which a row has a problem."""
+    names, parts = reading.columns.parts, parts_of_columns(reading)
+    for name, one in zip(names, parts, strict=True):
+        kind = "number" if one is None else one.kind
+        if kind == "label":
+            continue
+        alone = Columns(reading.columns.time, several=(name,))
+        kept = replace(reading, columns=alone, adds=None, kept=[KeptPart(name, kind)])
+        found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
+        if found.item() == NO_MOMENT - int(problem):
             return name
     return names[0]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import polars as pl
@@ -35,11 +35,25 @@ class EventPart(Protocol):
 
     @property
     def kind(self) -> str:
-        """Numbers, whole counts, or labels."""
+        """Numbers, whole counts, or labels; of parts that are kept also texts, or flags."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Those that are known."""
+
+
+class KeptPart(NamedTuple):
+    """A part of an event that stays what it is, where rows are not added up.
+
+    Attributes:
+        name: of its column.
+        kind: "number", "text", or "flag" (true or false, also as 1 and 0, yes and no).
+        labels: texts that it may be; rows with others are left out. Empty: any.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...] = ()
 
 
 class Adds(Protocol):
@@ -132,13 +146,14 @@ class RowReading:
         windows: how time is cut.
         unknown: whether rows of undeclared groups are refused, counted nowhere, or by groups of
             their own.
-        adds: what rows are added up to; None: they are counted.
+        adds: what rows are added up to; None: they are counted, or kept.
         clock_change: which moment a local time means that comes twice.
         time_format: for times that are not ISO 8601.
         declared: the groups that count by themselves where there is ``other``.
         other: the group of all rows of other groups, or of none; None: there is no such group.
         since: groups among those declared that do so from a step on.
         policies: what happens to rows that cannot be counted.
+        kept: the parts of rows that are kept, in the order of their columns.
     """
 
     columns: Columns
@@ -151,6 +166,7 @@ class RowReading:
     other: str | None = None
     since: Mapping[str, int] = attribute(default_factory=dict)
     policies: Policies = attribute(default_factory=Policies)
+    kept: Sequence[KeptPart] = ()
 
     def group(self, given: pl.Expr) -> pl.Expr:
         """The group by which a row counts."""
@@ -231,7 +247,8 @@ def mark_rows(
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
         there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
         instead), ``group`` (text), ``total`` (1, or the value on the grid; see `with_total` where
-        there are labels instead), and, where the columns are stated, ``user`` and ``id`` (text).
+        there are labels instead; of rows that are kept ``part N``), and, where the columns are
+        stated, ``user`` and ``id`` (text).
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
     if samplers:
@@ -260,7 +277,7 @@ def mark_part(
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
-    told += [name for name, one in parts if one is not None and one.kind == "label"]
+    told += [name for name, one in parts if one is not None and one.kind in _TEXTS]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
     us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # where rows have no time
@@ -281,9 +298,9 @@ def mark_part(
         if column is not None:
             taken[name] = as_text(pl.col(column), types[column])
     for place, (column, one) in enumerate(parts):
-        label = one is not None and one.kind == "label"
-        given = pl.col(column)
-        taken[f"part {place}"] = as_text(given, types[column]) if label else part.number(given)
+        given, kind = pl.col(column), "number" if one is None else one.kind
+        said_so = as_text(given, types[column]) if kind in _TEXTS else part.number(given)
+        taken[f"part {place}"] = _flag(said_so) if kind == "flag" else said_so
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:
@@ -293,11 +310,17 @@ def mark_part(
         for name, problem in missing
         if name in taken
     ]
-    values = []
+    values, kept_parts = [], []
     for place, (_, one) in enumerate(parts):
         given = pl.col(f"part {place}")
-        if one is not None and one.kind == "label":
-            values.append(_code(given, one.labels))
+        if one is not None and one.kind in _TEXTS:
+            kept_parts.append(given)
+            if one.kind == "label":
+                values.append(_code(given, one.labels))
+            elif one.kind == "text":
+                problems.append((given.is_null() | (given == ""), Problem.NO_VALUE))
+            else:
+                problems.append((given.is_null(), Problem.NO_FLAG))
             continue
         value = given.cast(pl.Float64, strict=False)
         finite = value.is_finite().fill_null(False)
@@ -307,9 +330,10 @@ def mark_part(
             problems.append((finite & ~whole, Problem.NO_COUNT))
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
+        kept_parts.append(value)
     said = [total.alias("total")]
-    if raw_labels:
-        said = [pl.col(f"part {place}") for place in range(len(parts))]
+    if raw_labels or reading.kept:
+        said = kept_parts
     elif values and reading.adds is not None:
         said = [_encode(values, reading.adds).alias("total")]
     for wrong, problem in reversed(problems):
@@ -348,8 +372,18 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
 def parts_of_columns(reading: RowReading) -> Sequence[EventPart | None]:
     """What is known of the columns of parts; nothing where rows are only read."""
     if reading.adds is None:
-        return [None] * len(reading.columns.parts)
+        return reading.kept or [None] * len(reading.columns.parts)
     return [part for part in reading.adds.parts if part.name != "by"]
+
+
+#: Parts that are read as texts.
+_TEXTS = ("label", "text", "flag")
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def _flag(text: pl.Expr) -> pl.Expr:
+    text = text.str.to_lowercase().str.strip_chars()
+    return text.replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
 
 
 def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:

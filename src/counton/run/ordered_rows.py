@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.base.private import Private, open_private
+from counton.base.windows import Once
 from counton.rows.bad_rows import change_error
 from counton.rows.ordered_events import OrderedEvents, letters_of, ordered_rows
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally
 from counton.rows.timestamps import ClockChange
+from counton.rows.window_marks import Columns, KeptPart, RowReading
 from counton.run.changes import Counts, counts_of, ended_windows
 from counton.run.definition import Definition
 from counton.run.progress import Progress
@@ -66,27 +68,29 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
             f"{field(name, getattr(job, name))} leaves rows out, and where each row is a step how "
             f"many steps there are would tell of them; give {field('time')}, or repair the rows"
         )
-    only = None
+    known = dict[str, tuple[str, ...]]()
     if job.unknown == "drop" and statistic.declares is not None:
         if definition.cut is None:
             raise InvalidInput(
                 f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
                 f"a step, since how many steps there are would tell of them; give {field('time')}"
             )
-        only = {parts.names[-1]: list(statistic.declares)}
-    return ordered_rows(
-        source,
-        [definition.current_name(name) or name for name in parts.names],
-        [definition.current_name(name) or name for name in parts.numbers],
-        [definition.current_name(name) or name for name in parts.flags],
-        only=only,
-        time=definition.columns.time or None,
-        windows=definition.cut,
+        known = {parts.names[-1]: tuple(statistic.declares)}
+    kinds = dict.fromkeys(parts.names, "text")
+    kinds |= dict.fromkeys(parts.numbers, "number") | dict.fromkeys(parts.flags, "flag")
+    kept = [
+        KeptPart(definition.current_name(name) or name, kinds[name], known.get(name, ()))
+        for name in parts.names
+    ]
+    reading = RowReading(
+        Columns(definition.columns.time, several=tuple(part.name for part in kept)),
+        definition.cut or Once(),
+        kept=kept,
         clock_change=cast("ClockChange", job.clock_change),
         time_format=job.time_format,
-        ties=in_any_order(definition),
         policies=policies,
     )
+    return ordered_rows(source, reading, ties=in_any_order(definition))
 
 
 def in_any_order(definition: Definition) -> bool:
