@@ -122,6 +122,24 @@ def test_a_step_of_many_cells_is_kept_some_at_a_time(
     assert rows.written == 3 * 12 / 2
 
 
+@pytest.mark.parametrize(
+    ("strategy", "by_cells", "ahead"), [(NormalisedSqrt(60), False, 4), (KAry(60, 5), True, 0)]
+)
+def test_steps_of_many_cells_are_computed_together_where_nothing_is_kept(
+    strategy: StreamStrategy, by_cells: bool, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {**ONE, "strategy": strategy, "shape": (10,)}
+    whole = Counter(**given).release_many(np.ones((9, 10), np.int64)).values
+    for name, most in (("_CELLS", 4), ("_MOST", 40)):
+        monkeypatch.setattr(noise_ahead, name, most)
+    counter = Counter(**given)
+    assert counter._lookahead.by_cells is by_cells
+    assert (counter.release(np.ones(10, np.int64)).value == whole[0]).all()
+    assert len(counter._lookahead.window) == ahead
+    rest = [counter.release(np.ones(10, np.int64)).value for _ in range(8)]
+    assert (np.array(rest) == whole[1:]).all()
+
+
 def resumed_nights(strategy: StreamStrategy, rows: Rows | None) -> Any:
     """Releases of twelve steps of ten cells, each by a process of its own."""
     saved = Counter(strategy, ZCDP(0.5), key=KEY, name="pages", shape=(10,)).checkpoint()

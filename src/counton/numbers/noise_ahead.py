@@ -103,8 +103,13 @@ class NoiseAhead:
 
     @property
     def by_cells(self) -> bool:
-        """Whether noise of a step is computed some cells at a time."""
-        return self._size > (_CELLS if self._alone else _MOST)
+        """Whether noise of a step is computed some cells at a time.
+
+        Where a late step costs as much as many, and nothing is kept, as long a window of whole
+        steps as memory allows is computed instead.
+        """
+        apart = self._alone and (self._strategy.local or self._store is not None)
+        return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:
         """Noise of one step, some cells at a time; it is not remembered here."""
@@ -129,6 +134,7 @@ class NoiseAhead:
             return
         if not (self.window.start <= steps.start and steps.stop <= self.window.stop):
             self.window = range(0)  # so that an interruption leaves no window with other noise
+            self._noise = self._before  # else there are two windows in memory
             noise = self._look_ahead(steps)
             self._noise = noise.reshape(len(noise), *self.field.shape)
             self.window = range(steps.start, steps.start + len(noise))
