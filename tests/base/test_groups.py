@@ -28,6 +28,18 @@ def test_blocks_hold_names_to_the_letter(size: int, monkeypatch: pytest.MonkeyPa
         GroupNames.from_blocks([blocks[0][:50]])
 
 
+def test_names_stay_packed_until_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "BLOCK", 3)
+    names = GroupNames.from_blocks(GroupNames(NAMES).blocks())
+    same = GroupNames(names)[: len(NAMES)]
+    parts = [(start, part.to_list()) for start, part in same.parts()]
+    assert parts == [(0, NAMES[:3]), (3, NAMES[3:6]), (6, NAMES[6:])]
+    assert (len(same), list(same), same.blocks()) == (len(NAMES), NAMES, names.blocks())
+    assert isinstance(same._held, tuple)
+    assert same.column.to_list() == NAMES
+    assert not isinstance(same._held, tuple)
+
+
 def test_names_are_as_a_tuple_of_them() -> None:
     names, texts = GroupNames(NAMES), tuple(NAMES)
     assert names == texts

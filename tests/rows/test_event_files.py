@@ -125,7 +125,7 @@ def test_rows_of_many_groups_are_added_up_by_label_first(
 
     placed_first = read(paths, columns, domain=names, adds=adds, unknown="drop")
     monkeypatch.setattr("counton.rows.tally.MANY_GROUPS", 5)
-    monkeypatch.setattr("counton.rows.tally.JOINED_AT_A_TIME", 7)
+    monkeypatch.setattr("counton.base.groups.BLOCK", 7)
     by_label = read(paths, columns, domain=names, adds=adds, unknown=unknown)
     agree(by_label, placed_first)
     assert by_label.cells.height > 60

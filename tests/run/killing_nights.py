@@ -57,7 +57,7 @@ def take_for_many() -> None:
         ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
         ("numbers.counter_state", "_MOST_IN_TEXT", 100),
         ("rows.tally", "MANY_GROUPS", 100),
-        ("rows.tally", "JOINED_AT_A_TIME", 64),
+        ("base.groups", "BLOCK", 64),
     ):
         found = importlib.import_module(f"counton.{module}")
         assert hasattr(found, name)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from counton.base.windows import Windows
+from counton.run import Job, runs
 from counton.run.changes import compare
+from counton.state.journal import WindowTotals
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
 GROUPS = ("a", "b")
@@ -200,3 +204,35 @@ def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
     again = compare(kept, rows, released=1, target=1, append=False, **common)
     assert again.changed == (3,)
     assert again.pending()[3][1, 0].tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_night_reads_no_window_that_another_has_counted(
+    late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those of which its own rows are, and some beside them."""
+    read: list[int] = []
+    real = WindowTotals.of_row.__func__  # type: ignore[attr-defined]
+
+    def noted(cls: Any, row: Any) -> WindowTotals:
+        found: WindowTotals = real(cls, row)
+        read.extend(found.steps.tolist())
+        return found
+
+    monkeypatch.setattr(WindowTotals, "of_row", classmethod(noted))
+    monkeypatch.setattr("counton.state.journal._ROW", 1)  # a row of the table for each window
+    asked: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "steps": 9}
+    for night in range(1, 5):
+        rows = [f"2024-03-{night:02}T12:00:0{n}" for n in range(4)]
+        if late and night == 4:
+            rows.append("2024-03-02T12:00:09")
+        read.clear()
+        job = Job(
+            *("count", pl.DataFrame({"t": rows}), tmp_path / "s.db"),
+            until=f"2024-03-{night + 1:02}", append=True, name="visits",
+        )  # fmt: skip
+        with runs.run(job.having(**asked, rho=10**6) if night == 1 else job) as outcome:
+            assert outcome.after == night
+            estimates = outcome.read().own.estimates[:, 0]
+        assert set(read) == ({2, 3} if late and night == 4 else set())  # one run of windows
+    assert np.rint(np.diff(estimates, prepend=0)[-1]) == 4 + late

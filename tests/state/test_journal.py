@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from counton import ZCDP, Contribution, Key, PureDP, Stream
-from counton.base.arrays import pack, unpack
+from counton.base.arrays import narrowest, pack, unpack
 from counton.base.errors import ReplayMismatch
 from counton.base.private import open_private
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
@@ -39,6 +39,24 @@ def test_integers_that_are_packed_some_bytes_at_a_time_are_packed_alike(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("counton.base.arrays._TOGETHER", most)
         assert pack(numbers) == packed
+
+
+@given(WHOLE | SMALL)
+def test_a_narrow_type_changes_no_byte_and_no_number(numbers: NDArray[np.int64]) -> None:
+    row = numbers.reshape(1, -1)
+    narrow = row.astype(narrowest(int(row.min(initial=0)), int(row.max(initial=0))))
+    packed = pack(row)
+    assert pack(narrow) == packed
+    found = unpack(packed, row.shape, narrow=True)
+    assert (found == row).all()
+    assert found.itemsize <= max(narrow.itemsize, 1)
+    assert unpack(pack(numbers), numbers.shape).dtype == np.int64
+
+
+@given(SMALL)
+def test_numbers_that_are_read_as_integers_are_packed_as_these(numbers: NDArray[np.int64]) -> None:
+    read = pack(numbers / 8, lambda some: np.rint(some * 8).astype(np.int64))
+    assert read == pack(numbers)
 
 
 def test_a_longer_blob_is_not_decompressed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,19 @@ def integers_to_text(array: Integers) -> str:
     >>> integers_from_text(integers_to_text(np.array([[2**40, -1]])), (1, 2)).tolist()
     [[1099511627776, -1]]
     """
-    least, largest = int(array.min(initial=0)), int(array.max(initial=0))
-    width = next(w for w in (1, 2, 4, 8) if -(256**w) // 2 <= least and largest < 256**w // 2)
-    planes = array.astype(f"<i{width}").reshape(-1, 1).view(np.uint8).T
-    return f"{width}:{base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode()}"
+    kind = narrowest(int(array.min(initial=0)), int(array.max(initial=0)))
+    planes = array.astype(kind).reshape(-1, 1).view(np.uint8).T
+    return f"{kind.itemsize}:{base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode()}"
+
+
+def narrowest(least: int, largest: int) -> np.dtype[Any]:
+    """The type of fewest bytes that holds integers within bounds.
+
+    >>> narrowest(-1, 200)
+    dtype('int16')
+    """
+    widths = (w for w in (1, 2, 4, 8) if -(256**w) // 2 <= least and largest < 256**w // 2)
+    return np.dtype(f"<i{next(widths)}")
 
 
 def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
@@ -69,8 +78,12 @@ def integers_from_text(text: object, shape: tuple[int, ...]) -> Integers:
     return np.ascontiguousarray(held).view(f"<i{width}").reshape(shape).astype(np.int64)
 
 
-def pack(numbers: Integers) -> bytes:
+def pack(numbers: NDArray[Any], read: Callable[[NDArray[Any]], Integers] | None = None) -> bytes:
     """Integers as bytes: differences along the first axis, compressed; `unpack` is the inverse.
+
+    Args:
+        numbers: of any type of integers.
+        read: makes integers of some of them, int64 of its own, where they are none.
 
     The lowest bytes of all come first, then the next ones. So what changes little, or has few large
     numbers, takes one to three bytes a number.
@@ -78,52 +91,63 @@ def pack(numbers: Integers) -> bytes:
     >>> len(pack(np.arange(10**6))) < 2000
     True
     """
-    flat = np.ascontiguousarray(numbers, dtype="<i8")
+    flat = np.ascontiguousarray(numbers)
     row, flat = flat.size // max(1, len(flat)), flat.ravel()
     blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
-    largest = max((int(_signless(flat, row, block).max()) for block in blocks), default=0)
+    whole = read or (lambda some: some.astype("<i8"))
+    largest = max((int(_signless(flat, row, block, whole).max()) for block in blocks), default=0)
     width = max(1, (largest.bit_length() + 7) // 8)
     # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
     packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
-    packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width)]
+    packed = [packer.compress(plane.data) for plane in _planes(flat, row, blocks, width, whole)]
     packed.append(packer.flush())
     plain = sum(map(len, packed)) >= width * flat.size
     if plain:
-        packed = [plane.tobytes() for plane in _planes(flat, row, blocks, width)]
+        packed = [plane.tobytes() for plane in _planes(flat, row, blocks, width, whole)]
     return b"".join([bytes([width | (_PLAIN if plain else 0)]), *packed])
 
 
 def _planes(
-    flat: Integers, row: int, blocks: list[slice], width: int
+    flat: NDArray[Any],
+    row: int,
+    blocks: list[slice],
+    width: int,
+    whole: Callable[[NDArray[Any]], Integers],
 ) -> Iterator[NDArray[np.uint8]]:
     """The lowest bytes of all numbers, then the next ones; some planes at a time."""
     most = max(1, min(width, _TOGETHER // max(1, flat.size)))
     for first in range(0, width, most):
         planes = np.empty((min(most, width - first), flat.size), np.uint8)
         for block in blocks:
-            each = _signless(flat, row, block).view(np.uint8).reshape(-1, 8)
+            each = _signless(flat, row, block, whole).view(np.uint8).reshape(-1, 8)
             planes[:, block] = each[:, first : first + len(planes)].T
         yield planes
 
 
-def _signless(flat: Integers, row: int, block: slice) -> NDArray[np.uint64]:
+def _signless(
+    flat: NDArray[Any], row: int, block: slice, whole: Callable[[NDArray[Any]], Integers]
+) -> NDArray[np.uint64]:
     """By how much numbers differ from those a row before, as numbers of 0 or more."""
-    steps = flat[block].copy()
+    steps = whole(flat[block])
     first = min(max(row - block.start, 0), len(steps))  # in the first row, from 0
     # modulo 2^64, as is adding them up again
-    steps[first:] -= flat[block.start + first - row : block.stop - row]
+    if first < len(steps):
+        steps[first:] -= whole(flat[block.start + first - row : block.stop - row])
     return ((steps << 1) ^ (steps >> 63)).view("<u8")
 
 
 _BLOCK = 2**16  # numbers that are packed together, in the cache
-_TOGETHER = 2**26  # bytes that are compressed together
+_TOGETHER = 2**25  # bytes that are compressed together
 _PLAIN = 128  # in the first byte: too few numbers to compress
 _LONGEST = 2**24  # numbers in a list
 _MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
 
 
-def unpack(packed: bytes, shape: tuple[int, ...]) -> Integers:
+def unpack(packed: bytes, shape: tuple[int, ...], *, narrow: bool = False) -> Integers:
     """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
+
+    Args:
+        narrow: a single row may have a narrower type than int64. Its sums may not fit there.
 
     Raises:
         ValueError: not what `pack` has made of integers of this shape.
@@ -152,7 +176,9 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> Integers:
     shape = shape or (len(body) // width,)
     count = math.prod(shape)
     planes = np.frombuffer(body, np.uint8).reshape(width, count)
-    numbers: Integers = np.empty(count, np.int64)
+    narrow = narrow and shape[0] == 1
+    bound = 256**width // 2
+    numbers: Integers = np.empty(count, narrowest(-bound, bound - 1) if narrow else np.int64)
     for start in range(0, count, _BLOCK):
         part = planes[:, start : start + _BLOCK]
         wide = np.zeros((part.shape[1], 8), np.uint8)

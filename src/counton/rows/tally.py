@@ -44,9 +44,8 @@ ROWS_AT_A_TIME = 2**18
 _PI = 0x243F6A8885A308D3
 
 
-#: Of more groups no table is held beside rows that are read; so many names are joined with labels
-#: at a time.
-MANY_GROUPS, JOINED_AT_A_TIME = 2**22, 2**23
+#: Of more groups no table is held beside rows that are read.
+MANY_GROUPS = 2**22
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
@@ -216,11 +215,12 @@ def sums_by_label(
     window, rest = pl.col("cell") // across, pl.col("cell") % across
     places = _places_of(found["group"], domain)
     cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
-    cells = found.with_columns(cell=cell).drop("group")
     unknown = places == len(domain)
+    name = pl.when(unknown).then(pl.lit("")).otherwise("group")
+    cells = found.with_columns(cell=cell, name=name).drop("group")
     if not unknown.any():
         return cells
-    together = merge_batches([cells.filter(unknown)], ["cell", *by])
+    together = merge_batches([cells.filter(unknown)], ["cell", "name", *by])
     return pl.concat([cells.filter(~unknown), together])
 
 
@@ -256,11 +256,10 @@ def _add_alike(
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
     """Of each label its place in the domain, beyond all where it is not declared."""
-    names, places = GroupNames(domain).column, np.full(len(labels), len(domain), np.int64)
+    places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
-    for start in range(0, len(names), JOINED_AT_A_TIME):
-        some = names.slice(start, JOINED_AT_A_TIME).to_frame().with_row_index("place")
-        found = wanted.join(some, on="group", how="inner")
+    for start, names in GroupNames(domain).parts():
+        found = wanted.join(names.to_frame().with_row_index("place"), on="group", how="inner")
         places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
     return pl.Series("place", places)
 
@@ -617,7 +616,8 @@ def _sums_of_parts(
     width = 1 if domain is None else len(domain) + 1
     window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
     cells = each.with_columns(window=window, place=pl.col("cell") % across)
-    if domain is not None:  # groups by name: a later night may declare more of them
+    if domain is not None and "name" not in cells.columns:
+        # Groups by name: a later night may declare more of them.
         names = GroupNames(domain).plus([""]).column
         cells = cells.with_columns(name=pl.lit(names).gather(group))
     by = [name for name in ("window", "name", "place") if name in cells.columns]
@@ -641,7 +641,7 @@ def _sums_of_parts(
 
 
 def _together(each: pl.DataFrame) -> pl.DataFrame:
-    sums = [name for name in each.columns if name not in (PART, "cell", "us")]
+    sums = [name for name in each.columns if name not in (PART, "cell", "name", "us")]
     sums = [name for name in sums if not name.startswith("moment")]
     if PART not in each.columns:
         return each.select("cell", "us", *sums)

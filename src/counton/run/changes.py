@@ -15,16 +15,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.base.arrays import narrowest
 from counton.base.errors import ReplayMismatch, SumOverflow, field
 from counton.base.private import Private, open_private
 from counton.base.windows import Once, Windows, microseconds
 from counton.numbers.design import largest_sum
+from counton.privacy.value_grid import extremes
 from counton.rows.sources import Source
 from counton.rows.tally import Tally
 from counton.run import clock
@@ -236,8 +239,9 @@ class Intake:
     """What to release and what to keep. Exact data: secret.
 
     Attributes:
-        cells: ``step``, ``group``, what was seen and counted of its ``rows`` and ``total``, and how
-            many of its rows the last file of all events said, as long as none is counted.
+        cells: of windows that changed, and others that wait: ``step``, ``group``, what was seen and
+            counted of its ``rows`` and ``total``, and how many of its rows the last file of all
+            events said, as long as none is counted.
         released: steps released before this run.
         target: steps released after it.
         groups: cells of one step.
@@ -322,8 +326,12 @@ class Intake:
     def _pack(
         self, cells: pl.DataFrame, steps: Sequence[int], counted_until: int
     ) -> dict[int, NDArray[np.int64]]:
+        """The same of some windows, in the type of fewest bytes: of many groups they are large."""
         place = {step: row for row, step in enumerate(steps)}
-        packed = np.zeros((len(steps), 2, len(self.measures), self.groups), dtype=np.int64)
+        sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
+        ends = [0, *chain(*(extremes(size.to_numpy()) for size in (*sizes, -cells["whole"])))]
+        kind = narrowest(min(ends), max(ends))
+        packed = np.zeros((len(steps), 2, len(self.measures), self.groups), kind)
         rows = np.array([place[step] for step in cells["step"].to_list()], dtype=np.intp)
         groups = cells["group"].to_numpy()
         counted_now = cells["step"].to_numpy() <= counted_until
@@ -394,13 +402,18 @@ def compare(
         | (pl.col("whole") != pl.col("whole_before"))
         | ((pl.col("rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
     )
+    changed = moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()
+    waits = (pl.col("rows") != pl.col("counted_rows")) | (
+        pl.col("total") != pl.col("counted_total")
+    )
+    cells = cells.filter(pl.col("step").is_in(changed) | waits)
     return Intake(
-        cells=cells.with_columns(seen_rows="rows", seen_total="total").drop("rows", "total"),
+        cells=cells.with_columns(seen_rows="rows", seen_total="total").select(_COLUMNS),
         released=released,
         target=target,
         groups=len(groups),
         measures=measures,
-        changed=tuple(moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()),
+        changed=tuple(changed),
         gone=gone,
     )
 
@@ -507,7 +520,7 @@ def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
     found = [pl.DataFrame(schema=_SCHEMA)]
     for steps, packed in kept:  # windows, seen or counted, measures, groups
         row, group = np.nonzero(packed.any(axis=(1, 2)))
-        seen, counted = packed[row, 0, :, group], packed[row, 1, :, group]
+        seen, counted = (packed[row, at, :, group].astype(np.int64) for at in (0, 1))
         whole = np.maximum(-counted[:, 0], 0)  # so `Intake` keeps them
         counted = np.where(whole[:, None] > 0, 0, counted)
         ends = (seen[:, 0], seen[:, last], counted[:, 0], counted[:, last])

@@ -70,7 +70,7 @@ def waiting_in(reader: JournalReader) -> WaitingRows:
     kept = loose = 0
     for _, totals in open_private(reader.observed_blocks()):
         # Windows, seen or counted, measures, groups.
-        seen, counted = totals[:, 0, 0], totals[:, 1, 0]
+        seen, counted = (totals[:, at, 0].astype(np.int64) for at in (0, 1))
         whole = np.maximum(-counted, 0)  # so `Intake` keeps them
         kept += int((seen - np.maximum(counted, 0) - whole).sum())
         loose += int(whole.sum())

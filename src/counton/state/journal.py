@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
@@ -88,14 +88,14 @@ def release_rows(
     for start in range(0, count, size):
         part = slice(start, min(start + size, count))
         steps = range(first + part.start, first + part.stop)
-        whole, unit = _whole(values[part], releases.unit)
+        unit, read = _whole(values[part], releases.unit)
         yield {
             "stream_id": stream_id,
             "step": steps[-1],
             "steps": len(steps),
             "input_digests": digest(steps, xs[part]),
             "unit": unit,
-            "estimates": pack(whole),
+            "estimates": pack(values[part], read),
             "std": float(std[part][-1]),
             "digest": None,
         }
@@ -115,29 +115,40 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
     return connection.execute(_DIGEST_AT, {"stream": stream_id, "at": step}).scalar_one_or_none()
 
 
-def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str | None]:
-    """Values as whole numbers of a unit: None for integers, "" for the bits of floats."""
+def _whole(
+    values: NDArray[Any], unit: Fraction
+) -> tuple[str | None, Callable[[NDArray[Any]], NDArray[np.int64]]]:
+    """The unit of which values are whole numbers, and how they are read as such.
+
+    None for integers, "" for the bits of floats. Of many values no whole numbers are held.
+    """
     if values.dtype.kind in "iu":
-        return values.astype(np.int64, copy=False), None
-    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
-    whole = np.empty(values.shape, np.int64)
-    for at in range(0, values.size, _AT_ONCE):
-        part = slice(at, at + _AT_ONCE)
+        return None, lambda some: some.astype(np.int64)
+
+    def whole(some: NDArray[Any]) -> NDArray[np.int64]:
         with np.errstate(all="ignore"):
-            some = np.rint(values.reshape(-1)[part] * float(1 / unit)).astype(np.int64)
-        if (_values(some, text(unit)).view(np.int64) != bits.reshape(-1)[part]).any():
-            return bits, ""
-        whole.reshape(-1)[part] = some
-    return whole, text(unit)
+            return np.rint(some * float(1 / unit)).astype(np.int64)
+
+    flat = values.reshape(-1)
+    for at in range(0, flat.size, _AT_ONCE):
+        some = np.ascontiguousarray(flat[at : at + _AT_ONCE], np.float64)
+        again = _values(whole(some), text(unit))
+        if (again.view(np.int64) != some.view(np.int64)).any():
+            return "", lambda some: np.array(some, np.float64).view(np.int64)
+    return text(unit), whole
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:
-    """Inverse of `_whole`, to the bit."""
+    """Inverse of `_whole`, to the bit, in the same memory."""
     if unit is None:
         return whole
-    if not unit:
-        return whole.view(np.float64)
-    return np.asarray(to_data(whole, Fraction(unit)), np.float64)
+    values = whole.view(np.float64)
+    if unit:
+        given, found = whole.reshape(-1), values.reshape(-1)
+        for at in range(0, whole.size, _AT_ONCE):
+            part = slice(at, at + _AT_ONCE)
+            found[part] = to_data(given[part], Fraction(unit))
+    return values
 
 
 def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
@@ -224,7 +235,7 @@ class WindowTotals(NamedTuple):
     Attributes:
         stream_id: of the stream.
         steps: the windows, ascending.
-        totals: shape ``(len(steps), *shape)``.
+        totals: shape ``(len(steps), *shape)``; of any type of integers, as few bytes as may be.
     """
 
     stream_id: int
@@ -278,7 +289,7 @@ class WindowTotals(NamedTuple):
         """Inverse of `row`."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
-        return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape)))
+        return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape), narrow=True))
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
@@ -303,7 +314,7 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
 def _as_one(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Arrays of one shape as one; of a single large one no copy."""
     if len(arrays) == 1:
-        return np.asarray(arrays[0], np.int64)[None]
+        return arrays[0][None]
     return np.array(arrays, dtype=np.int64)
 
 
@@ -311,7 +322,8 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
     """Replace what has been seen of these windows.
 
     Args:
-        at: the stream's step after the transaction.
+        at: the stream's step before the transaction. What one that releases leaves of windows up
+            to its step is counted by it, and waits for nothing.
     """
     for seen in new:
         _forget_other_shapes(connection, seen)

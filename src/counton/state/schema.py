@@ -120,7 +120,7 @@ observed = Table(
     Column("step", BigInteger, primary_key=True, autoincrement=False),  # with which it begins
     Column("shape", String(200), primary_key=True),  # JSON: of one window
     Column("last", BigInteger, nullable=False),  # the last of them that is in it
-    Column("written", BigInteger, nullable=False),  # the stream's step when the row was written
+    Column("written", BigInteger, nullable=False),  # the stream's step until the row was written
     Column("steps", LargeBinary, nullable=False),  # the windows; see journal.pack
     Column("totals", LargeBinary, nullable=False),
 )

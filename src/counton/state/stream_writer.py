@@ -347,7 +347,7 @@ class Writer:
             if rows:
                 self._check_copy(connection, counter.step)
                 statements.JOURNAL.run(connection, *rows)
-            journal.write_observed(connection, observed, counter.step)
+            journal.write_observed(connection, observed, self.step)
             journal.write_sources(
                 connection, self.stream_id, sources, counter.step, self.source_key
             )
