@@ -110,7 +110,7 @@ def test_what_a_stream_is_cannot_be_changed_later(place: Any) -> None:
     assert place.count(events, "--name", "ends").code == 0
     done = place("count", events, *place.again, "--name", "ends", "--expire")
     assert done.code == 2
-    assert "created without --expire" in done.err
+    assert "--expire is True, but stream 'ends' was created without it" in done.err
 
 
 @pytest.mark.slow

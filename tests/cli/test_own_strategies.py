@@ -43,7 +43,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     job = Job("count", events, tmp_path / "s.db", strategy=mine, out=out, **STREAM)
     with run(job) as outcome:
         assert outcome.definition.strategy == mine
-        assert outcome.definition.choice == "own"
+        assert outcome.definition.record["strategy"] == "own"
         released = outcome.read().table()
         stds = released.filter(group="home")["std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.std([1, 2, 3])

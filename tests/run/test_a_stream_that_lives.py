@@ -87,7 +87,7 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
     with pytest.raises(InvalidInput, match="names 2 new groups, and stream 'events' has 1 spare"):
         run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
     details = state_summary(request_.state)["streams"][0]["details"]
-    assert (details["named"], details["spare"]) == ([["x", 3]], 1)
+    assert (details["named"], details["record"]["spare"]) == ([["x", 3]], 2)  # as created
 
 
 def test_a_refused_run_names_no_group(request_: Job) -> None:

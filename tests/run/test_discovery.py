@@ -511,7 +511,7 @@ def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: 
 def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
     rows = visits()
     first = table(asked(tmp_path, rows))
-    with pytest.raises(StateError, match="finds its groups"):
+    with pytest.raises(StateError, match="unknown is drop, but stream"):
         run(asked(tmp_path, rows, unknown="drop"))
     again = Job("count", frame(rows), tmp_path / "visits.db", until=START + timedelta(days=12))
     assert table(again).equals(first)

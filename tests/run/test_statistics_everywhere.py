@@ -56,7 +56,7 @@ def test_a_statistic_ends_and_another_goes_on(tmp_path: Path) -> None:
     )  # fmt: skip
     with run(following) as outcome:
         assert outcome.after == 2
-        assert outcome.definition.stated["lower"] == "0"
+        assert outcome.definition.record["lower"] == "0"
         assert set(outcome.read().table()["group"]) == {"home", "shop"}
     assert all(found.right for found in verify(tmp_path / "s.db"))
 

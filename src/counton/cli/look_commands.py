@@ -26,11 +26,13 @@ from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_fr
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.spec.job import guarantee_from
+from counton.state.stream_facts import record_in
 from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from counton.run import Definition
     from counton.state import Store
 
 
@@ -320,17 +322,13 @@ def _as_text(table: Any) -> list[Any]:
 
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     """A stream's facts with its times as clocks show them where it is."""
-    details = stream["details"]
-    if "every" not in details:
+    zone = record_in(stream["details"]).get("timezone")
+    if zone is None:
         return stream
     from counton.base.windows import load_zone, parse_time
 
-    zone = details["timezone"]
-    start, created = (
-        parse_time(text, zone).astimezone(load_zone(zone)).isoformat()
-        for text in (details["from"], stream["created"])
-    )
-    return {**stream, "created": created, "details": {**details, "from": start}}
+    created = parse_time(stream["created"], zone).astimezone(load_zone(zone)).isoformat()
+    return {**stream, "created": created}
 
 
 def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> None:
@@ -379,31 +377,31 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     from counton.run.definition import Definition
     from counton.run.journal_values import read_released
 
-    details, after = stream["details"], stream["step"]
+    after = stream["step"]
     reader = store.reader(stream["name"])
     definition = Definition.reopen(reader.design, reader.details)
-    cut, groups = definition.cut, details["domain"]
+    cut, groups = definition.cut, definition.domain
     released = "once" if definition.once else f"{after:,} steps"
     rows: list[tuple[str, str]] = []
     if cut is not None:
         endless = definition.strategy.horizon is None
-        number = "no end:" if endless else f"{details['steps']:,}"
+        number = "no end:" if endless else f"{cut.steps:,}"
         released = f"{after:,} windows"
         if after:
             released += f", {cut.until(int(cut.ends(range(after, after + 1))[0]))}"
         rows += [
-            ("windows", f"{number} windows of {details['every']} from {details['from']}"),
-            ("time zone", details["timezone"]),
+            ("windows", f"{number} windows of {cut.every} from {definition.record['start']}"),
+            ("time zone", cut.timezone),
         ]
-    counted = f"{len(groups or ()):,} by {details['by']}"
+    counted = f"{len(groups or ()):,} by {definition.by}"
     if definition.discovery is not None:
-        counted = f"found in {details['by']}, each shown once it is large enough"
+        counted = f"found in {definition.by}, each shown once it is large enough"
     rows = [
         ("released", released),
         *rows,
         ("groups", "one total" if groups is None else counted),
-        ("unit", details["unit"]),
-        *_living(details),
+        ("unit", definition.unit),
+        *_living(definition),
         *protection(definition, reader.design.law),
     ]
     if after and definition.shows_cells and "refused" not in stream:
@@ -418,19 +416,19 @@ def _statistic(saved: dict[str, Any]) -> str:
     return repr(statistic_from_dict(parameters))
 
 
-def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
+def _living(definition: Definition) -> Iterable[tuple[str, str]]:
     """What has changed since a stream was created, and what is left open."""
-    yield "publishes", _publishes(details["release"])
-    if details["other"] is not None:
-        yield "other", f"rows of groups that are not declared count as {details['other']!r}"
-    for group, step in details["named"]:
+    yield "publishes", _publishes(definition.release)
+    if definition.other is not None:
+        yield "other", f"rows of groups that are not declared count as {definition.other!r}"
+    for group, step in definition.named:
         yield "named", f"{group!r}, since step {step:,}"
-    if details["spare"]:
-        yield "spare", f"{details['spare']:,} groups without a name yet"
-    for old, new, step in details["renamed"]:
+    if definition.spare:
+        yield "spare", f"{definition.spare:,} groups without a name yet"
+    for old, new, step in definition.renamed:
         yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
-    if details["ended"] is not None:
-        yield "ended", f"at step {details['ended']:,}"
+    if definition.ended is not None:
+        yield "ended", f"at step {definition.ended:,}"
 
 
 def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:

@@ -12,7 +12,6 @@ from counton.base.outside_input import read_plain
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import loss_of_many, plural
 from counton.privacy.ledger import totals_in_words
-from counton.spec.job import EXPIRING
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def promise(definition: Definition) -> str:
     from counton.released.stream_words import meaning_in_words
 
     guarantee, loss = definition.guarantee, None
-    if definition.choice == EXPIRING and definition.cut is not None:
+    if definition.expires and definition.cut is not None:
         from counton.cli.privacy_by_age import loss_in_words
 
         loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
@@ -173,7 +172,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     if definition.once:
         return [*lines, *_of_table(definition, law)]
     lines += _guarantee_lines(definition, definition.unit)
-    if definition.choice == EXPIRING:
+    if definition.expires:
         from counton.cli.privacy_by_age import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)

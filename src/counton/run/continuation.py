@@ -33,7 +33,8 @@ from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals
 from counton.run.definition import Continuation, Definition
-from counton.spec.job import EXPIRING, STRATEGIES, Job, options_of
+from counton.spec.job import STRATEGIES, Job, options_of
+from counton.spec.stated_options import options_of_job
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
@@ -142,12 +143,12 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"{field('continues', request.continues)} is a table that is released once, and "
             f"nothing follows it; begin another {field('name')}"
         )
-    if before.strategy.horizon is None and before.choice != EXPIRING:
+    if before.strategy.horizon is None and not before.expires:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a stream without an end, which goes on by "
             f"itself: run it again"
         )
-    if before.choice == EXPIRING:
+    if before.expires:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a stream without an end, whose loss grows "
             f"with the age of an event; begin one of its own"
@@ -189,27 +190,29 @@ def _with_what_needs(name: str) -> list[str]:
 
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     """What a successor takes over that says nothing else, by the names of options."""
-    windows, left_out = before.windows, [*_ITS_OWN]
+    windows, left_out, strategy = before.windows, [*_ITS_OWN], before.record["strategy"]
     left_out += [] if request.around is None else _OF_STEPS
     if before.domain is None or request.domain is not None:
         left_out += _with_what_needs("domain")
     if before.people is None or request.user is not None:
         left_out += _with_what_needs("user")
     taken = {
+        **before.own_options,
         **before.defining_options,
-        "value": before.columns.value,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
         "domain": list(before.declared_groups),
-        "strategy": before.choice if before.choice in STRATEGIES else None,
-        **before.stated,
+        "strategy": strategy if strategy in STRATEGIES else None,
     }
     if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
-    if before.people is not None:
-        taken["unit"] = before.unit.removesuffix(before.people.of(""))
-    return {name: value for name, value in taken.items() if name not in left_out}
+    known = options_of_job(request)
+    return {
+        name: value
+        for name, value in taken.items()
+        if value is not None and name in known and name not in left_out
+    }
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
@@ -262,7 +265,7 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
 
 def read_as(definition: Definition) -> dict[str, object]:
     """The options that decide when a row counts, by name."""
-    told = definition.remembered
+    told = definition.record
     return {
         "rename": definition.columns.time,
         "timezone": definition.windows.timezone,
@@ -296,9 +299,9 @@ def as_continuation(definition: Definition, name: str, before: Definition, step:
     inherited &= definition.shape == before.shape
     if inherited:
         named = tuple((group, 1) for group, _ in before.named)
-        definition = replace(definition, domain=before.domain, named=named, spare=before.spare)
+        definition = replace(definition, domain=before.domain, named=named)
     # Whoever was counted once for ever is seen for the first time again by another stream.
-    once = definition.first or before.first
+    once = definition.record.get("first") or before.record.get("first")
     totals = (
         inherited
         and not once

@@ -5,28 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
+from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from counton.base.arrays import Integers
-from counton.base.errors import RequestMismatch, field
+from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
+from counton.base.windows import Windows
 from counton.numbers import Design
 from counton.numbers.discovery import Discovery
-from counton.released.description import (
-    Description,
-    People,
-    statistic_kept,
-    windows_from_dict,
-    windows_to_dict,
-)
+from counton.privacy import Contribution
+from counton.released.description import Description, People, statistic_kept
 from counton.rows.window_marks import Columns
-from counton.spec.job import EXPIRING
-from counton.statistics import TallyStatistic
+from counton.spec.job import Job, options_of
+from counton.spec.stated_options import kept_as, own_options
+from counton.statistics import Statistic, TallyStatistic
 
 #: Of details that a job keeps with its stream.
 KIND = "events by window and group"
+#: Options that say together what is promised: a stream keeps the guarantee in their place.
+GUARANTEE = ("epsilon", "delta", "rho", "within")
+#: The other options of every job that define its stream.
+DEFINING = tuple(
+    option.name for option in kept_as("stream", options_of(Job)) if option.name not in GUARANTEE
+)
+#: Those of them that name columns, and the one that statistics have.
+COLUMNS = ("time", "by", "value", "user", "id")
 
 
 class Continuation(NamedTuple):
@@ -50,18 +56,16 @@ class Definition(Description):
     """A stream of events: its description, and what its runs have to know besides.
 
     Attributes:
-        columns: where time, group, user and id stand in the events.
-        other: the group that counts rows of all groups not declared, if any; after those declared,
-            and before those of ``named``.
+        record: what jobs asked, by the names of options, as canonical JSON: what defines the
+            stream, as it was when the stream was created and with what was settled then, and
+            policies and outputs of the last job. Columns are called as they were then.
+        columns: where time, group, user and id stand in the events, as they are called now.
         named: groups that were named later, and from which step on they count.
-        spare: cells that have no name yet; nothing is counted in them, and they are not shown.
         renamed: columns that are called otherwise, old and new, since which step.
         continues: the stream that this one goes on from, if any.
         ended: the step at which it ended; None: it goes on.
-        parts, stated: columns of a statistic, and what was said of it.
-        remembered: policies and outputs of the last job.
+        parts: columns of a statistic.
         reread: a later job read the times of rows otherwise than one before.
-        choice, simple: by what the strategy was chosen, besides ``metric``.
 
     >>> from counton.run import Job
     >>> from counton.run.new_stream import ask
@@ -75,18 +79,13 @@ class Definition(Description):
     (('home', 'shop'), 'Solved')
     """
 
+    record: Mapping[str, Any]
     columns: Columns
-    choice: str
-    simple: bool
-    other: str | None = None
     named: tuple[tuple[str, int], ...] = ()
-    spare: int = 0
     renamed: tuple[tuple[str, str, int], ...] = ()
     continues: Continuation | None = None
     ended: int | None = None
     parts: OwnColumns = attribute(default_factory=OwnColumns)
-    stated: Mapping[str, Any] = attribute(default_factory=dict)
-    remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
     reread: bool = False
 
     @property
@@ -99,10 +98,22 @@ class Definition(Description):
         return inner if says else None
 
     @property
-    def first(self) -> bool:
-        """Whether a job says that users count once for ever, and not its statistic by itself."""
-        of_statistic = self.adds is not None and self.adds.counted_ranks
-        return self.people is not None and self.people.each is not None and not of_statistic
+    def other(self) -> str | None:
+        """The group that counts rows of all groups not declared, if any.
+
+        It stands after those declared, and before those of ``named``.
+        """
+        return self.record.get("other")
+
+    @property
+    def spare(self) -> int:
+        """Cells that have no name yet; nothing is counted in them, and they are not shown."""
+        return int(self.record["spare"]) - len(self.named)
+
+    @property
+    def expires(self) -> bool:
+        """Whether protection fades with age."""
+        return bool(self.record.get("expire"))
 
     @cached_property
     def defining_options(self) -> Mapping[str, Any]:
@@ -110,37 +121,15 @@ class Definition(Description):
 
         Columns are called as they are now. What an option holds that is not stated is None.
         """
-        cut, columns, people = self.cut, self.columns, self.people
-        value = self.current_name(columns.value or self.stated.get("value"))
-        ranks = self.inner.parameters if self.inner.declares is not None else {}
-        most, once = ranks.get("most"), ranks.get("once") is not None
-        return {
-            "continues": None if self.continues is None else self.continues.name,
-            "time": columns.time or None,
-            "by": columns.group,
-            "value": value or (self.parts.names[0] if self.parts.names else None),
-            "every": cut and cut.every,
-            "steps": self.strategy.horizon if cut is None else cut.steps,
-            "start": cut and cut.local(cut.start),
-            "timezone": cut and cut.timezone,
-            "domain": self.declared_groups,
-            "other": self.other,
-            "spare": self.spare + len(self.named),
-            "user": columns.user,
-            "id": columns.id,
-            "most": most if people is None else people.most,
-            "per": people and people.per,
-            "most_a_window": people and people.most_a_window,
-            "distinct": people and people.distinct,
-            "first": once if people is None else self.first,
-            "unit": self.unit,
-            "release": self.release,
-            "strategy": self.choice,
-            "metric": self.metric,
-            "simple": self.simple,
-            "growth": getattr(self.strategy, "growth", None) if self.choice == EXPIRING else None,
-            "delay": self.strategy.delay,
-        }
+        found = {name: self.record.get(name) for name in (*DEFINING, "value")}
+        columns = {name: self.current_name(found[name]) for name in COLUMNS}
+        return {**found, **columns, "domain": self.declared_groups}
+
+    @property
+    def own_options(self) -> dict[str, Any]:
+        """What was said of its statistic, by the names of options."""
+        names = [option.name for option in own_options(self.what)]
+        return {name: self.record[name] for name in names if name in self.record}
 
     @property
     def places(self) -> int:
@@ -209,32 +198,16 @@ class Definition(Description):
         return {
             "kind": KIND,
             "what": self.what,
-            "time": self.columns.time or None,
-            "by": self.columns.group,
-            "value": self.columns.value,
-            **({"several": list(self.columns.several)} if self.columns.several else {}),
-            **({} if self.cut is None else windows_to_dict(self.cut)),
-            **({"once": True} if self.once else {}),
+            "record": dict(self.record),
             "domain": self.domain,
-            "user": self.columns.user,
-            "id": self.columns.id,
-            "people": None if self.people is None else self.people._asdict(),
-            "unit": self.unit,
-            "release": self.release,
-            "strategy": self.choice,
-            "metric": self.metric,
-            "simple": self.simple,
-            "other": self.other,
+            "once": self.once,
             "named": [list(group) for group in self.named],
-            "spare": self.spare,
             "renamed": [list(column) for column in self.renamed],
             "continues": None if self.continues is None else self.continues._asdict(),
             "ended": self.ended,
-            "parts": {name: list(columns) for name, columns in self.parts._asdict().items()},
-            "stated": dict(self.stated),
-            "remembered": dict(self.remembered),
-            **({"reread": True} if self.reread else {}),
-            **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),
+            "parts": self.parts._asdict(),
+            "reread": self.reread,
+            "discovery": None if self.discovery is None else self.discovery._asdict(),
         }
 
     @classmethod
@@ -248,51 +221,114 @@ class Definition(Description):
             details: as they were kept.
             discovering: whether groups may be such as nobody declared.
         """
-        found = details.get("discovery")
-        if found is not None and not discovering:
-            raise RequestMismatch(
-                f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
-                f"begin a stream of declared groups"
-            )
         if details.get("kind") != KIND:
             raise RequestMismatch(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
                 f"it with the program that made it, or choose another {field('name')}"
             )
-        return cls(
+        found, continues = details["discovery"], details["continues"]
+        if found is not None and not discovering:
+            raise RequestMismatch(
+                f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
+                f"begin a stream of declared groups"
+            )
+        parts = {name: tuple(columns) for name, columns in details["parts"].items()}
+        return cls.from_record(
+            details["record"],
             what=details["what"],
             statistic=statistic_kept(saved, details["what"]),
-            by=details["by"],
-            value=details["value"],
-            columns=Columns(
-                details["time"] or "",
-                details["by"],
-                details["value"],
-                details["user"],
-                details["id"],
-                tuple(details.get("several", ())),
-            ),
-            cut=windows_from_dict(details) if "every" in details else None,
-            once=details.get("once", False),
-            domain=details["domain"],
-            unit=saved.contribution.unit,
             guarantee=saved.guarantee,
             contribution=saved.contribution,
             strategy=saved.strategy,
-            release=details.get("release", "totals"),  # states of before there was a choice
-            choice=details["strategy"],
-            metric=details["metric"],
-            simple=details.get("simple", False),
-            people=None if details["people"] is None else People(**details["people"]),
-            other=details.get("other"),
-            named=tuple((group, step) for group, step in details.get("named", ())),
-            spare=details.get("spare", 0),
-            renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
-            continues=Continuation(**details["continues"]) if details.get("continues") else None,
-            ended=details.get("ended"),
+            domain=details["domain"],
+            once=details["once"],
+            parts=OwnColumns(**parts),
             discovery=None if found is None else Discovery(**found),
-            parts=OwnColumns(**{name: tuple(part) for name, part in details["parts"].items()}),
-            stated=details["stated"],
-            remembered=details.get("remembered", {}),
-            reread=details.get("reread", False),
+            named=tuple((group, step) for group, step in details["named"]),
+            renamed=tuple((old, new, step) for old, new, step in details["renamed"]),
+            continues=None if continues is None else Continuation(**continues),
+            ended=details["ended"],
+            reread=details["reread"],
         )
+
+    @classmethod
+    def from_record(
+        cls,
+        record: Mapping[str, Any],
+        *,
+        statistic: Statistic,
+        contribution: Contribution,
+        once: bool,
+        parts: OwnColumns,
+        renamed: tuple[tuple[str, str, int], ...] = (),
+        **more: Any,
+    ) -> Definition:
+        """The definition of what was asked, and of what was settled of it.
+
+        Args:
+            record: what was asked.
+            statistic, contribution, once, parts, renamed, more: the other attributes, but for those
+                that follow from the record.
+
+        Raises:
+            InvalidInput: two parts of an event have one column.
+        """
+        cut = windows_of(record)
+        ordered = (cut is None and not once) or not statistic.tallied
+        columns = _columns_of(record, parts, ordered=ordered)
+        for old, new, _ in renamed:
+            columns = columns.rename(old, new)
+        return cls(
+            record=record,
+            statistic=statistic,
+            contribution=contribution,
+            unit=contribution.unit,
+            once=once,
+            parts=parts,
+            renamed=renamed,
+            columns=columns,
+            by=columns.group,
+            value=columns.value,
+            cut=cut,
+            people=None if ordered else people_of(record, statistic),
+            release=record["release"],
+            metric=record["metric"],
+            **more,
+        )
+
+
+def windows_of(record: Mapping[str, Any]) -> Windows | None:
+    """How a record says that time is cut; None: it is not."""
+    if record.get("time") is None:
+        return None
+    start = datetime.fromisoformat(record["start"])
+    return Windows(start, record["every"], record["steps"], record["timezone"])
+
+
+def people_of(record: Mapping[str, Any], statistic: Statistic) -> People | None:
+    """Whose events count, and how many, as a record says it; None: single events are protected."""
+    if record.get("user") is None:
+        return None
+    each = 1 if record.get("first") else rows_of_each_group(statistic)
+    per, distinct = record.get("per"), bool(record.get("distinct"))
+    return People(record["most"], per, distinct, each, record.get("most_a_window"))
+
+
+def rows_of_each_group(statistic: Statistic | None) -> int | None:
+    """How many rows of a user count in each group, where a statistic says it; None: it does not."""
+    inner = None if statistic is None else statistic.inner
+    ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
+    return ranks[-1] if ranks else None
+
+
+def _columns_of(record: Mapping[str, Any], parts: OwnColumns, *, ordered: bool) -> Columns:
+    one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
+    value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
+    time, by, user, row = (record.get(name) for name in ("time", "by", "user", "id"))
+    columns = Columns(time or "", by, value, user, row, several)
+    if len(columns.parts) > len(set(columns.parts)):
+        raise InvalidInput(
+            f"the columns are {', '.join(columns.parts)}; each part of an event needs its own: "
+            f"name each once"
+        )
+    return columns

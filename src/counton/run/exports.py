@@ -54,6 +54,7 @@ from counton.run.read_back import public_places, read
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
+from counton.state.stream_facts import record_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +90,7 @@ def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
 ) -> Publication:
     """Add what is not published yet."""
-    if "every" not in source.details and source.design.statistic is None:
+    if "every" not in record_in(source.details) and source.design.statistic is None:
         raise InvalidInput(
             f"stream {source.design.name!r} was not made from events, so its steps have no times "
             f"to show: choose another {field('name')}"
@@ -97,7 +98,7 @@ def publish_new(
     definition = Definition.reopen(source.design, source.details)
     design = source.design
     _refuse_unpublished(design.name, definition)
-    readings, of_cells = shown_of(definition.remembered), definition.shows_cells
+    readings, of_cells = shown_of(definition.record), definition.shows_cells
     groups: Sequence[str] = definition.groups
     own: dict[str, Any] = {"shown": readings.to_dict()}
     if definition.discovery is not None:
@@ -629,7 +630,7 @@ def _of_stream(
             f"stream {name!r} has released no step yet: there is nothing to export before its "
             f"first window has ended"
         )
-    if "every" not in reader.details:
+    if "every" not in record_in(reader.details):
         once = bool(reader.details.get("once"))
         asked: dict[str, Any] = {"start": start, "until": until, "groups": groups}
         if once:
@@ -648,7 +649,7 @@ def _of_stream(
     definition = Definition.reopen(reader.design, reader.details)
     shown = None
     if fit:
-        kept = shown_of(definition.remembered)
+        kept = shown_of(definition.record)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
     found = _part_of(read_released(reader, definition, level, shown), steps, start, until, groups)

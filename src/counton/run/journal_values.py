@@ -48,7 +48,7 @@ def read_released(
             so that every door shows the same numbers.
     """
     level = level_of(definition) if level is None else level
-    shown = shown_of(definition.remembered) if shown is None else shown
+    shown = shown_of(definition.record) if shown is None else shown
     if definition.statistic.additive:
         return read_cells(stream, definition, level, shown)
     from counton.released.read_options import as_shown
@@ -60,7 +60,7 @@ def read_released(
 
 def level_of(definition: Definition) -> float:
     """The confidence level of a stream's files: what its last job said of it."""
-    return float(definition.remembered.get("level", 0.95))
+    return float(definition.record.get("level", 0.95))
 
 
 def shown_by(job: Job) -> View:

@@ -19,12 +19,10 @@ from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guaran
 from counton.privacy.contribution import checked_unit
 from counton.released.description import Description, People
 from counton.rows.domains import read_domain, refuse_long_terms
-from counton.rows.window_marks import Columns
-from counton.run.definition import Definition
+from counton.run.definition import DEFINING, Definition, rows_of_each_group
 from counton.spec import refusals
 from counton.spec import stated_options as statements
 from counton.spec.job import (
-    EXPIRING,
     NEWEST,
     NOW,
     STRATEGIES,
@@ -118,7 +116,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         endless = _endless(request) if request.expire else None
         by = request.by
     else:
-        endless = cast("Expiring", saved.strategy) if saved.choice == EXPIRING else None
+        endless = cast("Expiring", saved.strategy) if saved.expires else None
         by = request.by or saved.columns.group
     if endless is None and not request.expire:
         refuse_without(request, "expire")
@@ -239,8 +237,7 @@ def _statistic(
         return None, None  # is refused later, or has no parameters
     if isinstance(request.what, str):
         named = statements.checked_class(request)
-        takes = tuple(option.name for option in named.options)
-        stated = saved.stated or _said_by(saved, takes)
+        stated = saved.own_options
         known: dict[str, Any] = {
             given: value for given, value in stated.items() if given not in request.options
         }
@@ -252,7 +249,7 @@ def _statistic(
             kept = saved.statistic.domain
             known["domain"] = kept if saved.domain is None else saved.domain
         for given in ("time", "by", "user", "most", "first"):
-            if not request.option(given):
+            if not request.option(given) and saved.defining_options[given] is not None:
                 known[given] = saved.defining_options[given]
         request = request.having(**known)
     elif not request.options and saved.parts.names:
@@ -291,20 +288,8 @@ def _as_created(request: Job, saved: Definition) -> Job:
     return request.having(**changed, domain=by_name(request.domain, ";"))
 
 
-def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
-    """What a job could have said of a statistic that was given as such."""
-    kept = saved.statistic.inner
-    found = {
-        name: value
-        for name, value in kept.parameters.items()
-        if name in takes and isinstance(value, str | int | float)
-    }
-    column = saved.defining_options["value"]
-    return {**found, "value": column} if "value" in takes and column else found
-
-
 def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
-    most, per, each = request.most, request.per, _rows_of_each_group(statistic)
+    most, per, each = request.most, request.per, rows_of_each_group(statistic)
     if request.user is None:
         refuse_without(request, "user")
         return None
@@ -331,12 +316,6 @@ def _people(request: Job, timezone: str, statistic: Statistic | None) -> People 
         )
     check_most_a_window(request.most_a_window, most)
     return People(most, per, request.distinct, most_a_window=request.most_a_window)
-
-
-def _rows_of_each_group(statistic: Statistic | None) -> int | None:
-    """How many rows of a user count in each group, where a statistic says it; None: it does not."""
-    tallied = isinstance(statistic, TallyStatistic) and statistic.counted_ranks
-    return tallied[-1] if tallied else None
 
 
 def _check_groups_of_user(request: Job) -> None:
@@ -475,7 +454,6 @@ def define(asked: RequestValues) -> Definition:
             )
     contribution = _contribution_of(statistic, asked, ordered=ordered)
     unit = contribution.unit
-    columns = _columns(asked.parts, statistic, request, ordered=ordered)
     guarantee: Guarantee
     strategy: StreamStrategy
     release = cast("ReleaseForm", request.release or "totals")
@@ -515,30 +493,18 @@ def define(asked: RequestValues) -> Definition:
         groups = None if domain is None else len(domain) + (request.spare or 0)
         shape = (ROOM,) if discovering else statistic.shape_of(groups)
         strategy = _choose(asked, steps, promised, contribution, shape)
-    return Definition(
+    return Definition.from_record(
+        _record_of(asked, statistic, cut, strategy, unit),
         what=statements.name_of(request.what),
         statistic=statistic,
-        by=columns.group,
-        value=columns.value,
-        columns=columns,
-        cut=cut,
         domain=domain,
-        unit=contribution.unit,
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
-        release=release,
-        choice=EXPIRING if asked.endless is not None else choice_of(request) or "auto",
-        metric=asked.metric or "mean",
-        simple=request.simple,
-        other=request.other,
-        spare=request.spare or 0,
-        people=people,
         discovery=_found_by(strategy, guarantee, promised, cut.steps, contribution)
         if discovering and cut is not None
         else None,
         parts=asked.parts,
-        stated=statements.stated_options(request) if isinstance(request.what, str) else {},
         once=asked.once,
     )
 
@@ -559,16 +525,42 @@ def _as_wanted(statistic: Statistic, asked: RequestValues) -> tuple[Statistic, G
     return settled, ZCDP(guarantee.rho * most**2)
 
 
-def _columns(parts: OwnColumns, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
-    one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
-    value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
-    columns = Columns(request.time or "", request.by, value, request.user, request.id, several)
-    if len(columns.parts) > len(set(columns.parts)):
-        raise InvalidInput(
-            f"the columns are {', '.join(columns.parts)}; each part of an event needs its own: "
-            f"name each once"
-        )
-    return columns
+def _record_of(
+    asked: RequestValues,
+    statistic: Statistic,
+    cut: Windows | None,
+    strategy: StreamStrategy,
+    unit: str,
+) -> dict[str, Any]:
+    """What is asked of a new stream, with what is settled where the job leaves it open."""
+    request, people, parts = asked.request, asked.people, asked.parts
+    assert parts is not None
+    said = {name: request.option(name) for name in DEFINING if name != "domain"}
+    if isinstance(request.what, str):
+        said |= statements.stated_options(request)
+    else:
+        known = {option.name for option in type(request.what).options}
+        said |= {
+            name: value
+            for name, value in statistic.inner.parameters.items()
+            if name in known and isinstance(value, str | int | float)
+        }
+        said["value"] = parts.names[0] if parts.names else None
+    if cut is not None:
+        local = cut.local(cut.start).isoformat()
+        said |= {"start": local, "timezone": cut.timezone}
+    said |= {
+        "steps": strategy.horizon if cut is None else cut.steps,
+        "most": request.most if people is None else people.most,
+        "unit": unit if people is None else unit.removesuffix(people.of("")),
+        "release": request.release or "totals",
+        "strategy": choice_of(request) or "auto",
+        "metric": asked.metric or "mean",
+        "spare": request.spare or 0,
+        "growth": str(asked.endless.growth) if asked.endless is not None else None,
+        "delay": strategy.delay,
+    }
+    return {name: value for name, value in said.items() if value is not None and value is not False}
 
 
 def _cut(asked: RequestValues) -> Windows | None:

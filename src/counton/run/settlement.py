@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,7 @@ from counton.rows.sources import Source, join_columns
 from counton.rows.timestamps import moments
 from counton.rows.window_marks import collect
 from counton.run.clock import length_of
-from counton.run.definition import Definition
+from counton.run.definition import COLUMNS, Definition
 from counton.run.journal_values import fit_of, known_totals, refuse_other_fit
 from counton.run.new_stream import RequestValues, ask, check_reached, choice_of, define
 from counton.run.progress import Progress, silent
@@ -67,6 +66,11 @@ from counton.state.unit_names import SpentUnit, unit_word
 
 if TYPE_CHECKING:
     from counton.state.seen import Secret
+    from counton.statistics import Statistic
+
+
+#: How a stream keeps options that a later run has again where it leaves them out.
+_REMEMBERED = ("policy", "view", "output")
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
     if source is not None and isinstance(source.parts[0], EventFile):  # its header alone is read
         join_columns(source, definition.columns.group).parts[0].scan(definition.columns.names)
     _check_fit(job, definition)
-    definition = replace(definition, remembered=_kept_of(job, definition))
+    definition = _remember(definition, job)
     if predecessor is not None and store is not None:
         alone = job.ledger is None and store.shared_ledger is None
         if alone:  # a ledger of several states adds all of their streams up
@@ -241,14 +245,14 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     definition = amend(before, job, saved.step)
     refuse_ended(definition, job.name)
     if definition.once:
-        refuse_other_fit(job.name, fit_of(definition.remembered), fit_of(vars(job)))
+        refuse_other_fit(job.name, fit_of(definition.record), fit_of(vars(job)))
     job = _with_numbered_rows(job, definition)
     _check_policies(job)
     source, asked = _source_and_values(job, definition)
-    check(definition, asked)
+    check_compatible(definition, asked)
     rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
     _check_fit(job, definition)
-    definition = replace(definition, remembered=_kept_of(job, definition))
+    definition = _remember(definition, job)
     from counton.run.continuation import as_read
 
     definition = as_read(definition, before)
@@ -285,21 +289,25 @@ def _join_columns_of(source: Source | None, definition: Definition) -> Private[S
     return Private(join_columns(source, definition.columns.group))
 
 
-def _kept_of(job: Job, definition: Definition) -> dict[str, Any]:
-    kept = remembered_of(job, definition.remembered)
+def _remember(definition: Definition, job: Job) -> Definition:
+    """A stream's definition with the policies and outputs of its last job."""
+    known, before = options_of_job(job), definition.record
+    kept = remembered_of(job, before)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
-        policies = {option.name for option in kept_as("policy", options_of_job(job))}
-        return {name: value for name, value in kept.items() if name in policies}
-    return kept
+        policies = {option.name for option in kept_as("policy", known)}
+        kept = {name: value for name, value in kept.items() if name in policies}
+    again = {option.name for option in known.values() if option.kept in _REMEMBERED}
+    fixed = {name: value for name, value in before.items() if name not in again}
+    return replace(definition, record=fixed | kept)
 
 
 def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
     """A job whose rows are the cells of a line, with their numbers; any other as it is."""
     named_so = before is not None and name_of(job.what) == before.what
-    its_rows = before is not None and named_so and before.stated.get("label") == ROWS
+    its_rows = before is not None and named_so and before.record.get("label") == ROWS
     if not (its_rows or (before is None and is_numbered(job))):
         return job
-    value = None if before is None else before.stated.get("value")
+    value = None if before is None else before.record.get("value")
     return number_rows(job.having(value=job.option("value") or value))
 
 
@@ -503,12 +511,13 @@ def with_totals(job: Job) -> Job:
 
 def as_before(job: Job, saved: StoredStream) -> Job:
     """A job with what a stream remembers of earlier ones, where it says nothing else."""
-    kept, known = saved.details.get("remembered", {}), options_of_job(job)
+    kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {
         name: value
         for name, value in kept.items()
         if name in known
+        and known[name].kept in _REMEMBERED
         and job.option(name) == known[name].default
         and not (own and known[name].kept == "output")
     }
@@ -595,7 +604,6 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         definition,
         domain=definition.domain.plus(new),
         named=(*definition.named, *((group, step) for group in new)),
-        spare=definition.spare - len(new),
     )
 
 
@@ -607,7 +615,7 @@ def _unread(definition: Definition, released: int) -> int:
     counts hangs on its own time alone. Which window that is follows from public facts: the last run
     came before the first window that is not released had ended, and its watermark.
     """
-    windows, kept = definition.windows, definition.remembered.get("watermark")
+    windows, kept = definition.windows, definition.record.get("watermark")
     if released >= windows.steps:
         return released + 1
     due = int(windows.ends(range(released + 1, released + 2))[0])
@@ -646,94 +654,88 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
     return definition
 
 
-def check(definition: Definition, asked: RequestValues) -> None:
+def check_compatible(definition: Definition, asked: RequestValues) -> None:
     """A later run may leave out what defines a stream, and may not contradict it."""
     request = asked.request
-    if request.expire and asked.endless is None:
-        raise RequestMismatch(
-            f"stream {request.name!r} was created without {field('expire')} and cannot change its "
-            f"guarantee; leave it out, or start another stream with another {field('name')}"
-        )
-    finds = definition.discovery is not None
-    if (finds and request.unknown == "drop") or (not finds and request.unknown == "discover"):
-        groups = "finds its groups" if finds else "has declared groups"
-        raise RequestMismatch(
-            f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
-            f"{groups}; leave it out, or start another stream with another {field('name')}"
-        )
     what = statements.name_of(request.what)
     if what != definition.what:
         raise RequestMismatch(
             f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
             f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
         )
-    _check_statistic(definition, asked)
     check_reached(definition, request)
+    kept = {**definition.defining_options, **_kept_together(definition)}
     for name, given in _options_of_run(definition, asked).items():
-        kept = definition.guarantee if name == _GUARANTEE else definition.defining_options[name]
-        if given is not None and given is not False and given != kept:
-            created = "without it" if kept is None else f"with {_in_words(kept)}"
-            what = name if name == _GUARANTEE else field(name)
-            raise RequestMismatch(
-                f"{what} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
-                f"leave it out to continue the stream, or start another one with another "
-                f"{field('name')}"
-            )
+        if given is None or given is False or given == kept[name]:
+            continue
+        created = "without it" if kept[name] is None else f"with {_in_words(kept[name])}"
+        raise RequestMismatch(
+            f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(given)}, but stream "
+            f"{request.name!r} was created {created}; leave it out to continue the stream, or "
+            f"start another one with another {field('name')}"
+        )
 
 
-#: What several options say together.
-_GUARANTEE = "the guarantee"
+#: What several options say together, by a name.
+_TOGETHER = {
+    "statistic": "the statistic is",
+    "columns": "the columns are",
+    "guarantee": "the guarantee is",
+}
 
 
-def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, Any]:
-    """What a later run states of what makes its stream, as `Definition.defining_options` has it."""
-    request, guarantee = asked.request, asked.guarantee
-    given = {name: request.option(name) for name in definition.defining_options}
-    for name in ("time", "by", "value", "user", "id"):
-        given[name] = definition.current_name(given[name])
-    if asked.start is not None:
-        cut = definition.cut
-        given["start"] = asked.start if cut is None else cut.local(asked.start)
-    if request.unit is not None:
-        people, unit = definition.people, checked_unit(request.unit)
-        unit = unit if people is None else people.of(unit)
-        given["unit"] = known_unit(unit, [definition.unit])
-    if asked.endless is not None and request.growth is not None:
-        from counton.base.expiry import Expiry
-
-        given["growth"] = Expiry(request.growth).growth
-    if asked.endless is not None and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-        guarantee = guarantee.bound_to(asked.endless)
-    return given | {
-        "domain": _new_groups(definition, asked.domain),
-        "strategy": choice_of(request, definition),
-        "metric": asked.metric,
-        _GUARANTEE: guarantee,
+def _kept_together(definition: Definition) -> dict[str, Any]:
+    """What a stream keeps of what several options say together."""
+    names = (definition.current_name(name) or name for name in definition.parts.names)
+    return {
+        "statistic": definition.inner,
+        "columns": ", ".join(names) or None,
+        "guarantee": definition.guarantee,
+        "unknown": None if definition.discovery is None else "discover",
     }
 
 
-def _check_statistic(definition: Definition, asked: RequestValues) -> None:
-    kept = definition.statistic
-    inner = kept.inner
-    given = asked.statistic
-    if given is not None and given.declares is not None and inner.declares is not None:
-        given = given.by_groups(inner.declares)  # compared as groups, below
-    if given is not None and not given.allows(inner):
-        alike = repr(given) == repr(inner)
-        raise RequestMismatch(
-            f"the statistic is {given!r}, but stream {asked.request.name!r} was created with "
-            f"{inner!r}{' of other names, or in another order' if alike else ''}; give what it was "
-            f"created with, or start another one with another {field('name')}"
-        )
-    parts = definition.parts
-    named = tuple(definition.current_name(name) or name for name in parts.names)
-    if asked.parts is not None and asked.parts.names and asked.parts.names != parts.names:
-        given_names = (definition.current_name(name) or name for name in asked.parts.names)
-        raise RequestMismatch(
-            f"the columns are {', '.join(given_names)}, but stream {asked.request.name!r} "
-            f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
-            f"another one with another {field('name')}"
-        )
+def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, Any]:
+    """What a later run states of what makes its stream, as that keeps it; None of the rest."""
+    request, guarantee = asked.request, asked.guarantee
+    given = {name: request.option(name) for name in definition.defining_options}
+    for name in COLUMNS:
+        given[name] = definition.current_name(given[name])
+    if asked.start is not None:
+        cut = definition.cut
+        start = asked.start if cut is None else cut.local(asked.start)
+        given["start"] = start.isoformat()
+    if request.unit is not None:
+        given["unit"] = known_unit(request.unit, [definition.record["unit"]])
+    if asked.endless is not None and request.growth is not None:
+        from counton.base.expiry import Expiry
+
+        given["growth"] = str(Expiry(request.growth).growth)
+    if asked.endless is not None and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        guarantee = guarantee.bound_to(asked.endless)
+    unlike = request.unknown == "drop" and definition.discovery is not None
+    names = () if asked.parts is None else asked.parts.names
+    return {
+        "unknown": request.unknown if unlike or request.unknown == "discover" else None,
+        "statistic": _other_statistic(definition, asked.statistic),
+        "columns": ", ".join(definition.current_name(name) or name for name in names) or None,
+        **given,
+        "domain": _new_groups(definition, asked.domain),
+        "strategy": choice_of(request, definition),
+        "metric": asked.metric,
+        "guarantee": guarantee,
+    }
+
+
+def _other_statistic(definition: Definition, given: Statistic | None) -> Statistic | str | None:
+    """A statistic that is stated, if it is another one than a stream's."""
+    kept = definition.inner
+    if given is not None and given.declares is not None and kept.declares is not None:
+        given = given.by_groups(kept.declares)  # compared as groups, by themselves
+    if given is None or given.allows(kept):
+        return None
+    alike = repr(given) == repr(kept)
+    return f"{given!r} of other names, or in another order" if alike else given
 
 
 def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
@@ -753,7 +755,7 @@ def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames
 def _in_words(value: object) -> str:
     if isinstance(value, GroupNames):
         return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    return str(value)
 
 
 def refuse_events_as_domain(

@@ -658,8 +658,6 @@ class Showing(JobPart):
 
 _Given = TypeVar("_Given")
 
-#: What the choice of strategy is recorded as for streams without an end.
-EXPIRING = "expiring"
 METRICS = ("mean", "max")
 #: The time at which a run begins, or the end of the stream where that is over.
 NOW = "now"

@@ -24,6 +24,7 @@ from counton.privacy.ledger import refuse_not_following
 from counton.privacy.ledger import totals as add_up
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.stream_facts import record_in
 
 _metadata = sa.MetaData()
 
@@ -243,7 +244,7 @@ def _refuse_several_steps(
     Those of a period of a person are in several; where periods begin is looked at by whoever
     states them (`counton.run.continuation.apart`).
     """
-    if contribution.in_one_step or (details.get("people") or {}).get("per") is not None:
+    if contribution.in_one_step or record_in(details).get("per") is not None:
         return
     raise InvalidInput(
         f"one {contribution.unit} of stream {name!r} may change several steps, so that it may "

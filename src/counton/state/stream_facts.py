@@ -72,6 +72,12 @@ class Facts(NamedTuple):
                 connection.execute(table.insert(), [row])
 
 
+def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was asked of a stream of events, by the names of options; empty of any other stream."""
+    record = details.get("record")
+    return record if isinstance(record, Mapping) else {}
+
+
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
     """Facts as values, from their text and the names beside it."""
     facts: dict[str, Any] = json.loads(text)

@@ -19,6 +19,7 @@ from counton.numbers import Design
 from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.stream_facts import record_in
 
 
 class SpentUnit(NamedTuple):
@@ -89,15 +90,14 @@ def unit_word(
 
 def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     """What a stream's unit is, from its terms and details; None where nobody said."""
-    if details.get("people") is not None:  # whose rows they are, whatever each row says
+    record = record_in(details)
+    if record.get("user") is not None:  # whose rows they are, whatever each row says
         return "user"
     if terms.get("statistic") is not None:
         from counton.statistics.live_statistic import statistic_of
 
         return statistic_of(Design.from_dict(terms))[0].protects
-    if "user" not in details:
-        return None
-    return "event" if details["user"] is None else "user"
+    return "event" if record else None
 
 
 #: Words of units that are no users.
