@@ -62,6 +62,7 @@ def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> Non
         ]
         assert told == (sets_of_bits(bits) @ secret).tolist()
         assert max(histograms[-1]) <= bits + 1
+        assert sum(histograms[-1].values()) <= bits * (bits + 2)
     edges = [edge for edge, _ in steps]  # counton's own histogram of the last stream
     histogram = Degrees(bits + 1).counter(
         len(edges), ZCDP(10**7), key=Key.generate(), name="d", batched=True
@@ -139,6 +140,10 @@ def test_no_bound_where_nothing_is_protected_or_nothing_can_be_asked() -> None:
     assert least_square_of_a_bit(PureDP(1000)) == least_square_of_a_bit(ZCDP(1000)) == 0
     assert least_error_of_degrees(1, 10**6, PureDP(1)) == 0
     assert least_error_of_matchings(5, PureDP(1)) == 0
+    for nodes in (9, 14):  # half of them is never further off than half
+        assert least_error_of_degrees(20, 10**6, PureDP(1), batched=True, nodes=nodes) == 0
+        assert least_error_of_matchings(10**6, PureDP(1), batched=True, nodes=nodes) == 0
+    assert 0 < least_error_of_degrees(20, 10**6, PureDP(1), batched=True, nodes=15) < 1
 
 
 def test_bounds_grow_as_roots_and_stay_below_what_is_released() -> None:

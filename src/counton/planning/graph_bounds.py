@@ -96,6 +96,11 @@ def _bits_within(most: int) -> int:
     return 2 ** ((most + 1).bit_length() - 1) - 1 if most >= 1 else 0
 
 
+def _bits_among(nodes: int | None) -> int:
+    """How many bits fit into so many nodes: n^2 + 2 n are needed."""
+    return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
+
+
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
     """Root of the least mean square of the worst error, where so many sets can be asked for."""
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
@@ -108,7 +113,12 @@ def _by_counting(steps: int, guarantee: Guarantee) -> float:
 
 
 def least_error_of_degrees(
-    degree: int, steps: int, guarantee: Guarantee, *, batched: bool = False
+    degree: int,
+    steps: int,
+    guarantee: Guarantee,
+    *,
+    batched: bool = False,
+    nodes: int | None = None,
 ) -> float:
     """Every mechanism for degree histograms has an error with at least this root mean square.
 
@@ -119,6 +129,7 @@ def least_error_of_degrees(
         degree: most edges of a node, D.
         steps: T.
         batched: a step may have any number of edges, else one at most.
+        nodes: how many there are, if that is public.
 
     >>> from counton import PureDP
     >>> [round(least_error_of_degrees(degree, 10**6, PureDP(1)), 1) for degree in (20, 1000)]
@@ -126,34 +137,38 @@ def least_error_of_degrees(
     >>> round(least_error_of_degrees(20, 10**6, PureDP(1), batched=True), 1)
     13.8
     """
-    found = _by_reconstruction(degree - 1, steps, guarantee)
-    return max(found, 2 * _by_counting(steps, guarantee)) if batched else found
+    found = _by_reconstruction(min(degree - 1, _bits_among(nodes)), steps, guarantee)
+    counted = batched and nodes is None
+    return max(found, 2 * _by_counting(steps, guarantee)) if counted else found
 
 
-def least_error_of_matchings(steps: int, guarantee: Guarantee, *, batched: bool = False) -> float:
+def least_error_of_matchings(
+    steps: int, guarantee: Guarantee, *, batched: bool = False, nodes: int | None = None
+) -> float:
     """Every mechanism for the size of the largest matching has an error of this root mean square.
 
     On some stream of edges that only come, at some step; one edge is protected.
 
     Args:
-        steps, batched: see `least_error_of_degrees`.
+        steps, batched, nodes: see `least_error_of_degrees`.
 
     >>> from counton import PureDP
     >>> round(least_error_of_matchings(10**6, PureDP(1)), 1)
     5.0
     """
-    found = _by_reconstruction(steps, steps, guarantee)
-    return max(found, _by_counting(steps, guarantee)) if batched else found
+    found = _by_reconstruction(_bits_among(nodes), steps, guarantee)
+    counted = batched and nodes is None
+    return max(found, _by_counting(steps, guarantee)) if counted else found
 
 
 def bounds_on_degrees(
-    degree: int, steps: int, guarantee: Guarantee, *, batched: bool
+    degree: int, steps: int, guarantee: Guarantee, *, batched: bool, nodes: int | None
 ) -> tuple[LowerBound, ...]:
     """Beside a plan of a degree histogram: the bound on it, and that on matchings."""
     who = "any mechanism, on some stream of edges that only come"
     source = "reconstruction and counting (counton)" if batched else "reconstruction (counton)"
-    degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched)
-    matching = least_error_of_matchings(steps, guarantee, batched=batched)
+    degrees = least_error_of_degrees(degree, steps, guarantee, batched=batched, nodes=nodes)
+    matching = least_error_of_matchings(steps, guarantee, batched=batched, nodes=nodes)
     names = (
         "max std of a number of nodes",
         "of the largest matching, which counton does not release",

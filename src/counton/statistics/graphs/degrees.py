@@ -158,7 +158,7 @@ class Degrees(GraphStatistic):
         from counton.planning.graph_bounds import bounds_on_degrees
 
         counted = batched and self.neighbours == "add_remove"
-        return bounds_on_degrees(self._most, horizon, guarantee, batched=counted)
+        return bounds_on_degrees(self._most, horizon, guarantee, batched=counted, nodes=self.nodes)
 
     column = "degree"
 
