@@ -369,7 +369,7 @@ def asked_of(release: Any) -> list[Any]:
         found.append(reading.covariance(("N", "a"), ("N", "b")))
     elif isinstance(reading, RangesReading):
         found += [reading["N", "T"], reading.interval(("S", None), level), reading.std()]
-        asked = reading.asked_columns(["0:2", "1:3"], level)
+        asked = reading.table_columns(level, ["0:2", "1:3"])
         found += [values.tolist() for values in asked.values()]
     else:
         found += [reading["N", None], reading.interval((None, "u1"), level)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 
 from counton import Counter, Key, PureDP
 from counton.base.errors import CountonError
+from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
-from counton.statistics.readings import Readings, columns_by_group
+from counton.statistics.readings import Readings
 from counton.strategies import Binary
 
 GROUPS = ["north", "south", "west"]
@@ -54,19 +56,28 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> None:
             assert values.tolist() == other[name].tolist(), name
 
 
+def one_by_one(reading: Any, groups: Sequence[str]) -> dict[str, Any]:
+    """The tables of groups below each other, each read by itself."""
+    parts = [reading.of(group).numbers().columns(0.9) for group in groups]
+    rows = [len(part["lower"]) for part in parts]
+    found = {"group": np.repeat(np.array(groups), rows)}
+    return found | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 @pytest.mark.parametrize("inner", KINDS, ids=lambda one: type(one).__name__)
 def test_all_groups_at_once_say_what_each_says(inner: Statistic) -> None:
     readings = readings_of(inner)
     first, last = readings[0], readings[3]
     for reading in (first, last, last.since(first)):
         grouped: Any = reading
-        same(grouped.table_columns(0.9), columns_by_group(grouped.by_group(None), 0.9))
+        same(grouped.numbers().columns(0.9), one_by_one(grouped, GROUPS))
         some = ["west", "north"]
-        same(grouped.table_columns(0.9, some), columns_by_group(grouped.by_group(some), 0.9))
+        asked = TableRequest(groups=some)
+        same(grouped.numbers(asked).columns(0.9), one_by_one(grouped, some))
         if isinstance(inner, Report):
             for name, one in inner.statistics.items():
                 part: Any = grouped.part(Grouped(one, GROUPS), name)
-                same(part.table_columns(0.9), columns_by_group(part.by_group(None), 0.9))
+                same(part.numbers().columns(0.9), one_by_one(part, GROUPS))
 
 
 def test_groups_together_are_not_those_of_one_group() -> None:
@@ -85,4 +96,4 @@ def test_groups_together_are_not_those_of_one_group() -> None:
     wrong = Wrong(0, 9, resolution=1)
     right.statistic = Grouped(wrong, GROUPS)
     with pytest.raises((AssertionError, CountonError)):
-        same(right.table_columns(0.9), columns_by_group(right.by_group(None), 0.9))
+        same(right.numbers().columns(0.9), one_by_one(right, GROUPS))

@@ -55,7 +55,9 @@ class _Kept(Exact):
 
 
 class _Shown(Reading):
-    def table_columns(self, level: float = 0.95) -> dict[str, np.ndarray[Any, Any]]:
+    def table_columns(
+        self, level: float = 0.95, ask: Any = None
+    ) -> dict[str, np.ndarray[Any, Any]]:
         return self.release.table_columns(level)
 
 

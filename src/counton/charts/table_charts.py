@@ -27,12 +27,12 @@ from counton.charts.style import (
     tick,
 )
 from counton.charts.totals import VALUE_INCHES, Labels
+from counton.numbers.fit_request import Fit, TableRequest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from counton.numbers.fit_request import Fit
     from counton.statistics import Reading
     from counton.statistics.hierarchy import HierarchyReading
     from counton.statistics.line_ranges import RangesReading
@@ -86,10 +86,10 @@ def plot_table(
         return plot_ranges(own, words, strategy, axis=axis, **look)
     if kind == "margins":
         names = list(this.columns)
-        bars = (own if fit is None else own.apply_fit(fit)).table_columns(level)
+        bars = own.numbers(TableRequest(fit=fit)).columns(level)
         words, shown = f"{head} by {list_in_words(names)}", f"number of {what}"
     else:
-        found = own.table_columns(level)
+        found = own.numbers().columns(level)
         shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
         bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
         bars |= {end: found[end] for end in ("lower", "upper")}
@@ -132,7 +132,7 @@ def plot_hierarchy(
     """
     shown, stds = reading.estimates, reading.stds
     if fit is not None:
-        fitted = reading.apply_fit(fit)
+        fitted = reading.fitted(fit)
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)

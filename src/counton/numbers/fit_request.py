@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Largest mean of what cutting normal noise off at 0 adds, in deviations: 1 / sqrt(2 pi).
 CUT_OFF = 1 / math.sqrt(2 * math.pi)
@@ -45,6 +45,24 @@ class Fit:
     def notes(self) -> list[str]:
         """What a reader has to know besides the numbers, in sentences."""
         return notes_on(integers=self.integers, nonnegative=self.nonnegative)
+
+
+class TableRequest(NamedTuple):
+    """Which rows of a table are asked for.
+
+    Attributes:
+        ask: names, where a statistic takes such; None: all that its table has.
+        fit: how numbers are made to fit; None: as they were released.
+        groups: of which groups, where there are some; None: of all.
+    """
+
+    ask: Sequence[Any] | None = None
+    fit: Fit | None = None
+    groups: Sequence[str] | None = None
+
+
+#: All rows as they were released.
+EVERY_ROW = TableRequest()
 
 
 def notes_on(*, integers: bool, nonnegative: bool) -> list[str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -367,6 +367,119 @@ class ClosedForm(Estimate):
             return (self.formula / count).within(least, most)
 
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
+
+    def at(self, places: Any, parts: Callable[[], Formula] | None = None) -> ClosedForm:
+        """One of many numbers, or some.
+
+        Args:
+            places: which, as an index of the array of all.
+            parts: how it follows from released cells.
+        """
+        shape = np.shape(self.estimate)
+
+        def ends(level: float) -> tuple[Any, Any]:
+            low, high = self.ends(level)
+            return low[places], high[places]
+
+        deviation = np.broadcast_to(self.deviation, shape)[places]
+        return ClosedForm(self.estimate[places], ends, deviation, parts)
+
+
+def joined(
+    numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
+) -> ClosedForm:
+    """Several numbers in one array, each by itself or many.
+
+    Args:
+        numbers: which.
+        join: how values, errors or ends become one array; None: those of one after those before.
+
+    >>> joined([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
+    [2.0, 3.0]
+    """
+    values = [one.value for one in numbers]
+
+    def below(parts: list[Any]) -> NDArray[Any]:
+        each = zip(parts, values, strict=True)
+        return np.concatenate([np.broadcast_to(np.ravel(one), np.size(of)) for one, of in each])
+
+    put = below if join is None else join
+
+    def ends(level: float) -> tuple[Any, Any]:
+        pairs = [one.interval(level) for one in numbers]
+        return put([low for low, _ in pairs]), put([high for _, high in pairs])
+
+    return ClosedForm(put(values), ends, put([one.std for one in numbers]))
+
+
+def _nothing(_level: float) -> dict[str, NDArray[Any]]:
+    return {}
+
+
+class TableNumbers(NamedTuple):
+    """Numbers that stand below each other in a table, and what each of them is about.
+
+    Attributes:
+        about: columns that say it.
+        numbers: all of them in one array, in the order of the rows.
+        called: the column of the values: ``"estimate"``, or ``"value"`` of such as have no standard
+            deviation, so no column ``"std"``.
+        beside: other columns, which may depend on the level.
+
+    >>> two = TableNumbers({"name": np.array(["a", "b"])}, joined([Formula(2.0), Formula(3.0)]))
+    >>> {name: column.tolist() for name, column in two.columns(0.9).items()}["upper"]
+    [2.0, 3.0]
+    """
+
+    about: Mapping[str, NDArray[Any]]
+    numbers: ClosedForm
+    called: str = "estimate"
+    beside: Callable[[float], Mapping[str, NDArray[Any]]] = _nothing
+
+    def columns(self, level: float) -> dict[str, NDArray[Any]]:
+        """All columns of the table, with intervals of this level."""
+        low, high = self.numbers.interval(level)
+        value = self.numbers.estimate
+        found = {**self.about, self.called: value}
+        if self.called == "estimate":
+            found["std"] = np.array(np.broadcast_to(self.numbers.std, value.shape))
+        return {**found, "lower": low, "upper": high, **self.beside(level)}
+
+    def rows(self, places: NDArray[np.int64]) -> TableNumbers:
+        """Some of the rows."""
+        about = {name: values[places] for name, values in self.about.items()}
+
+        def beside(level: float) -> dict[str, NDArray[Any]]:
+            return {name: values[places] for name, values in self.beside(level).items()}
+
+        return TableNumbers(about, self.numbers.at(places), self.called, beside)
+
+    @classmethod
+    def below(
+        cls, parts: Sequence[TableNumbers], about: Mapping[str, NDArray[Any]]
+    ) -> TableNumbers:
+        """Tables below each other.
+
+        Args:
+            parts: one at least, all of the same columns but what rows are about.
+            about: what the rows of all of them are about.
+        """
+
+        def beside(level: float) -> dict[str, NDArray[Any]]:
+            found = [part.beside(level) for part in parts]
+            return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+
+        return cls(about, joined([part.numbers for part in parts]), parts[0].called, beside)
+
+    @classmethod
+    def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:
+        """Tables of groups below each other, with the names of these in front."""
+        each = [*parts.values()]
+        rows = [np.size(part.numbers.value) for part in each]
+        about = {"group": np.repeat(np.array([*parts]), rows)}
+        names = each[0].about
+        about |= {name: np.concatenate([part.about[name] for part in each]) for name in names}
+        return cls.below(each, about)
 
 
 def _plain(number: Any) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.fit_request import notes_on
+from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
 from counton.strategies.trees import HierarchyLaw, Tree
 
@@ -61,27 +62,26 @@ class AdjustedHierarchy:
         Intervals are those of the least squares estimates, cut to what is possible: whole numbers
         if ``integers``, none below 0 if ``nonnegative``. They hold as often as they say.
         """
-        depth = self.tree.level(nodes)
-        order = self.tree.order[depth]
-        low, high = self._interval(depth, level)
-        return {
-            **self.tree.path_columns(depth),
-            "estimate": self.estimates[depth][order],
-            "std": self.std[depth][order],
-            "lower": low[order],
-            "upper": high[order],
-        }
+        return self._of_level(self.tree.level(nodes)).columns(level)
 
-    def _interval(self, depth: int, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _of_level(self, depth: int) -> TableNumbers:
         std, centre = self.std[depth], self._centres[depth]
-        half = np.where(std > 0, self._halves(std, level), 0.0)
-        low, high = centre - half, centre + half
-        return cut_to_possible(low, high, integers=self.integers, nonnegative=self.nonnegative)
+
+        def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+            half = np.where(std > 0, self._halves(std, level), 0.0)
+            low, high = centre - half, centre + half
+            return cut_to_possible(low, high, integers=self.integers, nonnegative=self.nonnegative)
+
+        found = ClosedForm(self.estimates[depth], ends, std)
+        return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
+
+    def numbers(self) -> TableNumbers:
+        """All levels, the total first."""
+        return all_levels(self.tree, [self._of_level(depth) for depth in range(len(self.std))])
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """All levels, the total first."""
-        tree = self.tree
-        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
+        """The same as columns of a table, with intervals of this level."""
+        return self.numbers().columns(level)
 
     def notes(self) -> list[str]:
         """What a reader has to know besides the numbers, in sentences."""
@@ -105,19 +105,17 @@ def cut_to_possible(
     return low, high
 
 
-def all_levels(tree: Tree, parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+def all_levels(tree: Tree, parts: Sequence[TableNumbers]) -> TableNumbers:
     """Tables of all levels below each other, with a column "level" in front."""
     sizes = tree.sizes
     found: dict[str, NDArray[Any]] = {"level": np.repeat(np.array(tree.levels), sizes)}
     for column in tree.levels[1:]:
         labels = np.full(sum(sizes), None, dtype=object)
         for part, stop in zip(parts, np.cumsum(sizes), strict=True):
-            if column in part:
-                labels[stop - len(part[column]) : stop] = part[column]
+            if column in part.about:
+                labels[stop - len(part.about[column]) : stop] = part.about[column]
         found[column] = labels
-    for column in ("estimate", "std", "lower", "upper"):
-        found[column] = np.concatenate([part[column] for part in parts])
-    return found
+    return TableNumbers.below(parts, found)
 
 
 def adjusted_hierarchy(

@@ -22,17 +22,18 @@ from counton.base.columns import ADDED, WHEN
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
 from counton.numbers import Design, Releases
+from counton.numbers.fit_request import TableRequest
 from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import EVERYTHING, View
 from counton.released.series import Numbers, Series, finite, local_times, some_of
 from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.by_group import GroupedReading
 from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
     from counton.numbers.formulas import Estimate, Formula
+    from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
 #: Groups that are asked about: one, several that are added up, or weights of some.
@@ -193,6 +194,11 @@ class ReleasedNumbers:
     def shown_steps(self) -> range:
         """Those of the steps that tables and charts show."""
         return range(self.first, self.steps.stop)
+
+    @property
+    def request(self) -> TableRequest:
+        """Which rows of readings are shown, and how their numbers are made to fit."""
+        return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
 
     @property
     def delay(self) -> int:
@@ -580,9 +586,8 @@ class ReleasedNumbers:
         start, stop = self.ends(steps)
         statistic = self.statistic
         if isinstance(statistic, Grouped):
-            groups = self._reading_of(start, stop).by_group([name])
-            assert groups is not None
-            return groups[name].number_of(of)
+            reading = cast("GroupedReading", self._reading_of(start, stop))
+            return reading.of(name).number_of(of)
         if of is not None and name != "all":
             raise InvalidInput(
                 f"{field('of', of)} is of groups, and {self.design.name!r} has none: name {of!r} "
@@ -597,6 +602,10 @@ class ReleasedNumbers:
         """What came in the steps start + 1 .. stop."""
         found = self.readings[stop - 1]
         return found.since(self.readings[start - 1]) if start else found
+
+    def _columns(self, start: int, stop: int) -> dict[str, Any]:
+        """Columns of a table of what came in these steps."""
+        return self._reading_of(start, stop).numbers(self.request).columns(self.level)
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
@@ -806,7 +815,7 @@ class ReleasedNumbers:
             parts = []
             for step in steps:
                 start = step - begin if 0 < begin < step else 0
-                parts.append(self._columns(self._reading_of(start, step)))
+                parts.append(self._columns(start, step))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
         when = when_columns(
@@ -827,24 +836,6 @@ class ReleasedNumbers:
         from counton.released.stream_words import with_parts
 
         return with_parts(table, self.definition)
-
-    def _columns(self, reading: Reading) -> dict[str, Any]:
-        """What a reading says, without the steps that it is of."""
-        level, ask, fit = self.level, self.shown.ask, self.shown.fit
-        if isinstance(reading, GroupedReading) and ask is None and fit is None:
-            found = reading.table_columns(level, self.chosen)
-        elif (groups := reading.by_group(self.chosen)) is not None:
-            parts = [self._columns(part) for part in groups.values()]
-            rows = [len(next(iter(part.values()))) for part in parts]
-            found = {"group": np.repeat(np.array(list(groups)), rows)}
-            found |= {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        elif fit is not None:
-            found = cast("Any", reading).apply_fit(fit).table_columns(level)
-        elif ask is None:
-            found = reading.table_columns(level)
-        else:
-            found = reading.asked_columns(ask, level)
-        return {name: values for name, values in found.items() if name not in ("start", "step")}
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
@@ -924,7 +915,7 @@ class ReleasedNumbers:
                 **sums,
             )
         ends = pairwise(periods.edges.tolist())
-        parts = [self._columns(self._reading_of(start, stop)) for start, stop in ends]
+        parts = [self._columns(start, stop) for start, stop in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
         table = pl.concat([periods.table(windows, rows), columns_below(parts)], how="horizontal")
         there = self.rows_there

@@ -78,7 +78,7 @@ def screen_of(released: ReleasedNumbers) -> Screen:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
     if released.definition.once and released.rows_there is None:
-        tables = released.reading.screen(shown.ask, shown.fit, released.level)
+        tables = released.reading.screen(released.request, released.level)
         notes = released.facts().get("notes", ())
         return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
     if released.definition.ranks:

@@ -13,9 +13,11 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict
-from counton.statistics.readings import Cells, Reading, columns_by_group
+from counton.statistics.readings import Cells, Reading
 from counton.statistics.statistic import ErrorScale, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
@@ -41,26 +43,21 @@ class GroupedReading(Reading):
         return PartReading(self, statistic, name)
 
     @override
-    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
-        return {group: self.of(group) for group in groups or self.statistic.groups}
-
-    @override
-    def table_columns(
-        self, level: float = 0.95, groups: Sequence[str] | None = None
-    ) -> dict[str, NDArray[Any]]:
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         inner, cells = self.statistic.inner, self._together()
         plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
-        if cells is None or not plain:
-            return columns_by_group(self.by_group(groups), level)
         all_groups = self.statistic.groups
-        found = inner.reading(inner, cells).table_columns(level)
-        rows = len(found["estimate"]) // len(all_groups)
-        named = {"group": np.repeat(np.array(all_groups), rows), **found}
-        if groups is None:
-            return named
-        places = np.array([self.statistic.group(group) for group in groups], np.int64)
-        picked = np.add.outer(places * rows, np.arange(rows)).ravel()
-        return {name: values[picked] for name, values in named.items()}
+        if cells is None or not plain:
+            chosen = asked.groups or all_groups
+            return TableNumbers.of_groups({one: self.of(one).numbers(asked) for one in chosen})
+        found = inner.reading(inner, cells).numbers(asked)
+        rows = np.size(found.numbers.value) // len(all_groups)
+        named = {"group": np.repeat(np.array(all_groups), rows)}
+        found = found._replace(about=named | {**found.about})
+        if asked.groups is None:
+            return found
+        places = np.array([self.statistic.group(group) for group in asked.groups], np.int64)
+        return found.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
 
     def _together(self) -> Cells | None:
         """The cells of all groups; None where numbers follow from those of another statistic."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -18,7 +16,8 @@ from counton.base.columns import ADDED, TextTable, readable
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
-from counton.numbers.fit_request import Fit
+from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
+from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
 from counton.numbers.table_fit import cut_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
@@ -69,9 +68,11 @@ class ContingencyReading(GridReading):
         return np.array(low)[:, None], np.array(high)[:, None]
 
     @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        shown = self if fit is None else self.apply_fit(fit)
-        names, table = list(self.statistic.columns), shown.table_columns(level)
+    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+        names, table = (
+            list(self.statistic.columns),
+            self.numbers(asked).columns(level),
+        )
         rows = []
         for place in range(min(_ON_SCREEN, len(table["estimate"]))):
             values = {name: table[name][place] for name in names}
@@ -90,6 +91,9 @@ class ContingencyReading(GridReading):
         Raises:
             InvalidInput: an unknown column, or one named twice.
         """
+        return self._margin(columns).columns(level)
+
+    def _margin(self, columns: Sequence[str]) -> TableNumbers:
         this = self.statistic
         names = list(this.columns)
         for name in columns:
@@ -107,26 +111,55 @@ class ContingencyReading(GridReading):
         for row, axis in enumerate(kept):
             low[axis], high[axis] = picked[row], picked[row] + 1
             found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
-        return {**found, **self._columns(low, high, level)}
+        return TableNumbers(found, self.of_boxes(low, high))
 
-    def apply_fit(self, fit: Fit) -> FittedMargins:
+    @override
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        """Every margin, the total first and the cells last."""
+        names = list(self.statistic.columns)
+        kept = [one for count in range(len(names) + 1) for one in combinations(names, count)]
+        margins = [self._margin(one) for one in kept]
+        about = {}
+        for name in names:
+            each = [
+                one.about.get(name, np.full(np.size(one.numbers.value), None, dtype=object))
+                for one in margins
+            ]
+            about[name] = np.concatenate(each)
+        found = TableNumbers.below(margins, about)
+        if asked.fit is None:
+            return found
+        return found._replace(numbers=self._fitted(found.numbers, asked.fit))
+
+    def _fitted(self, released: Estimate, fit: Fit) -> ClosedForm:
         """All margins made to fit: whole numbers, none below 0; they add up.
 
         Whole and non-negative numbers are chosen from the first column on, each value's number
         shared out among those of the next (`whole_numbers`): all margins are sums of these cells.
         Intervals are those of the unadjusted estimates, cut to what is possible.
         """
-        return FittedMargins(self, fit)
+        cells, axes = self.fitted_cells(fit), range(len(self.statistic.shape))
+        kept = [one for count in range(len(axes) + 1) for one in combinations(axes, count)]
+        sums = [cells.sum(axis=tuple({*axes} - {*one})).ravel() for one in kept]
 
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        names, parts = list(self.statistic.columns), []
-        for count in range(len(names) + 1):
-            for kept in combinations(names, count):
-                found = self.margin(*kept, level=level)
-                rows = len(found["estimate"])
-                parts.append({name: np.full(rows, None, dtype=object) for name in names} | found)
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+            low, high = released.interval(level)
+            given = {"integers": fit.integers, "nonnegative": fit.nonnegative}
+            return cut_to_possible(np.asarray(low), np.asarray(high), **given)
+
+        return ClosedForm(np.concatenate(sums), ends, released.std)
+
+    def fitted_cells(self, fit: Fit) -> NDArray[Any]:
+        """Cells made whole or non-negative, from the total down."""
+        cells, shape = self.counts, self.statistic.shape
+        unit = 1.0 if fit.integers else 2.0**-self._bits
+        sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
+        estimates = [cells.reshape(size, -1).sum(axis=1) / unit for size in sizes]
+        parents = [np.repeat(np.arange(above), below // above) for above, below in pairwise(sizes)]
+        nothing = [np.full(size, np.nan) for size in sizes]
+        bounds, _ = bounds_of(parents, nothing, nonnegative=fit.nonnegative)
+        whole = whole_numbers(estimates, parents, bounds)[-1].reshape(shape)
+        return whole if fit.integers else np.asarray(whole * unit)
 
 
 class Contingency(GridCells):
@@ -291,38 +324,3 @@ class Contingency(GridCells):
                 f"{field('known')} is for hierarchies; a contingency table has no levels: leave "
                 f"it out"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMargins:
-    """All margins of a table made to fit. Made by `ContingencyReading.apply_fit`."""
-
-    reading: ContingencyReading
-    fit: Fit
-
-    @cached_property
-    def cells(self) -> NDArray[Any]:
-        """Cells made whole or non-negative, from the total down."""
-        reading, fit = self.reading, self.fit
-        cells, shape = reading.counts, reading.statistic.shape
-        unit = 1.0 if fit.integers else 2.0**-reading._bits
-        sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
-        estimates = [cells.reshape(size, -1).sum(axis=1) / unit for size in sizes]
-        parents = [np.repeat(np.arange(above), below // above) for above, below in pairwise(sizes)]
-        nothing = [np.full(size, np.nan) for size in sizes]
-        bounds, _ = bounds_of(parents, nothing, nonnegative=fit.nonnegative)
-        whole = whole_numbers(estimates, parents, bounds)[-1].reshape(shape)
-        return whole if fit.integers else np.asarray(whole * unit)
-
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Every margin, the total first and the cells last."""
-        found, axes = self.reading.table_columns(level), range(len(self.reading.statistic.shape))
-        kept = [one for count in range(len(axes) + 1) for one in combinations(axes, count)]
-        sums = [self.cells.sum(axis=tuple({*axes} - {*one})).ravel() for one in kept]
-        found["lower"], found["upper"] = cut_to_possible(
-            found["lower"],
-            found["upper"],
-            integers=self.fit.integers,
-            nonnegative=self.fit.nonnegative,
-        )
-        return {**found, "estimate": np.concatenate(sums)}

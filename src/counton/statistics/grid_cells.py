@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
@@ -163,33 +162,27 @@ class GridReading(Reading):
             half = terms.in_data_units(smooth_halfwidth(std, law, level)) + rounding
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
-    def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
+    def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
+        """Sums over boxes, with their intervals."""
         estimate, std = self.boxes(low, high)
-        half = self.halves(low, high, level)
-        return {
-            "estimate": estimate,
-            "std": std,
-            "lower": estimate - half,
-            "upper": estimate + half,
-        }
+
+        def ends(level: float) -> tuple[Floats, Floats]:
+            half = self.halves(low, high, level)
+            return estimate - half, estimate + half
+
+        return ClosedForm(estimate, ends, std)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
         """A sum over a box, by its name; of all cells unless named."""
         low, high = self._box_in_words(name) if isinstance(name, str) else self._box(name)
-        estimate, std = (float(found[0]) for found in self.boxes(low, high))
-
-        def ends(level: float) -> tuple[float, float]:
-            half = float(self.halves(low, high, level)[0])
-            return estimate - half, estimate + half
-
+        found = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
         if reads is None:  # too many cells to be added to others
-            return ClosedForm(estimate, ends, std)
+            return found.at(0)
         weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
-        return ClosedForm(
-            estimate, ends, std, lambda: self.cells.sum(weights, estimate, self._grain)
-        )
+        estimate = float(found.value[0])
+        return found.at(0, lambda: self.cells.sum(weights, estimate, self._grain))
 
     @override
     def whole(self) -> Estimate:

@@ -30,8 +30,8 @@ from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quantity, quote
 from counton.base.options import COUNTS, REPLACE, Option, Statement
-from counton.numbers.fit_request import Fit
-from counton.numbers.formulas import ClosedForm, Estimate, Formula
+from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
+from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
 from counton.numbers.releases import ReleaseDifference, StepRelease
 from counton.numbers.table_fit import (
@@ -104,13 +104,13 @@ class HierarchyReading(Reading):
         return float(self.estimates[0][0])
 
     @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
-        if fit is not None:
-            fitted = self.apply_fit(fit)
+        if asked.fit is not None:
+            fitted = self.fitted(asked.fit)
             estimates, stds = fitted.estimates, fitted.std
-        tree, whole = self.statistic.tree, fit is not None and fit.integers
+        tree, whole = self.statistic.tree, asked.fit is not None and asked.fit.integers
         return [
             _level_table(tree, estimates, stds, whole),
             _sum_table(tree, estimates, stds, whole),
@@ -129,18 +129,24 @@ class HierarchyReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         """A node by its path, also in one text, as in "CA/Napa"; the total unless named."""
         level, place = self._find_node(name)
-        value = float(self.nodes[level][place] * 2.0**-self._bits)
-        std = self.cells.std * math.sqrt(float(self.statistic.law.variances[level][place]))
-
-        def ends(confidence: float) -> tuple[float, float]:
-            half = float(self._halves(np.array([std]), confidence)[0])
-            return value - half, value + half
+        found = self._of_nodes(level, np.array([place]))
 
         def parts() -> Formula:
             weights = self.statistic.measuring.reads(level, place)
-            return self.cells.sum(weights, value, self._grain)
+            return self.cells.sum(weights, float(found.value[0]), self._grain)
 
-        return ClosedForm(value, ends, std, parts)
+        return found.at(0, parts)
+
+    def _of_nodes(self, level: int, places: Integers) -> ClosedForm:
+        """Some nodes of one level, with their intervals."""
+        value = self.estimates[level][places]
+        std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
+
+        def ends(confidence: float) -> tuple[Floats, Floats]:
+            half = self._halves(std, confidence)
+            return value - half, value + half
+
+        return ClosedForm(value, ends, std)
 
     @override
     def whole(self) -> Estimate:
@@ -225,7 +231,8 @@ class HierarchyReading(Reading):
             nonnegative=nonnegative,
         )
 
-    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
+    def fitted(self, fit: Fit) -> AdjustedHierarchy:
+        """As `adjust`, of what was asked."""
         known = dict(fit.known)
         return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
 
@@ -243,19 +250,18 @@ class HierarchyReading(Reading):
         Raises:
             InvalidInput: there is no such level, or a probability outside (0, 1).
         """
+        return self._of_level(self.statistic.tree.level(nodes)).columns(level)
+
+    def _of_level(self, depth: int) -> TableNumbers:
         tree = self.statistic.tree
-        depth = tree.level(nodes)
-        order = tree.order[depth]
-        estimate = self.estimates[depth][order]
-        std = self.release.std * np.sqrt(self.statistic.law.variances[depth])[order]
-        half = self._halves(std, level)
-        numbers = {"estimate": estimate, "std": std, "lower": estimate - half}
-        return {**tree.path_columns(depth), **numbers, "upper": estimate + half}
+        return TableNumbers(tree.path_columns(depth), self._of_nodes(depth, tree.order[depth]))
 
     @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        if asked.fit is not None:
+            return self.fitted(asked.fit).numbers()
         tree = self.statistic.tree
-        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
+        return all_levels(tree, [self._of_level(depth) for depth in range(len(tree.levels))])
 
 
 class Hierarchy(TableStatistic):

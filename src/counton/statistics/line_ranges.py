@@ -17,7 +17,8 @@ from counton.base.columns import TextTable, readable, refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
-from counton.numbers.fit_request import Fit
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
@@ -76,31 +77,27 @@ class RangesReading(GridReading):
         return np.array([[low]]), np.array([[high]])
 
     @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
         whole = f"0:{len(self.statistic.labels)}"
-        answers = self.asked_columns([*(ask or ()), whole], level)
+        answers = self.numbers(TableRequest([*(asked.ask or ()), whole])).columns(level)
         names = [(name.replace("_", " "), True) for name in answers]
         columns = {name: values.tolist() for name, values in answers.items()}
         return [TextTable(names, [*zip(*readable(columns), strict=True)])]
 
-    def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""
-        ends = np.array([self.statistic.interval_of(one) for one in ask], np.int64).T
-        low, high = ends[:1], ends[1:]
-        return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
-
     @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        """All cells; or sums over intervals, from a cell to before another, numbered from 0."""
+        if asked.ask is not None:
+            ends = np.array([self.statistic.interval_of(one) for one in asked.ask], np.int64).T
+            low, high = ends[:1], ends[1:]
+            about = {"from_cell": low[0], "to_before": high[0]}
+            return TableNumbers(about, self.of_boxes(low, high))
         place = np.arange(len(self.statistic.labels))[None]
+        names = np.array(self.statistic.labels, dtype=object)
+        about = {self.statistic.name: place[0] if self.statistic.numbered else names}
         running, std = self.boxes(np.zeros_like(place), place + 1)
-        return {
-            self.statistic.name: place[0]
-            if self.statistic.numbered
-            else np.array(self.statistic.labels, dtype=object),
-            **self._columns(place, place + 1, level),
-            "running_total": running,
-            "running_total_std": std,
-        }
+        so_far = {"running_total": running, "running_total_std": std}
+        return TableNumbers(about, self.of_boxes(place, place + 1), beside=lambda _: so_far)
 
 
 class Ranges(GridCells):

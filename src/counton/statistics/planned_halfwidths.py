@@ -17,17 +17,13 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Integers
 from counton.numbers.design import Design
+from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
 from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
-#: Columns that do not tell numbers of a reading apart.
-_OF_NUMBERS = (
-    *("step", "start", "estimate", "value", "std", "lower", "upper", "running_total"),
-    *("running_total_std", "rank", "group", "sure"),
-)
 #: So many rows that nothing is cut off at 0.
 _MANY = 10**7
 
@@ -120,11 +116,12 @@ def halfwidths_of(reading: Reading, level: float) -> dict[str, float]:
 
 
 def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:
-    columns = reading.table_columns(level) if ask is None else reading.asked_columns(ask, level)
+    read = reading.numbers(TableRequest(ask))
+    low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
     with np.errstate(invalid="ignore"):
-        half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
-    for label, one in zip(_labels(columns, len(half)), half.tolist(), strict=True):
+        half = (high - low) / 2
+    for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         found[label] = max(found.get(label, 0.0), one)
     return found
 
@@ -146,10 +143,9 @@ def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
         return [str(one) for one in columns["level"]]
     if "share" in columns:
         return [f"quantile {one:g}" for one in columns["share"]]
-    own = {name: column for name, column in columns.items() if name not in _OF_NUMBERS}
-    if any(any(one is None for one in column) for column in own.values()):  # margins
+    if any(any(one is None for one in column) for column in columns.values()):  # margins
         kept = [
-            [name for name, column in own.items() if column[place] is not None]
+            [name for name, column in columns.items() if column[place] is not None]
             for place in range(count)
         ]
         return [", ".join(names) or "total" for names in kept]

@@ -29,8 +29,8 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
 from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.numbers.contrasts import Answer, answer
-from counton.numbers.fit_request import Fit
-from counton.numbers.formulas import ClosedForm, Estimate
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers, joined
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
@@ -187,13 +187,7 @@ class QuantilesReading(Reading):
         Raises:
             InvalidInput: a share or a level out of range.
         """
-        this, level = self.statistic, check_level(level)
-        try:
-            part = float(share)
-        except (TypeError, ValueError):
-            part = math.nan
-        if not 0 < part < 1:
-            raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
+        this, level, part = self.statistic, check_level(level), _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
         first = _first(excess[1:] >= -half[1:])
@@ -206,13 +200,13 @@ class QuantilesReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         if isinstance(name, (tuple, list)):
             return self._between(*_pair(name))
-        share = 0.5 if name is None else name
+        share = _checked_share(0.5 if name is None else name)
 
         def ends(level: float) -> tuple[float, float]:
             found = self.quantile(share, level)
             return found.lower, found.upper
 
-        return ClosedForm(self.quantile(share).value, ends)
+        return ClosedForm(self._inverse(share), ends)
 
     @cached_property
     def monotone(self) -> Floats:
@@ -246,27 +240,18 @@ class QuantilesReading(Reading):
         return self.quantile(0.5, level)
 
     @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        found = self.table_columns(level, None if ask is None else [float(one) for one in ask])
+    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
+        found = self.numbers(asked).columns(level)
         columns = {name: values.tolist() for name, values in found.items()}
         return [
             TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
         ]
 
     @override
-    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        return self.table_columns(level, list(ask))
-
-    @override
-    def table_columns(
-        self, level: float = 0.95, shares: Sequence[float] | None = None
-    ) -> dict[str, NDArray[Any]]:
-        asked = self.statistic.shares if shares is None else shares
-        found = [self.quantile(share, level) for share in asked]
-        columns = zip(*found, strict=True)
-        return {
-            name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)
-        }
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        shares = self.statistic.shares if asked.ask is None else asked.ask
+        each = joined([self.number_of(share) for share in shares])
+        return TableNumbers({"share": np.array(shares, np.float64)}, each, "value")
 
 
 class Quantiles(TableStatistic):
@@ -555,6 +540,16 @@ class Quantiles(TableStatistic):
 def _first(possible: NDArray[np.bool_]) -> int:
     """Place of the first one that is; the very first if none is, so that nothing is left out."""
     return int(np.argmax(possible))
+
+
+def _checked_share(share: Any) -> float:
+    try:
+        part = float(share)
+    except (TypeError, ValueError):
+        part = math.nan
+    if not 0 < part < 1:
+        raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
+    return part
 
 
 def _pair(name: Any) -> tuple[Any, Any]:

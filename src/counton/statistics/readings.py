@@ -15,14 +15,15 @@ from typing_extensions import override
 from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, joined
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers, ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.numbers.fit_request import Fit
-    from counton.numbers.formulas import ClosedForm, Estimate, Formula
+    from counton.numbers.formulas import Estimate
     from counton.statistics.event_machine import Machine
     from counton.statistics.statistic import Statistic
 
@@ -91,7 +92,6 @@ class Cells:
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """The number that a single cell says, times ``scale``; with the interval of its own law."""
-        from counton.numbers.formulas import ClosedForm
 
         def times(each: NDArray[Any]) -> Any:
             number = each[..., cell] if self.groups else each[cell].item()
@@ -122,8 +122,6 @@ class Cells:
             value: as it is published; None: what the cells add up to.
             grain: by how much that may be rounded.
         """
-        from counton.numbers.formulas import CellSum, Formula, Term
-
         if value is None:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
             value = math.fsum(each)
@@ -193,6 +191,7 @@ class Reading(PublicNumbers):
 
     Attributes:
         step: number of the step, from 1.
+        start: after which step, where it is between two; None: of all so far.
         statistic: which one.
         cells: from which it is read.
 
@@ -203,9 +202,13 @@ class Reading(PublicNumbers):
     ['step', 'estimate', 'std', 'lower', 'upper']
     """
 
+    start: int | None = None
+
     def __init__(self, statistic: Statistic, cells: Cells) -> None:
         self.statistic, self.cells, self.step = statistic, cells, cells.release.step
         self._design = cells.design
+        if isinstance(cells.release, ReleaseDifference):
+            self.start = cells.release.start
 
     @property
     def release(self) -> StepRelease:
@@ -279,12 +282,11 @@ class Reading(PublicNumbers):
         """
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
         """How a screen shows a table that was released once; none: the rows of its table.
 
         Args:
-            ask: names of what is asked for; None: nothing by name.
-            fit: how its numbers are made to fit; None: as they were released.
+            asked: which rows, and how their numbers are made to fit.
             level: probability with which each interval holds.
         """
         return []
@@ -312,54 +314,48 @@ class Reading(PublicNumbers):
         """
         raise InvalidInput(f"{self.statistic!r} is no report, and has no part {name!r}")
 
-    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading] | None:
-        """A reading of each of some groups, or of all; None where there are none."""
-        return None
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        """The numbers of the rows of a table, from which all of its columns follow.
 
-    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """As `table_columns`, of what is asked for."""
-        return self.table_columns(level)
+        Raises:
+            InvalidInput: a name that is none.
+        """
+        names, groups = self.number_names, self.cells.groups or 1
+        about = {}
+        if list(names) != [None]:
+            about[self.statistic.column] = np.tile(np.array(names), groups)
+        if self.says_cells:
 
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+            def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+                low, high = self.release.interval(level)
+                return np.ravel(low), np.ravel(high)
+
+            return TableNumbers(
+                about, ClosedForm(np.ravel(self.cells.values), ends, self.cells.std)
+            )
+
+        def side_by_side(each: list[Any]) -> NDArray[Any]:
+            return np.stack([np.broadcast_to(one, groups) for one in each], axis=-1).ravel()
+
+        return TableNumbers(about, joined([self.number_of(name) for name in names], side_by_side))
+
+    def table_columns(
+        self, level: float = 0.95, ask: Sequence[Any] | None = None
+    ) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays; needs no optional package.
+
+        Args:
+            level: probability with which each interval holds.
+            ask: names of what is asked for, where a statistic takes such; None: all there is.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        names, groups = self.number_names, self.cells.groups or 1
-        rows = groups * len(names)
-        found: dict[str, NDArray[Any]] = {"step": np.full(rows, self.step)}
-        if isinstance(self.release, ReleaseDifference):
-            found = {"start": np.full(rows, self.release.start), **found}
-        if list(names) != [None]:
-            found[self.statistic.column] = np.tile(np.array(names), groups)
-        if self.says_cells:
-            low, high = self.release.interval(level)
-            columns: list[Any] = [self.cells.values, np.full(rows, self.cells.std), low, high]
-        else:
-            numbers = [self.number_of(name) for name in names]
-            ends = [one.interval(level) for one in numbers]
-            columns = [
-                np.stack([np.broadcast_to(one, groups) for one in column], axis=-1)
-                for column in (
-                    [one.value for one in numbers],
-                    [one.std for one in numbers],
-                    [low for low, _ in ends],
-                    [high for _, high in ends],
-                )
-            ]
-        each = zip(("estimate", "std", "lower", "upper"), columns, strict=True)
-        return found | {name: np.ravel(np.asarray(values)) for name, values in each}
-
-
-def columns_by_group(
-    readings: Mapping[str, Reading], level: float = 0.95
-) -> dict[str, NDArray[Any]]:
-    """The tables of groups below each other, with their names."""
-    parts = [one.table_columns(level) for one in readings.values()]
-    rows = [len(next(iter(part.values()))) for part in parts]
-    found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array([*readings]), rows)}
-    return found | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        found = self.numbers(TableRequest(ask)).columns(level)
+        when = {"start": self.start, "step": self.step}
+        if self.start is None:
+            del when["start"]
+        return {name: np.full(len(found["lower"]), one) for name, one in when.items()} | found
 
 
 class Readings(Sequence[Reading]):
@@ -440,9 +436,7 @@ class Readings(Sequence[Reading]):
 
         found = []
         for reading in self:
-            columns = {k: v for k, v in reading.table_columns(level).items() if k != "step"}
-            rows = len(next(iter(columns.values()))) if columns else 0
-            found.append({"step": np.full(rows, reading.step), **columns})
+            found.append(reading.table_columns(level))
         names = found[0] if found else {}
         return data_frame({name: np.concatenate([one[name] for one in found]) for name in names})
 
@@ -489,16 +483,7 @@ class OnDemandReading(Reading):
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        from counton.numbers.formulas import ClosedForm
-
-        cell = np.array([self.statistic.cell(name)], dtype=np.int64)
-        estimate = self._machine.values(cell, self.step)[0].item()
-
-        def ends(level: float) -> tuple[Any, Any]:
-            half = self._half(level)
-            return estimate - half, estimate + half
-
-        return ClosedForm(estimate, ends, self.std())
+        return self._estimate(np.array([self.statistic.cell(name)], dtype=np.int64)).at(0)
 
     @override
     def std(self, name: Any = None) -> float:
@@ -564,23 +549,25 @@ class OnDemandReading(Reading):
         """Name, protected unit and guarantee, in words."""
         return self._machine.describe()
 
-    def table_columns(
-        self, level: float = 0.95, names: Sequence[Any] | None = None
-    ) -> dict[str, NDArray[Any]]:
-        """Cells with estimates and intervals: all of them, or those of these names.
+    @override
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        """Cells: all of them, or those of these names.
 
         Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9], no cell of a name, or more cells than are
-                ever listed at once.
+            InvalidInput: no cell of a name, or more cells than are ever listed at once.
         """
-        statistic, cells = self.statistic, self._machine.listed
-        if names is not None or cells is None:
-            cells = self._cells(names)
-        values, half = self._machine.values(cells, self.step), self._half(level)
-        return {
-            "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),
-            "estimate": values,
-            "std": np.full(len(cells), self.std()),
-            "lower": values - half,
-            "upper": values + half,
-        }
+        cells = self._machine.listed
+        if asked.ask is not None or cells is None:
+            cells = self._cells(asked.ask)
+        names = np.array([self.statistic.name_of(cell) for cell in cells.tolist()])
+        return TableNumbers({"cell": names}, self._estimate(cells))
+
+    def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
+        """Of each of some cells."""
+        values = self._machine.values(cells, self.step)
+
+        def ends(level: float) -> tuple[Any, Any]:
+            half = self._half(level)
+            return values - half, values + half
+
+        return ClosedForm(values, ends, self.std())

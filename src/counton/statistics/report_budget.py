@@ -242,9 +242,10 @@ def _bounds(
 
 def _widest(reading: Reading) -> float:
     """Half of the widest interval of a reading; of its means, where it has such."""
-    columns = reading.table_columns()
-    half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
-    means = np.array([str(name).startswith("mean") for name in columns.get("name", ())])
+    read = reading.numbers()
+    low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(0.95))
+    half = (high - low) / 2
+    means = np.array([str(name).startswith("mean") for name in read.about.get("name", ())])
     return float(half[means].max() if means.any() else half.max())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self, cast
@@ -13,15 +12,10 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quote
-from counton.numbers.formulas import Estimate
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import Estimate, TableNumbers, joined
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Statistic
-
-#: Columns of a reading that are numbers, and not what a row is about.
-_NUMBERS = ("estimate", "std", "lower", "upper")
-#: Other columns that do not say what a row is about: when it is of, where its group ranks, and how
-#: much there is up to it.
-_NOT_ABOUT = ("step", "start", "rank", "sure", "running_total", "running_total_std")
 
 
 class ReportReading(Reading):
@@ -85,26 +79,16 @@ class ReportReading(Reading):
         )
 
     @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        found: dict[str, list[Any]] = {"statistic": [], "name": []}
-        numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
-        for name, reading in self.parts.items():
-            columns = dict(reading.table_columns(level))
-            if "estimate" not in columns:  # of a share it is called what it is of
-                columns["estimate"] = columns.pop("value")
-            rows = len(columns["estimate"])
-            about = {
-                key: values
-                for key, values in columns.items()
-                if key not in (*_NUMBERS, *_NOT_ABOUT)
-            }
-            found["statistic"] += [name] * rows
-            found["name"] += [_about(about, row) for row in range(rows)]
-            for key, parts in numbers.items():
-                values = columns.get(key, np.full(rows, math.nan))
-                parts.append(np.asarray(values, np.float64))
-        texts = {name: np.array(values) for name, values in found.items()}
-        return texts | {name: np.concatenate(parts) for name, parts in numbers.items()}
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        parts = {name: reading.numbers() for name, reading in self.parts.items()}
+        names: dict[str, list[str]] = {"statistic": [], "name": []}
+        for name, part in parts.items():
+            rows = np.size(part.numbers.value)
+            about = {key: values for key, values in part.about.items() if key != "rank"}
+            names["statistic"] += [name] * rows
+            names["name"] += [_about(about, row) for row in range(rows)]
+        texts = {name: np.array(values) for name, values in names.items()}
+        return TableNumbers(texts, joined([part.numbers for part in parts.values()]))
 
 
 class FollowedReading(Reading):

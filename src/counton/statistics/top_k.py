@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
-from counton.numbers.formulas import Estimate
+from counton.numbers.fit_request import EVERY_ROW, TableRequest
+from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
@@ -53,34 +55,24 @@ class TopKReading(Reading):
         return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
 
     @override
-    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        ranking = self.ranking(len(self.statistic.groups), level)
-        kept = np.isin(ranking.names, ask)
-        return {
-            "group": np.array(ranking.names)[kept],
-            "estimate": ranking.values[kept],
-            "std": np.full(kept.sum(), self.std()),
-            "lower": ranking.lower[kept],
-            "upper": ranking.upper[kept],
-        }
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A row for each shown rank, best first.
+    def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
+        """A row for each shown rank, best first; or for each group that is asked for.
 
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
-        found = self.ranking(level=level)
-        shown = len(found.names)
-        return {
-            "rank": np.arange(1, shown + 1),
-            "group": np.array(found.names),
-            "estimate": found.values,
-            "std": np.full(shown, self.release.std),
-            "lower": found.lower,
-            "upper": found.upper,
-            "sure": found.sure,
-        }
+        k = self.statistic.k if asked.ask is None else len(self.statistic.groups)
+        ranking = cache(lambda level: self.ranking(k, level))
+        shown = ranking(0.95)  # whichever: names and estimates are the same at all
+
+        def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+            return ranking(level).lower, ranking(level).upper
+
+        names, numbers = np.array(shown.names), ClosedForm(shown.values, ends, self.release.std)
+        if asked.ask is not None:
+            kept = np.isin(names, asked.ask)
+            return TableNumbers({"group": names[kept]}, numbers.at(kept))
+        ranks = {"rank": np.arange(1, len(names) + 1), "group": names}
+        return TableNumbers(ranks, numbers, beside=lambda level: {"sure": ranking(level).sure})
 
 
 class TopK(TallyStatistic):
