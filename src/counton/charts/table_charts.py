@@ -132,7 +132,7 @@ def plot_hierarchy(
     """
     shown, stds = reading.estimates, reading.stds
     if fit is not None:
-        fitted = reading.fitted(fit)
+        fitted = reading.apply_fit(fit)
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)

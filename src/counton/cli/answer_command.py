@@ -16,12 +16,13 @@ from counton.cli.command_options import AnswerOptions
 from counton.cli.print_forms import Console, print_json, print_line, print_released
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
+from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
 from counton.released.release import Release
 from counton.released.release_facts import promise_of
 from counton.released.release_files import ADDRESSES
-from counton.released.selection import groups_named, steps_between, steps_within
-from counton.run.exports import released_in
-from counton.run.read_back import public_places, read
+from counton.released.selection import groups_named
+from counton.run.exports import draw_release, released_in
+from counton.run.read_back import read_public
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total")
@@ -31,21 +32,6 @@ _TABLES = ("sums", "by", "changes", "band", "hidden")
 _DRAWABLE = (["changes"], ["by"], ["band"])
 #: Files of charts, and changes that one shows.
 _CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
-#: By question the titles of a chart of its answers, and of its axis.
-_DRAWN_AS = {
-    "difference": ("differences", "difference in {subject}"),
-    "ratio": ("ratios", "ratio: 1 is as many"),
-    "change": ("changes in per cent", "change in per cent"),
-    "share": ("shares", "share in per cent"),
-    "total": ("totals", "{subject}"),
-    "changes": ("largest changes", "change of {subject}"),
-    "hidden": ("groups that are not shown", "{subject}"),
-}
-#: What an average is of.
-_AVERAGES = {
-    "hour": "of each hour of the day, over the days that have it whole",
-    "weekday": "of each day of the week, over those that are there whole",
-}
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -55,9 +41,7 @@ def perform(options: AnswerOptions) -> None:
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
-    steps = _steps(options.steps, released)
-    if options.start is not None or options.until is not None:
-        steps = steps_within(released.definition, steps, options.start, options.until)
+    steps = released.steps_named(options.steps, options.start, options.until)
     asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
     if len(tables) + bool(asked) > 1:
@@ -79,7 +63,7 @@ def perform(options: AnswerOptions) -> None:
     if not asked and tables != ["hidden"]:
         table = _table(released, options, steps)
         if options.plot is not None:
-            _draw_table(table, released, options, steps)
+            _draw(table, released, options, steps)
         _print_table(table, released, options)
         return
     answers = [_answer(released, options, name, words, steps) for name, words in asked]
@@ -104,76 +88,29 @@ def perform(options: AnswerOptions) -> None:
 
 
 def _draw(
-    answers: Sequence[Answer], released: Release, options: AnswerOptions, steps: range
+    found: Sequence[Answer] | pl.DataFrame, released: Release, options: AnswerOptions, steps: range
 ) -> None:
-    """Write a chart of answers, with their subject and time above it."""
-    from counton.charts.answer_charts import plot_answers
+    """Write a chart of answers, or of the rows that were asked for."""
     from counton.charts.style import save_figure
-    from counton.released.stream_words import foot_of, groups_in_words, span_in_words
-
-    definition, asked = released.definition, [name for name in _DRAWN_AS if getattr(options, name)]
-    subject = definition.subject if definition.statistic.additive else released.design.name
-    kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
-    if asked == ["changes"]:
-        several = len(released.groups)
-        some = f"the {len(answers)} {kind} of {several:,} groups"
-        kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
-    elif len(answers) == 1:
-        kind = kind.replace("changes", "change").removesuffix("s")
-    when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
-    if options.other_steps is not None and options.beside is None:
-        when += f", against {span_in_words(definition.cut, _steps(options.other_steps, released))}"
-    drawn = [_as_drawn(one, f" ({when})") for one in answers]
-    level = f"{100 * released.level:g}%"
-    subtitle = f"{when}; with {level} intervals"
-    subtitle += ", which hold together" if len(answers) > 1 else ""
-    figure = plot_answers(
-        drawn,
-        f"{subject[:1].upper()}{subject[1:]}: {kind}",
-        subtitle,
-        axis=axis.format(subject=subject),
-        foot=foot_of(definition, None),
-    )
-    assert options.plot is not None
-    save_figure(figure, options.plot)
-
-
-def _as_drawn(one: Answer, said: str) -> Answer:
-    """An answer beside a chart that says the time already; a share in per cent."""
-    times = 100 if one.per_cent else 1
-    ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
-    return replace(one, what=one.what.removesuffix(said), **ends)
-
-
-def _draw_table(
-    table: pl.DataFrame, released: Release, options: AnswerOptions, steps: range
-) -> None:
-    """Write a chart of the rows that were asked for."""
-    from counton.charts.answer_charts import plot_pattern
-    from counton.charts.style import save_figure
-    from counton.released.stream_words import foot_of, groups_in_words, span_in_words
-    from counton.run.exports import write_release
 
     assert options.plot is not None
     if options.band:
-        write_release(released.only(steps).with_band(), options.plot)
+        draw_release(released.only(steps).with_band(), options.plot)
         return
-    if options.changes:
-        rows = table.head(_DRAWN).drop("sure").rows()
-        drawn = [
+    other = None
+    if options.other_steps is not None and options.beside is None:
+        other = released.steps_named(options.other_steps)
+    asked = [name for name in (*_QUESTIONS, "changes", "hidden") if getattr(options, name)]
+    if options.changes and isinstance(found, pl.DataFrame):
+        rows = found.head(_DRAWN).drop("sure").rows()
+        found = [
             Answer(value, std, low, high, released.level, name)
             for name, value, std, low, high in rows
         ]
-        _draw(drawn, released, options, steps)
-        return
-    subject, grouped = released.definition.subject, groups_in_words(released.definition)
-    figure = plot_pattern(
-        table,
-        f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
-        f"the average {_AVERAGES[str(options.by)]}, "
-        f"{span_in_words(released.definition.cut, steps)}; with "
-        f"{100 * released.level:g}% intervals",
-        foot=foot_of(released.definition, None),
+    figure = (
+        figure_of_pattern(released, found, str(options.by), steps)
+        if isinstance(found, pl.DataFrame)
+        else figure_of_answers(released, found, asked, steps, other)
     )
     save_figure(figure, options.plot)
 
@@ -187,8 +124,7 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
                 f"{field('changes', True)} is from some steps to others: give "
                 f"{field('other_steps')}, the earlier ones, too"
             )
-        earlier = _steps(options.other_steps, released)
-        return released.changes(steps, earlier, of=options.of)
+        return released.changes(steps, options.other_steps, of=options.of)
     chosen = options.steps or options.start or options.until
     found = released.only(steps) if chosen else released
     if options.by is not None:
@@ -205,23 +141,16 @@ def _numbers(one: Answer) -> dict[str, Any]:
     }
 
 
-def _steps(given: str | None, released: Release) -> range:
-    definition = released.definition
-    windows = None if definition.cut is None else definition.windows
-    return steps_between(given, released.steps.stop - 1, windows)
-
-
 def _read_release(options: AnswerOptions, source: str, name: str | None) -> Release:
-    if source.startswith(ADDRESSES):
-        return read(source, name=name, level=options.level, token=options.token)
-    if options.token is not None and source == options.source:
+    token, like = options.token, options.like if source == options.source else None
+    if token is not None and source == options.source and not source.startswith(ADDRESSES):
         raise InvalidInput(
             f"{field('token')} is for a service, and {source!r} is no address of one: leave it out"
         )
-    like = options.like if source == options.source else None
-    if (public := public_places(source, like)) is not None:
-        return read(public, name=name, level=options.level, like=like)
-    return released_in(source, name, level=options.level)
+    level = options.level
+    if (public := read_public(source, name=name, level=level, token=token, like=like)) is not None:
+        return public
+    return released_in(source, name, level=level)
 
 
 def _answer(
@@ -248,9 +177,9 @@ def _answer(
         )
     later = None
     if options.other_steps is not None:
-        later = _steps(options.other_steps, beside or released)
+        later = (beside or released).steps_named(options.other_steps)
     elif beside is not None:  # the same words may mean other steps of another stream
-        later = _steps(options.steps, beside)
+        later = beside.steps_named(options.steps)
     question = {
         "difference": released.difference,
         "ratio": released.ratio,
@@ -281,7 +210,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
         which = "first" if options.changes else "last"
         print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
     if options.by is not None:
-        print_line(console, f"The average {_AVERAGES[options.by]}; each interval by itself.")
+        print_line(console, f"The average {AVERAGES[options.by]}; each interval by itself.")
     if options.changes or options.band:
         level = f"{100 * released.level:g}%"
         print_line(console, f"All intervals hold together with probability {level}.")

@@ -217,10 +217,11 @@ def show(options: ShowOptions) -> None:
     is public about its stream.
     """
     from counton.cli.look_commands import print_release, print_state
-    from counton.run.read_back import public_places
+    from counton.run.read_back import read_public
 
-    if (public := public_places(options.state, options.like)) is not None:
-        print_release(public, options.name, options.json, like=options.like)
+    public = read_public(options.state, name=options.name, like=options.like)
+    if public is not None:
+        print_release(public, options.json)
         return
     print_state(options.state, options.name, options.json)
 

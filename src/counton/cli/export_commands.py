@@ -27,7 +27,7 @@ from counton.released.release_facts import facts_of
 from counton.run.exports import NAMED, export, export_all, file_of, methods, publish, registry
 from counton.run.journal_values import fit_of
 from counton.run.outputs import PICTURES
-from counton.run.read_back import public_places, read
+from counton.run.read_back import read_public
 
 #: Rows that the screen shows.
 _ROWS = 40
@@ -146,11 +146,11 @@ def print_methods(options: MethodsOptions) -> None:
     if options.registry:
         _print_registry(options)
         return
-    if (public := public_places(options.state, options.like)) is not None:
-        one = read(public, name=options.name, level=options.level, like=options.like)
+    asked: Any = {"name": options.name, "level": options.level}
+    if (one := read_public(options.state, **asked, like=options.like)) is not None:
         found = {one.design.name: one.methods(full=options.full)}
     else:
-        found = methods(options.state, options.name, level=options.level, full=options.full)
+        found = methods(options.state, **asked, full=options.full)
     if options.json:
         print_json({"state": options.state, "methods": found})
         return

@@ -32,6 +32,7 @@ from counton.strategies import strategy_from_dict
 if TYPE_CHECKING:
     import polars as pl
 
+    from counton.released.release import Release
     from counton.run import Definition
     from counton.state import Store
 
@@ -211,16 +212,12 @@ def print_state(state: str, name: str | None, as_json: bool) -> None:
 _ROWS = 20
 
 
-def print_release(
-    places: Sequence[str], name: str | None, as_json: bool, like: str | None = None
-) -> None:
+def print_release(released: Release, as_json: bool) -> None:
     """What a released table, a published database or a service says of its stream."""
     from counton.base.columns import WHEN
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import groups_in_words, protected_in_words, sharing_in_words
-    from counton.run.read_back import read
 
-    released = read(places, name=name, like=like)
     definition, terms, shown = released.definition, released.design, released.table()
     once = definition.once
     steps = [] if once else shown["step"].unique().sort().to_list()

@@ -385,7 +385,7 @@ class ClosedForm(Estimate):
         return ClosedForm(self.estimate[places], ends, deviation, parts)
 
 
-def joined(
+def join_numbers(
     numbers: Sequence[Estimate], join: Callable[[list[Any]], NDArray[Any]] | None = None
 ) -> ClosedForm:
     """Several numbers in one array, each by itself or many.
@@ -394,7 +394,7 @@ def joined(
         numbers: which.
         join: how values, errors or ends become one array; None: those of one after those before.
 
-    >>> joined([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
+    >>> join_numbers([Formula(2.0), Formula(3.0)]).interval(0.9)[0].tolist()
     [2.0, 3.0]
     """
     values = [one.value for one in numbers]
@@ -426,7 +426,8 @@ class TableNumbers(NamedTuple):
             deviation, so no column ``"std"``.
         beside: other columns, which may depend on the level.
 
-    >>> two = TableNumbers({"name": np.array(["a", "b"])}, joined([Formula(2.0), Formula(3.0)]))
+    >>> both = join_numbers([Formula(2.0), Formula(3.0)])
+    >>> two = TableNumbers({"name": np.array(["a", "b"])}, both)
     >>> {name: column.tolist() for name, column in two.columns(0.9).items()}["upper"]
     [2.0, 3.0]
     """
@@ -469,7 +470,7 @@ class TableNumbers(NamedTuple):
             found = [part.beside(level) for part in parts]
             return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
 
-        return cls(about, joined([part.numbers for part in parts]), parts[0].called, beside)
+        return cls(about, join_numbers([part.numbers for part in parts]), parts[0].called, beside)
 
     @classmethod
     def of_groups(cls, parts: Mapping[str, TableNumbers]) -> TableNumbers:

@@ -38,16 +38,20 @@ class PublicNumbers:
         """The rows of `table` as arrays; needs no optional package."""
         raise NotImplementedError
 
-    def table(self, level: float = 0.95) -> Any:
+    def table(self, level: float | None = None) -> Any:
         """One row for each step and cell as a polars data frame.
 
         Columns: step, ``cell`` (or ``cell_0``, ``cell_1``, ... by axis), estimate, std, lower,
         upper. Each interval from lower to upper holds the true value with probability ``level`` at
-        least; it speaks of one number, not of all at once.
+        least, 0.95 unless given; it speaks of one number, not of all at once.
+
+        Raises:
+            InvalidInput: a level that `table_columns` refuses.
+            MissingExtra: polars is not installed.
         """
         from counton.base.columns import data_frame
 
-        return data_frame(self.table_columns(level))
+        return data_frame(self.table_columns() if level is None else self.table_columns(level))
 
     def describe(self) -> str:
         terms = self._design
@@ -390,17 +394,6 @@ class Window(PublicNumbers):
             "lower": np.asarray(self.lower).ravel(),
             "upper": np.asarray(self.upper).ravel(),
         }
-
-    def table(self, level: float | None = None) -> Any:
-        """See `table_columns`; as a polars data frame.
-
-        Raises:
-            InvalidInput: another level than that of the window.
-            MissingExtra: polars is not installed.
-        """
-        from counton.base.columns import data_frame
-
-        return data_frame(self.table_columns(level))
 
 
 def window_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from counton.released.stream_words import (
     foot_of,
     groups_in_words,
     series_in_words,
+    span_in_words,
     times_in_words,
 )
 from counton.statistics import Statistic
@@ -28,10 +30,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.charts import Curves
+    from counton.numbers.contrasts import Answer
     from counton.released.released_numbers import ReleasedNumbers
 
 #: Steps that a chart of a statistic shows, about.
 _DRAWN = 500
+#: By question the titles of a chart of its answers, and of its axis.
+_DRAWN_AS = {
+    "difference": ("differences", "difference in {subject}"),
+    "ratio": ("ratios", "ratio: 1 is as many"),
+    "change": ("changes in per cent", "change in per cent"),
+    "share": ("shares", "share in per cent"),
+    "total": ("totals", "{subject}"),
+    "changes": ("largest changes", "change of {subject}"),
+    "hidden": ("groups that are not shown", "{subject}"),
+}
+#: What an average is of.
+AVERAGES = {
+    "hour": "of each hour of the day, over the days that have it whole",
+    "weekday": "of each day of the week, over those that are there whole",
+}
 
 
 def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
@@ -71,6 +89,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
     together = ", which hold together" * released.together
+    foot = foot_of(definition, look.source)
     names = None if grouped else [series_in_words(definition)]
     return {
         kind: plot_totals(
@@ -79,7 +98,7 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
             f"{times}; with {100 * released.level:g}% intervals{together}",
             what if look.axis is None else look.axis,
             panels=panels,
-            foot=foot_of(definition, look.source),
+            foot=foot,
             width=check_width(look.width),
         )
         for kind, (curves, said, times) in drawn.items()
@@ -225,4 +244,71 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
         level=released.level,
         foot="" if look.source is None else f"Source: {look.source}.",
         width=check_width(look.width),
+    )
+
+
+def figure_of_answers(
+    released: ReleasedNumbers,
+    answers: Sequence[Answer],
+    asked: Sequence[str],
+    steps: range,
+    other_steps: range | None = None,
+) -> Figure:
+    """A chart of answers, with their subject and time above it.
+
+    Args:
+        released: what was asked.
+        answers: to the questions.
+        asked: which questions these were: ``"difference"``, ``"share"``.
+        steps: of which they are.
+        other_steps: with which they compare these; None: with none.
+    """
+    from counton.charts.answer_charts import plot_answers
+
+    definition = released.definition
+    subject = definition.subject if definition.statistic.additive else released.design.name
+    kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
+    if [*asked] == ["changes"]:
+        several = len(released.groups)
+        some = f"the {len(answers)} {kind} of {several:,} groups"
+        kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
+    elif len(answers) == 1:
+        kind = kind.replace("changes", "change").removesuffix("s")
+    when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
+    if other_steps is not None:
+        when += f", against {span_in_words(definition.cut, other_steps)}"
+    foot = foot_of(definition, None)
+    drawn = [_as_drawn(one, f" ({when})") for one in answers]
+    subtitle = f"{when}; with {100 * released.level:g}% intervals"
+    subtitle += ", which hold together" if len(answers) > 1 else ""
+    return plot_answers(
+        drawn,
+        f"{subject[:1].upper()}{subject[1:]}: {kind}",
+        subtitle,
+        axis=axis.format(subject=subject),
+        foot=foot,
+    )
+
+
+def _as_drawn(one: Answer, said: str) -> Answer:
+    """An answer beside a chart that says the time already; a share in per cent."""
+    times = 100 if one.per_cent else 1
+    ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
+    return replace(one, what=one.what.removesuffix(said), **ends)
+
+
+def figure_of_pattern(
+    released: ReleasedNumbers, table: pl.DataFrame, by: str, steps: range
+) -> Figure:
+    """A chart of what `Release.pattern` says of some steps."""
+    from counton.charts.answer_charts import plot_pattern
+
+    definition = released.definition
+    subject, grouped = definition.subject, groups_in_words(definition)
+    times, foot = span_in_words(definition.cut, steps), foot_of(definition, None)
+    return plot_pattern(
+        table,
+        f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
+        f"the average {AVERAGES[by]}, {times}; with {100 * released.level:g}% intervals",
+        foot=foot,
     )

@@ -33,6 +33,7 @@ from counton.statistics.readings import Readings
 if TYPE_CHECKING:
     from counton.base.windows import Windows
     from counton.numbers.formulas import Estimate, Formula
+    from counton.released.selection import Moment
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
@@ -658,10 +659,28 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: steps that are not released.
         """
-        from counton.released.selection import steps_between
-
-        chosen = steps_between(steps, self.steps.stop - 1, self._cut)
+        chosen = self.steps_named(steps)
         return chosen.start - 1, chosen.stop - 1
+
+    def steps_named(
+        self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
+    ) -> range:
+        """Some of the steps, as people name them.
+
+        Args:
+            steps: as of `number_of`.
+            start, until: of these the windows between two times; None: no bound.
+
+        Raises:
+            InvalidInput: steps that are not released, or times without a released window.
+        """
+        from counton.released.selection import steps_between, steps_within
+
+        definition = self.definition
+        chosen = steps_between(steps, self.steps.stop - 1, definition.cut)
+        if start is None and until is None:
+            return chosen
+        return steps_within(definition, chosen, start, until)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """The table: a row for each step, and for each group or number of it, with intervals.

@@ -12,7 +12,8 @@ from counton.base.errors import InvalidInput, field
 from counton.base.windows import Windows, microseconds, parse_time
 from counton.released.description import Description
 
-_Moment = str | datetime
+#: A time, as it is written or as Python has it.
+Moment = str | datetime
 
 
 def steps_between(given: str | range | None, last: int, windows: Windows | None = None) -> range:
@@ -111,7 +112,7 @@ def groups_named(given: str | Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def steps_within(
-    definition: Description, steps: range, start: _Moment | None, until: _Moment | None
+    definition: Description, steps: range, start: Moment | None, until: Moment | None
 ) -> range:
     """Of these steps, those whose windows lie between two times."""
     windows = definition.windows

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from counton.released.packed_cells import MOST_CELLS, pack
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
 from counton.released.release_facts import AUTHOR, description_of, facts_of
-from counton.released.selection import groups_named, steps_between, steps_within
+from counton.released.selection import Moment, groups_named
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
@@ -50,7 +49,7 @@ from counton.run.outputs import (
     save_charts,
     write_table,
 )
-from counton.run.read_back import public_places, read
+from counton.run.read_back import public_places, read_public
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
@@ -256,17 +255,14 @@ def _write(connection: Any, stream_id: int, released: Release, steps: range) -> 
     )
 
 
-_Moment = str | datetime
-
-
 def export(
     state: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     name: str | None = None,
     steps: str | range | None = None,
-    start: _Moment | None = None,
-    until: _Moment | None = None,
+    start: Moment | None = None,
+    until: Moment | None = None,
     groups: str | Sequence[str] | None = None,
     level: float | None = None,
     like: str | os.PathLike[str] | None = None,
@@ -328,14 +324,12 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
-    if (public := public_places(state, like)) is not None:
+    if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(
                 f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
             )
-        found = _part_of(
-            read(public, name=name, level=level, like=like), steps, start, until, groups
-        )
+        found = _part_of(public, steps, start, until, groups)
         found = large_only(found, above, surely_above)
     else:
         with Store(state) as store:
@@ -442,8 +436,8 @@ def _streams_with_releases(
     of_jobs: bool = False,
 ) -> list[str]:
     """What has been released in a state, by name; nothing where it is still to be made."""
-    if not of_jobs and (public := public_places(state, like)) is not None:
-        return [read(public, name=name, like=like).design.name]
+    if not of_jobs and (public := read_public(state, name=name, like=like)) is not None:
+        return [public.design.name]
     file = state_file(state)
     if of_jobs and file is not None and not file.exists():
         return []
@@ -541,8 +535,7 @@ def registry(
     """
     from counton.released.registry import TO_WRITE, record
 
-    if (public := public_places(state, like)) is not None:
-        one = read(public, name=name, like=like)
+    if (one := read_public(state, name=name, like=like)) is not None:
         filled = record(
             one.design,
             one.methods(full=True),
@@ -611,8 +604,8 @@ def only_name(names: Sequence[str]) -> str:
 def _of_stream(
     reader: JournalReader,
     steps: str | range | None,
-    start: _Moment | None,
-    until: _Moment | None,
+    start: Moment | None,
+    until: Moment | None,
     groups: str | Sequence[str] | None,
     level: float | None,
     fit: Fit | None = None,
@@ -645,7 +638,7 @@ def _of_stream(
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
             given = Release(about, reader.design, releases.steps, releases, level or 0.95)
-            return given.only(steps_between(steps, reader.step))
+            return given.only(given.steps_named(steps))
     definition = Definition.reopen(reader.design, reader.details)
     shown = None
     if fit:
@@ -659,36 +652,36 @@ def _of_stream(
 def _part_of(
     found: Release,
     steps: str | range | None,
-    start: _Moment | None,
-    until: _Moment | None,
+    start: Moment | None,
+    until: Moment | None,
     groups: str | Sequence[str] | None,
 ) -> Release:
     """Some of the steps and groups that were released."""
-    definition = found.definition
     if (steps, start, until) != (None, None, None):
-        windows = None if definition.cut is None else definition.windows
-        chosen = steps_between(steps, found.steps.stop - 1, windows)
-        if start is not None or until is not None:
-            chosen = steps_within(definition, chosen, start, until)
-        found = found.only(chosen)
+        found = found.only(found.steps_named(steps, start, until))
     if groups is not None:
-        found = found.only(groups=groups_named(groups, found.groups or definition.groups))
+        found = found.only(groups=groups_named(groups, found.groups or found.definition.groups))
     return found
 
 
 def write_release(found: Release, path: Path, **look: Any) -> None:
     """Write a table with its description, or a chart, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
-
-        def draw() -> dict[Path, Figure]:
-            figures = found.figures(**look)
-            pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
-            return {pictures[kind]: figure for kind, figure in figures.items()}
-
-        save_charts(draw, path)
+        draw_release(found, path, **look)
     else:
         named_by_rows = found.definition.discovery is not None
         write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
+
+
+def draw_release(found: Release, path: Path, **look: Any) -> None:
+    """Write its charts; totals and windows beside each other."""
+
+    def draw() -> dict[Path, Figure]:
+        figures = found.figures(**look)
+        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
+        return {pictures[kind]: figure for kind, figure in figures.items()}
+
+    save_charts(draw, path)
 
 
 def publish(

@@ -80,20 +80,33 @@ def _rows(place: str, name: str | None) -> PublishedRows:
     return read_rows(place, name)
 
 
-def public_places(
-    given: str | os.PathLike[str], like: str | os.PathLike[str] | None = None
-) -> list[str] | None:
-    """What `counton.read` reads: tables, a published database, a service; None: it is a state."""
-    found = _public(os.fspath(given))
-    if found is None and like is not None:
+def read_public(
+    given: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    token: str | None = None,
+    like: str | os.PathLike[str] | None = None,
+) -> Release | None:
+    """As `read`, of tables, a published database or a service; None: it is a state.
+
+    Raises:
+        InvalidInput, StateError: as `read`; or a state where ``like`` is given.
+    """
+    places = public_places(given)
+    if places is not None:
+        return read(places, name=name, level=level, token=token, like=like)
+    if like is not None:
         raise InvalidInput(
             f"{field('like', os.fspath(like))} is for released tables, and {os.fspath(given)!r} is "
             f"a state: leave it out"
         )
-    return found
+    return None
 
 
-def _public(source: str) -> list[str] | None:
+def public_places(given: str | os.PathLike[str]) -> list[str] | None:
+    """What `counton.read` reads: tables, a published database, a service; None: it is a state."""
+    source = os.fspath(given)
     if source.startswith(ADDRESSES):
         return [source]
     if is_database(source):

@@ -129,9 +129,9 @@ class ContingencyReading(GridReading):
         found = TableNumbers.below(margins, about)
         if asked.fit is None:
             return found
-        return found._replace(numbers=self._fitted(found.numbers, asked.fit))
+        return found._replace(numbers=self._fit_margins(found.numbers, asked.fit))
 
-    def _fitted(self, released: Estimate, fit: Fit) -> ClosedForm:
+    def _fit_margins(self, released: Estimate, fit: Fit) -> ClosedForm:
         """All margins made to fit: whole numbers, none below 0; they add up.
 
         Whole and non-negative numbers are chosen from the first column on, each value's number

@@ -108,7 +108,7 @@ class HierarchyReading(Reading):
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
         if asked.fit is not None:
-            fitted = self.fitted(asked.fit)
+            fitted = self.apply_fit(asked.fit)
             estimates, stds = fitted.estimates, fitted.std
         tree, whole = self.statistic.tree, asked.fit is not None and asked.fit.integers
         return [
@@ -231,7 +231,7 @@ class HierarchyReading(Reading):
             nonnegative=nonnegative,
         )
 
-    def fitted(self, fit: Fit) -> AdjustedHierarchy:
+    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
         """As `adjust`, of what was asked."""
         known = dict(fit.known)
         return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
@@ -259,7 +259,7 @@ class HierarchyReading(Reading):
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         if asked.fit is not None:
-            return self.fitted(asked.fit).numbers()
+            return self.apply_fit(asked.fit).numbers()
         tree = self.statistic.tree
         return all_levels(tree, [self._of_level(depth) for depth in range(len(tree.levels))])
 

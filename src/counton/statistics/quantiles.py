@@ -30,7 +30,7 @@ from counton.base.exact import check_integer, exact, quote
 from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers, joined
+from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers, join_numbers
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
@@ -250,7 +250,7 @@ class QuantilesReading(Reading):
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         shares = self.statistic.shares if asked.ask is None else asked.ask
-        each = joined([self.number_of(share) for share in shares])
+        each = join_numbers([self.number_of(share) for share in shares])
         return TableNumbers({"share": np.array(shares, np.float64)}, each, "value")
 
 

@@ -16,7 +16,7 @@ from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, joined
+from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers, ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
@@ -337,7 +337,9 @@ class Reading(PublicNumbers):
         def side_by_side(each: list[Any]) -> NDArray[Any]:
             return np.stack([np.broadcast_to(one, groups) for one in each], axis=-1).ravel()
 
-        return TableNumbers(about, joined([self.number_of(name) for name in names], side_by_side))
+        return TableNumbers(
+            about, join_numbers([self.number_of(name) for name in names], side_by_side)
+        )
 
     def table_columns(
         self, level: float = 0.95, ask: Sequence[Any] | None = None

@@ -13,7 +13,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.exact import figures, quote
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import Estimate, TableNumbers, joined
+from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.statistics.readings import Reading
 from counton.statistics.statistic import Statistic
 
@@ -88,7 +88,7 @@ class ReportReading(Reading):
             names["statistic"] += [name] * rows
             names["name"] += [_about(about, row) for row in range(rows)]
         texts = {name: np.array(values) for name, values in names.items()}
-        return TableNumbers(texts, joined([part.numbers for part in parts.values()]))
+        return TableNumbers(texts, join_numbers([part.numbers for part in parts.values()]))
 
 
 class FollowedReading(Reading):
