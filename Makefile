@@ -279,6 +279,16 @@ fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; two 
 	COUNTON_FUZZ=40 $(PYTEST) tests/released/test_changed_files.py
 	COUNTON_ORDERS=6 $(PYTEST) tests/state/test_servers_away.py
 
+# How long, the seed that an earlier run printed, or a case that it kept.
+HOURS ?= 1
+SEED ?=
+CASE ?=
+
+.PHONY: attack
+attack: $(READY) ## neighbours, copies, kills, requests, odd files with fresh seeds: HOURS=1, SEED=..., CASE=file
+	$(QUICKLY) $(BIN)/python -m tests.attack --hours $(HOURS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(CASE),--case $(CASE))
+
 # What Pythons counton is for, and which tests run with those that .venv does not have.
 PYTHONS ?= python3.11 python3.12 python3.13
 PYTHON_TESTS ?=

@@ -11,16 +11,16 @@ import itertools
 import os
 import random
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from states_put_back import Server
+from worlds import Killed, dies, drawn_acts, nights
 
 from counton import PureDP, Stream
-from counton.base.errors import CountonError, InvalidInput, StateError
+from counton.base.errors import InvalidInput, StateError
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.erasure import forget, forget_older
@@ -37,114 +37,10 @@ NOT_NOTICED = (
 )
 
 
-class Killed(BaseException):
-    """The process ended here."""
-
-
-class Part(NamedTuple):
-    """A part of a world as it was: its files, and the last step that it ought to know."""
-
-    files: dict[Path, bytes]
-    known: int
-
-
-class World:
-    """A stream, all that remembers it, copies of everything, and what was shown."""
-
-    def __init__(self, folder: Path, home: Path, *, ledger: bool) -> None:
-        self.state, self.team = folder / "web.db", folder / "team.db" if ledger else None
-        self.parts: dict[str, Callable[[], list[Path]]] = {
-            "state": lambda: [*folder.glob("web.db"), *folder.glob("web.db-*")],
-            "key": lambda: [*folder.glob("web.db.key")],
-            "witness": lambda: [*folder.glob("web.db.key.witness")],
-            "home": lambda: [*home.glob("counton/*.witness")],
-        }
-        if ledger:
-            self.parts["ledger"] = lambda: [*folder.glob("team.db"), *folder.glob("team.db-*")]
-            self.parts["ledger's witness"] = lambda: [*folder.glob("team.db.witness")]
-            with Store(folder / "team.db", create=True) as store:
-                store.set_limit(PureDP(9))
-        self.known = dict.fromkeys(self.parts, 0)
-        self.copies: list[dict[str, Part]] = []
-        self.shown: dict[tuple[str, int], int] = {}
-        self.unnoticed = 0
-
-    def save(self) -> None:
-        """A backup of everything."""
-        self.copies.append(
-            {
-                name: Part({path: path.read_bytes() for path in files()}, self.known[name])
-                for name, files in self.parts.items()
-            }
-        )
-
-    def put_back(self, name: str, copy: dict[str, Part] | None) -> None:
-        """A part from a backup; None: it is lost."""
-        for path in self.parts[name]():
-            path.unlink()
-        part = Part({}, 0) if copy is None else copy[name]
-        for path, data in part.files.items():
-            path.write_bytes(data)
-            path.chmod(0o600)
-        self.known[name] = part.known
-
-    def release(self, rows: int, *, killed: bool = False) -> bool:
-        """Count rows in the next step; whether somebody was shown it."""
-        with pytest.MonkeyPatch.context() as patched:
-            if killed:
-                patched.setattr(Witness, "note", _dies)
-            try:
-                with self._open() as stream:
-                    stream.release(rows)
-            except (CountonError, Killed):
-                return False
-        return self.read()
-
-    def _open(self) -> Stream:
-        if self.state.exists():
-            return Stream.open(self.state, "visits")
-        return Stream.create(self.state, "visits", Binary(15), PureDP(1), ledger=self.team)
-
-    def read(self) -> bool:
-        """Show all steps that there are; whether they were."""
-        try:
-            with Store(self.state) as store:
-                reader = store.reader("visits")
-                values = reader.releases().values.tolist()
-        except CountonError:
-            return False
-        present = [name for name, files in self.parts.items() if files()]
-        for step, value in enumerate(values, 1):
-            address = reader.key_fingerprint, step
-            if self.shown.setdefault(address, value) != value:
-                if any(self.known[name] >= step for name in present if name != "key"):
-                    raise AssertionError(f"step {step} was shown twice: {self.known}, {present}")
-                self.unnoticed += 1
-                self.shown[address] = value
-        for name in present:
-            self.known[name] = max(self.known[name], len(values))
-        return True
-
-
-def _dies(*_: Any, **__: Any) -> None:
-    raise Killed
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-def nights(folder: Path, home: Path, *, ledger: bool) -> World:
-    """Three nights, with a backup after each, and one before all."""
-    folder.mkdir()
-    world = World(folder, home, ledger=ledger)
-    world.save()
-    for rows in (3, 5, 7):
-        assert world.release(rows)
-        world.save()
-    return world
 
 
 @pytest.mark.parametrize(
@@ -180,18 +76,9 @@ def test_every_part_from_every_night(tmp_path: Path, home: Path, ledger: bool) -
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PUT_BACKS", "3"))))
 def test_parts_put_back_in_any_order(tmp_path: Path, home: Path, seed: int) -> None:
     """With processes killed between commit and note."""
-    draw = random.Random(seed)
     world = nights(tmp_path / "w", home, ledger=seed % 2 == 0)
-    for number in range(40):
-        for name in draw.sample(sorted(world.parts), draw.choice([0, 1, 1, 2, 3])):
-            world.put_back(name, draw.choice([None, *world.copies[1:]]))
-        act = draw.choice(["release", "release", "killed", "read", "save"])
-        if act == "save" and len(world.copies) < 8:
-            world.save()
-        elif act == "read":
-            world.read()
-        else:
-            world.release(20 + number, killed=act == "killed")
+    for one in drawn_acts(random.Random(seed), 90):
+        world.act(*one)
 
 
 def test_a_note_that_nobody_makes_is_found(
@@ -409,7 +296,7 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     shutil.copytree(state.parent, saved)
     if killed:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Witness, "note", _dies)
+            patched.setattr(Witness, "note", dies)
             with pytest.raises(Killed):
                 forgets("ann")
         go_on()  # which notes it

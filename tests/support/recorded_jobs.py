@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,18 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
+from neighbouring_jobs import EPOCH, Row, declared, distance_of, measured
 
-from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import CountonError
 from counton.numbers.counter import Counter
-from counton.numbers.design import Design
-from counton.numbers.node_law import sensitivity_of
 from counton.released.release_facts import facts_of
 from counton.run import Job, run
 
-Row = tuple[Any, ...]
 COLUMNS = ("at", "group", "user", "id", "value", "letter", "one", "two", "weight")
-EPOCH = 1_709_251_200  # 2024-03-01
 
 
 class Neighbours(NamedTuple):
@@ -48,35 +43,6 @@ class Neighbours(NamedTuple):
         for night, row in self.unit if with_unit else ():
             nights[night].append(row)
         return nights
-
-
-def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """C x of all steps so far, in units of the calibrated noise, as one long vector."""
-    strategy, steps = design.strategy, len(totals)
-    columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
-    places = sorted({node[:2] for column in columns for node in column})
-    matrix = np.zeros((len(places), steps))
-    for step, column in enumerate(columns):
-        for level, node, *_, weight in column:
-            wide = math.sqrt(strategy.node_law(design.law, level).variance / design.law.variance)
-            place = places.index((level, node))
-            matrix[place, step] = float(weight) * 2**strategy.lattice_bits / wide
-    whole: np.ndarray[Any, Any] = matrix @ np.reshape(np.array(totals, float), (steps, -1))
-    return whole.ravel()
-
-
-def distance_of(design: Design) -> Callable[[Any, Any], float]:
-    """The norm in which noise hides a change: the 1-norm under Laplace noise, else the 2-norm."""
-    order = 1 if isinstance(design.law, DiscreteLaplace) else 2
-    return lambda a, b: float(np.linalg.norm(np.asarray(a) - np.asarray(b), ord=order))
-
-
-def declared(design: Design) -> float:
-    """The sensitivity for which a stream's noise was calibrated, in that norm."""
-    moved = sensitivity_of(design.strategy, design.contribution, design.shape)
-    return float(
-        moved.l1 if isinstance(design.law, DiscreteLaplace) else math.sqrt(moved.l2_squared)
-    )
 
 
 @contextmanager

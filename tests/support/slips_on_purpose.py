@@ -61,7 +61,8 @@ def one_row_more(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def begin_wrongly(self: Any, *given: Any, **named: Any) -> None:
         begin(self, *given, **named)
-        self._people = self._people._replace(most=self._people.most + 1)
+        if self._people is not None:
+            self._people = self._people._replace(most=self._people.most + 1)
 
     patch.setattr(ContributionBounder, "__init__", begin_wrongly)
     return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)

@@ -1,0 +1,1 @@
+"""Attacks with fresh seeds: ``python -m tests.attack`` (`make attack`) tries for some time."""

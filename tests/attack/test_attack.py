@@ -1,0 +1,64 @@
+"""The attack finds mistakes that are put in on purpose, keeps the case, and finds nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import histories
+import pytest
+import slips_on_purpose as mistakes
+
+from tests.attack.__main__ import again, attack
+from tests.attack.kinds import KINDS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_tries_what_it_says(kind: str, tmp_path: Path) -> None:
+    tried, kept = attack(4, 600, only=kind, keep=tmp_path, most=2)
+    assert sum(tried.values()) == 2, tried
+    assert not kept, [path.read_text() for path in kept]
+
+
+def test_a_kept_case_is_small_and_finds_the_same_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patched:
+        mistakes.half_the_noise(patched)
+        _, (path,) = attack(0, 600, only="files", keep=tmp_path, enough=1, say=lambda _: None)
+        found = again(path)
+    kept = json.loads(path.read_text())
+    assert found is not None
+    assert kept["found"] == found
+    assert "for pure differential privacy" in found
+    rows = [len(night) for night in kept["case"]["nights"]]
+    assert [*rows, len(kept["case"]["unit"])] == [0, 0, 0]  # no row is needed to see it
+    assert again(path) is None
+
+
+def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mistakes.one_draw_for_all_steps(monkeypatch)
+    _, (path,) = attack(0, 600, only="noise", keep=tmp_path, enough=1, say=lambda _: None)
+    assert json.loads(path.read_text())["found"].startswith("noise")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mistake", "kind", "says"),
+    [
+        (mistakes.no_clip, "neighbours", ""),
+        (mistakes.one_row_more, "neighbours", "one unit moves"),
+        (mistakes.refusal_by_a_row, "neighbours", "ann has too many rows"),
+        (histories.in_silence, "copies", "was shown twice"),
+        (histories.by_every_name, "histories", ""),
+    ],
+)
+def test_mistakes_are_found(
+    mistake: Any, kind: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tests.attack.__main__.SHRINKING", 0)
+    mistake(monkeypatch)
+    _, (path,) = attack(0, 600, only=kind, keep=tmp_path, enough=1, say=lambda _: None)
+    assert says in json.loads(path.read_text())["found"]
