@@ -15,7 +15,7 @@ from counton.released.release import Release
 from counton.released.series import Series
 from counton.run import Job
 from counton.run.definition import Definition
-from counton.run.new_stream import ask, define
+from counton.run.new_stream import define
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
@@ -36,7 +36,7 @@ def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> De
         simple=simple,
         **loss,  # type: ignore[arg-type]
     )
-    return define(ask(request))
+    return define(request)
 
 
 def zeros_released(definition: Definition, number: int, levels: tuple[float, ...]) -> list[Release]:

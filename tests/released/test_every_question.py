@@ -39,7 +39,7 @@ from counton.released.released_numbers import ReleasedNumbers
 from counton.released.table_rows import labels_of
 from counton.run import Job
 from counton.run.definition import Definition
-from counton.run.new_stream import ask, define
+from counton.run.new_stream import define
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
@@ -130,10 +130,10 @@ class Stream(NamedTuple):
 
 @cache
 def defined(name: str) -> Definition:
-    return define(ask(Job(
+    return define(Job(
         name, "e.csv", "s.db", time="at", every="1d", start="2024-03-01", steps=STEPS,
         epsilon=1, strategy="binary", simple=False, **ALONE[name],
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
 @cache

@@ -22,7 +22,7 @@ from counton.released.description import Description
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run import Job
-from counton.run.new_stream import ask, define
+from counton.run.new_stream import define
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 STEPS, GROUPS, LEVEL = 60, 400, 0.9
@@ -36,7 +36,7 @@ def zeros(release: str, loss: dict[str, Any]) -> Release:
         domain=[f"g{cell}" for cell in range(GROUPS)], start="2024-03-01", steps=STEPS,
         release=release, simple=True, **loss,
     )  # fmt: skip
-    definition = define(ask(request))
+    definition = define(request)
     counter = Counter(
         definition.strategy, definition.guarantee, key=chosen_key(), name="t",
         shape=definition.shape,

@@ -24,7 +24,7 @@ from counton.released.look_report import numbers_of_events, planned_halfwidths, 
 from counton.rows.files import open_source
 from counton.run import Inspection, Job, read
 from counton.run import rows_of_user as each_user
-from counton.run.new_stream import ask, define
+from counton.run.new_stream import define
 from counton.run.private_look import activity
 from counton.run.rows_of_user import EachUser, UserRows
 from counton.state import Store, verify
@@ -439,7 +439,7 @@ def test_the_planned_half_width_is_that_of_the_job() -> None:
     for what, of, own in kinds:
         planned = planned_halfwidths([1, 5], 90, PureDP(1), of)
         for most, half in zip((1, 5), planned, strict=True):
-            job = define(ask(Job(what, "e.csv", "s.db", most=most, **more, **own)))
+            job = define(Job(what, "e.csv", "s.db", most=most, **more, **own))
             law = law_for(job.strategy, job.guarantee, job.contribution, job.shape).law
             last = window_halfwidths(job.strategy, law, 0, np.array([90]), 0.95)[0]
             assert half == pytest.approx(last * float(job.contribution.resolution or 1))

@@ -14,7 +14,7 @@ from otherwise import OTHERWISE
 from counton.base.errors import CountonError
 from counton.cli.command_options import Printing, option_names
 from counton.cli.statistic_command import command_of
-from counton.run import Job, run, settlement
+from counton.run import Job, compatibility, run
 from counton.spec.job import options_of
 from counton.spec.jobfile import job_entries, load, save
 from counton.spec.stated_options import kept_as
@@ -116,12 +116,12 @@ def test_a_later_run_may_leave_out_what_defines_its_stream_and_not_contradict_it
 def test_the_law_sees_an_option_that_nobody_compares(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = settlement._options_of_run
+    compared = compatibility._options_of_run
 
     def without_release(*of: Any) -> dict[str, Any]:
         return compared(*of) | {"release": None}
 
-    monkeypatch.setattr(settlement, "_options_of_run", without_release)
+    monkeypatch.setattr(compatibility, "_options_of_run", without_release)
     assert is_refused(stream, "metric")
     assert not is_refused(stream, "release")
 

@@ -18,7 +18,7 @@ from counton.released.description import CarriedTotals
 from counton.released.release import Release
 from counton.run import Job, run
 from counton.run.continuation import end_stream
-from counton.run.new_stream import ask, define
+from counton.run.new_stream import define
 from counton.state import Store, Stream, state_summary
 from counton.strategies import noise_variance
 
@@ -320,7 +320,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
         simple=True,
         **loss,  # type: ignore[arg-type]
     )
-    definition = define(ask(request))
+    definition = define(request)
     for number in range(40):
         parts = []
         for name in ("first", "second"):

@@ -218,7 +218,6 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
 def apart(definition: Definition, before: Definition, step: int) -> bool:
     """Whether no unit counts both in a stream and in the one that it continues.
 
-    >>> from counton.run.new_stream import ask
 
     >>> from counton.run.new_stream import define
     >>> visits = Job(
@@ -226,7 +225,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     ...     epsilon=1
     ... )
     >>> more = replace(visits, start="2024-04-01", steps=30)
-    >>> before, after = (define(ask(job)) for job in (visits, more))
+    >>> before, after = (define(job) for job in (visits, more))
     >>> apart(after, before, 31), apart(after, before, 30)
     (True, False)
     """

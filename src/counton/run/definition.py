@@ -68,13 +68,12 @@ class Definition(Description):
         reread: a later job read the times of rows otherwise than one before.
 
     >>> from counton.run import Job
-    >>> from counton.run.new_stream import ask
     >>> from counton.run.new_stream import define
     >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
     ...     steps=8760, by="page", domain="home,shop", epsilon=1
     ... )
-    >>> definition = define(ask(request))
+    >>> definition = define(request)
     >>> definition.groups, definition.strategy.saved_name
     (('home', 'shop'), 'Solved')
     """

@@ -28,7 +28,7 @@ from counton.rows.paths import NoFiles, event_paths
 from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
-from counton.run.new_stream import EACH_WINDOW, ask, define, design_of, halfwidths_at, last_step
+from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
 from counton.run.output_files import Outputs
 from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
@@ -506,7 +506,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
     >>> [(row["margin"], round(row["std"], 2)) for row in rows]
     [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
     """
-    definition = define(ask(number_rows(job) if statements.is_numbered(job) else job))
+    definition = define(number_rows(job) if statements.is_numbered(job) else job)
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
         raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")

@@ -1,14 +1,14 @@
-"""A new stream: what a job asks for, as values, and its definition, with a strategy chosen."""
+"""A new stream: its definition, from what a job asks, with a strategy chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from counton.base.errors import InvalidInput, RequestMismatch, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
@@ -45,104 +45,92 @@ from counton.spec.refusals import (
     refuse_of_tables,
     refuse_without,
 )
+from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.planned_halfwidths import planned_halfwidths
-from counton.strategies import StreamStrategy
+from counton.strategies import Expiring, StreamStrategy
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
-    from counton.strategies import Expiring
     from counton.strategies.strategy import ReleaseForm
 
 
-class RequestValues(NamedTuple):
-    """A request as values, each read once; None where it leaves something out.
+def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
+    """The definition of a new stream: all that can be said of a job without looking at events.
 
-    Attributes:
-        request: what was read.
-        start: an aware datetime.
-        domain: the declared groups.
-        guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
-        statistic, parts: what rows become, and the columns that it reads; None where a later run
-            leaves out what defines it.
-        people: how many events of a user count, in a new stream.
-        endless: the strategy of a stream without an end.
-        metric: by which error the strategy is chosen.
-        once: whether a new stream is a table that is released once.
+    Args:
+        job: what is asked.
+        units: what its state, and the ledger that this shares, have spent for.
+
+    Raises:
+        InvalidInput: the job is outside what is allowed.
     """
-
-    request: Job
-    start: datetime | None
-    domain: GroupNames | None
-    guarantee: Guarantee | None
-    statistic: Statistic | None
-    parts: OwnColumns | None
-    people: People | None
-    endless: Expiring | None
-    metric: Literal["mean", "max"] | None
-    once: bool
-
-
-def ask(request: Job, saved: Definition | None = None) -> RequestValues:
-    """Read a request: all that can be said of it without looking at events."""
-    once = statements.is_once(request) if saved is None else saved.once
-    if once and (saved is None or statements.name_of(request.what) == saved.what):
-        refuse_of_tables(request, known=saved is not None)
-    _check_choices(request)
-    check_most(request.most)
-    check_people_columns(request.user, request.id)
-    lacking = [] if saved is not None else _lacking(request)
+    once = statements.is_once(job)
+    if once:
+        refuse_of_tables(job)
+    check_options(job)
+    lacking = _lacking(job)
     try:
-        statistic, parts = _statistic(request, saved)
+        statistic, parts = statements.settle_statistic(job)
     except MissingOptions as error:
         if not lacking:
             raise
         raise _lacks([*map(field, error.names), *lacking]) from None
     if len(lacking) > 1:
         raise _lacks(lacking)
-    if saved is None and isinstance(statistic, TallyStatistic) and statistic.counts_units:
-        beside = f"a {statements.name_of(request.what)} of counts"
-        refuse(request, refusals.COUNTS, beside, "leave it out")
-    named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
-    if saved is None and named is not None:
-        request = replace(request, **named.settles(request))
+    if isinstance(statistic, TallyStatistic) and statistic.counts_units:
+        beside = f"a {statements.name_of(job.what)} of counts"
+        refuse(job, refusals.COUNTS, beside, "leave it out")
+    if isinstance(job.what, str):
+        job = replace(job, **statements.statistic_class(job.what).settles(job))
+    job = with_declared(job, statistic)
+    if job.expire:
+        refuse(job, refusals.EXPIRE, field("expire"))
+    guarantee = stated_guarantee(job, expires=job.expire)
+    check_until(job, job.timezone or "UTC")
+    domain = groups_of(job, job.by)
+    if statistic.tallied and (job.time is not None or once):
+        job = _with_unit(job, units)
+    return _define(job, statistic, parts, domain, guarantee)
+
+
+def check_options(job: Job) -> None:
+    """Refuse what no stream takes."""
+    named = isinstance(job.strategy, str) and not is_file_of(job.strategy)
+    if named and job.strategy not in ("auto", *STRATEGIES):
+        raise InvalidInput(
+            f"strategy {job.strategy!r} is not known; use auto or one of "
+            f"{', '.join(STRATEGIES)}, or a file with one of your own, mine.json"
+        )
+    check_most(job.most)
+    check_people_columns(job.user, job.id)
+    metric_from(job.metric)
+
+
+def with_declared(job: Job, statistic: Statistic | None) -> Job:
+    """A job with the groups that its statistic declares, where it declares none itself."""
     declares = None if statistic is None else statistic.declares
-    if declares is not None and request.domain is None and request.time is not None:
-        request = replace(request, domain=list(declares))
-    reads = () if named is None else named.reads
-    kept_zone = "UTC" if saved is None or saved.cut is None else saved.cut.timezone
-    timezone = request.timezone or kept_zone
-    if saved is None:
-        endless = _endless(request) if request.expire else None
-        by = request.by
-    else:
-        endless = cast("Expiring", saved.strategy) if saved.expires else None
-        by = request.by or saved.columns.group
-    if endless is None and not request.expire:
-        refuse_without(request, "expire")
-    check_within(request)
-    numbers = (request.epsilon, request.delta, request.rho)
-    if request.within is not None:
-        check_delta(request.delta)
+    if declares is None or job.domain is not None or job.time is None:
+        return job
+    return replace(job, domain=list(declares))
+
+
+def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
+    """The guarantee that a job states; where protection fades, not bound to its strategy."""
+    if not expires and not job.expire:
+        refuse_without(job, "expire")
+    check_within(job)
+    numbers = (job.epsilon, job.delta, job.rho)
+    if job.within is not None:
+        check_delta(job.delta)
         numbers = (None, None, None)
-    guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
-    of_nodes = "domain" in reads and "by" not in reads
-    each_row = request.time is None and not once
-    own_users = statistic is not None and (each_row or not statistic.tallied)
-    if request.until not in (NOW, NEWEST):
-        _moment(request.until, timezone)  # so that no time is refused after rows are read
-    return RequestValues(
-        request=request,
-        start=_moment(request.start, timezone),
-        domain=None if of_nodes else _groups(request, by, known=saved is not None),
-        guarantee=guarantee,
-        statistic=statistic,
-        parts=parts,
-        people=_people(request, timezone, statistic) if saved is None and not own_users else None,
-        endless=endless,
-        metric=None if request.metric is None else metric_from(request.metric),
-        once=once,
-    )
+    return _expiring_guarantee(*numbers) if expires else guarantee_from(*numbers)
+
+
+def check_until(job: Job, timezone: str) -> None:
+    """Refuse what is no time, before rows are read."""
+    if job.until not in (NOW, NEWEST):
+        moment(job.until, timezone)
 
 
 def _lacking(request: Job) -> list[str]:
@@ -172,22 +160,22 @@ def _lacks(lacking: Sequence[str]) -> InvalidInput:
     )
 
 
-def _check_choices(request: Job) -> None:
-    named = isinstance(request.strategy, str) and not is_file_of(request.strategy)
-    if named and request.strategy not in ("auto", *STRATEGIES):
-        raise InvalidInput(
-            f"strategy {request.strategy!r} is not known; use auto or one of "
-            f"{', '.join(STRATEGIES)}, or a file with one of your own, mine.json"
-        )
-
-
-def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
+def moment(given: str | datetime | None, timezone: str) -> datetime | None:
     if isinstance(given, datetime):
         given = given.isoformat()
     return None if given is None else parse_time(given, timezone)
 
 
-def _groups(request: Job, by: str | None, *, known: bool) -> GroupNames | None:
+def groups_of(request: Job, by: str | None, *, known: bool = False) -> GroupNames | None:
+    """The groups that a job declares; None where it declares none, or nodes of its statistic.
+
+    Args:
+        request: the job.
+        by: the column of the groups.
+        known: whether the stream is there, so that it may leave them out.
+    """
+    if statements.declares_nodes(request):
+        return None
     domain = request.domain
     if by is None and not known and domain is not None:
         raise InvalidInput(
@@ -226,75 +214,13 @@ def _check_discovery(request: Job, by: str | None) -> None:
         )
 
 
-def _statistic(
-    request: Job, saved: Definition | None
-) -> tuple[Statistic | None, OwnColumns | None]:
-    """What rows become, with what the stream keeps of it where the request leaves that out."""
-    name = statements.name_of(request.what)
-    if saved is None:
-        return statements.settle_statistic(request)
-    if name != saved.what or saved.discovery is not None:
-        return None, None  # is refused later, or has no parameters
-    if isinstance(request.what, str):
-        named = statements.checked_class(request)
-        stated = saved.own_options
-        known: dict[str, Any] = {
-            given: value for given, value in stated.items() if given not in request.options
-        }
-        says_nothing = set(known) == set(stated) and not statements.stated_options(request)
-        of_domain = request.domain is not None and "domain" in named.reads
-        if says_nothing and not of_domain:
-            return None, None
-        if request.domain is None:
-            kept = saved.statistic.domain
-            known["domain"] = kept if saved.domain is None else saved.domain
-        for given in ("time", "by", "user", "most", "first"):
-            if not request.option(given) and saved.defining_options[given] is not None:
-                known[given] = saved.defining_options[given]
-        request = request.having(**known)
-    elif not request.options and saved.parts.names:
-        request = request.having(columns=list(saved.parts.names))
-    return statements.settle_statistic(_as_created(request, saved))
-
-
-def _as_created(request: Job, saved: Definition) -> Job:
-    """A request that calls columns as they were called when its stream was created."""
-    if not saved.renamed:
-        return request
-
-    def once(name: Any) -> Any:
-        return saved.called_once(name.strip()) if isinstance(name, str) else name
-
-    def names_in(given: Any) -> Any:
-        names = given.split(",") if isinstance(given, str) else given
-        return None if names is None else [once(name) for name in names]
-
-    def by_name(given: Any, between: str) -> Any:
-        """The same of names before values: a mapping, or a text of such pairs."""
-        if isinstance(given, Mapping):
-            return {once(name): value for name, value in given.items()}
-        if isinstance(given, str) and "=" in given:
-            pairs = (pair.partition("=") for pair in given.split(between))
-            return between.join(f"{once(name)}={value}" for name, _, value in pairs)
-        return given
-
-    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in ("user", "by")}
-    for option in statements.own_options(request.what):
-        given = request.option(option.name)
-        if option.column and given is not None:
-            changed[option.name] = names_in(given) if option.several else once(given)
-        elif option.by_name and given is not None:
-            changed[option.name] = by_name(given, ",")
-    return request.having(**changed, domain=by_name(request.domain, ";"))
-
-
-def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
+def _people(request: Job, statistic: Statistic) -> People | None:
     most, per, each = request.most, request.per, rows_of_each_group(statistic)
     if request.user is None:
         refuse_without(request, "user")
         return None
     if per is not None:
-        check_period(per, timezone)
+        check_period(per, request.timezone or "UTC")
     if each is not None:
         refuse(
             request,
@@ -342,13 +268,6 @@ def check_period(per: str, timezone: str = "UTC") -> None:
         raise InvalidInput(f"{field('per', per)} is no period of a user: {error}") from None
 
 
-def _endless(request: Job) -> Expiring:
-    refuse(request, refusals.EXPIRE, field("expire"))
-    from counton.strategies import Expiring
-
-    return Expiring(1 if request.growth is None else request.growth, request.delay or 0)
-
-
 def _expiring_guarantee(
     epsilon: Number | None, delta: Number | None, rho: Number | None
 ) -> ExpiringDP | ExpiringZCDP | None:
@@ -384,25 +303,26 @@ def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
     refuse(request, WITHIN_OF_PARTS, field("within"), but=usual)
 
 
-def _enough(asked: RequestValues) -> Guarantee:
+def _enough(
+    job: Job, statistic: Statistic, parts: OwnColumns, domain: GroupNames | None
+) -> Guarantee:
     """The least guarantee with which the last release is as accurate as it is wanted.
 
     A function of what the job states alone.
     """
     from counton.planning.least_privacy import least_guarantee
 
-    request = asked.request
-    plain = replace(request, within=None, least=None, size=None)
+    plain = replace(job, within=None, least=None, size=None)
 
     def factor(guarantee: Guarantee) -> float:
-        made = define(asked._replace(request=plain, guarantee=guarantee))
-        return _reached_halfwidths(made, request).factor
+        made = _define(plain, statistic, parts, domain, guarantee)
+        return reached_halfwidths(made, job).factor
 
-    least = cast("Literal['epsilon', 'rho']", request.least or "epsilon")
-    return least_guarantee(factor, 1.0, least, request.delta)
+    least = cast("Literal['epsilon', 'rho']", job.least or "epsilon")
+    return least_guarantee(factor, 1.0, least, job.delta)
 
 
-def _reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidths:
+def reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidths:
     """The half-widths that a job wants, beside those of a stream."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
@@ -421,81 +341,70 @@ def _reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidt
     return compare_halfwidths(halfwidths, bounds, last, request.level)
 
 
-def check_reached(definition: Definition, request: Job) -> None:
-    """Refuse another accuracy than a stream was created with."""
-    if (
-        request.within is not None
-        and (reached := _reached_halfwidths(definition, request)).factor > 1
-    ):
-        raise RequestMismatch(
-            f"{field('within', request.within)} is wanted, but stream {request.name!r} was created "
-            f"with {definition.guarantee}: {reached}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}"
-        )
-
-
-def define(asked: RequestValues) -> Definition:
-    """The definition of a new stream."""
-    request, people = asked.request, asked.people
-    assert asked.statistic is not None
-    assert asked.parts is not None
-    statistic, domain = asked.statistic, _with_other(request, asked.domain)
-    _check_bounds_of_parts(statistic, request)
-    cut = _cut(asked)
+def _define(
+    job: Job,
+    statistic: Statistic,
+    parts: OwnColumns,
+    domain: GroupNames | None,
+    guarantee: Guarantee | None,
+) -> Definition:
+    once, said = statements.is_once(job), (statistic, parts, domain)
+    ordered = (job.time is None and not once) or not statistic.tallied
+    people = None if ordered else _people(job, statistic)
+    domain = _with_other(job, domain)
+    _check_bounds_of_parts(statistic, job)
+    cut = _cut(job)
     if domain is not None:
-        statistic = _by_group(statistic, domain, request, cut)
-    ordered = (cut is None and not asked.once) or not statistic.tallied
+        statistic = _by_group(statistic, domain, job, cut)
     if ordered:
-        refuse_of_ordered(request, statistic, asked.parts, each_row=cut is None)
-        if cut is not None and not asked.parts.names:
+        refuse_of_ordered(job, statistic, parts, each_row=cut is None)
+        if cut is not None and not parts.names:
             raise InvalidInput(
-                f"{field('time', request.time)} is a column of a table, and the events are a text "
+                f"{field('time', job.time)} is a column of a table, and the events are a text "
                 f"of letters; name the column of letters, or leave {field('time')} out"
             )
-    contribution = _contribution_of(statistic, asked, ordered=ordered)
+    contribution = _contribution_of(statistic, job, people, ordered=ordered)
     unit = contribution.unit
-    guarantee: Guarantee
     strategy: StreamStrategy
-    release = cast("ReleaseForm", request.release or "totals")
+    release = job.release or "totals"
     discovering, promised = False, None
-    if asked.endless is not None:
-        if release != "totals" and asked.endless.delay:
+    if job.expire:
+        endless = Expiring(1 if job.growth is None else job.growth, job.delay or 0)
+        if release != "totals" and endless.delay:
             raise InvalidInput(
-                f"{field('release', release)} does not go with {field('delay', request.delay)}, "
+                f"{field('release', release)} does not go with {field('delay', job.delay)}, "
                 f"since a release then counts up to an earlier window; leave one of them out"
             )
-        if not isinstance(asked.guarantee, ExpiringDP | ExpiringZCDP):
+        if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
-        strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
+        strategy, guarantee = endless, guarantee.bound_to(endless)
     else:
-        wanted = asked.guarantee
-        if wanted is None and request.within is not None:
-            wanted = _enough(asked)
-        elif wanted is None:
-            statistic, wanted = _as_wanted(statistic, asked)
-        guarantee = require_guarantee(wanted)
-        discovering, promised = request.unknown == "discover", guarantee
+        if guarantee is None and job.within is not None:
+            guarantee = _enough(job, *said)
+        elif guarantee is None:
+            statistic, guarantee = _as_wanted(statistic, people, once=once)
+        guarantee = require_guarantee(guarantee)
+        discovering, promised = job.unknown == "discover", guarantee
         if discovering:
             from counton.numbers.discovery import ROOM, counters_of
 
             promised = counters_of(guarantee)
         assert promised is not None
         steps: int | None = None
-        if asked.once:
+        if once:
             steps = 1
-        elif request.around is None:
-            steps = cut.steps if cut is not None else _require(request.steps, "steps")
+        elif job.around is None:
+            steps = cut.steps if cut is not None else _require(job.steps, "steps")
         statistic = statistic.for_people(1 if people is None else people.most)
         statistic = statistic.settle(promised, steps)
-        contribution = replace(
-            _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit
-        )
-        groups = None if domain is None else len(domain) + (request.spare or 0)
+        contribution = _contribution_of(statistic, job, people, ordered=ordered, steps=steps)
+        contribution = replace(contribution, unit=unit)
+        groups = None if domain is None else len(domain) + (job.spare or 0)
         shape = (ROOM,) if discovering else statistic.shape_of(groups)
-        strategy = _choose(asked, steps, promised, contribution, shape)
+        strategy = _choose(job, steps, promised, contribution, shape)
     return Definition.from_record(
-        _record_of(asked, statistic, cut, strategy, unit),
-        what=statements.name_of(request.what),
+        _record_of(job, statistic, parts, cut, strategy, people, unit),
+        what=statements.name_of(job.what),
         statistic=statistic,
         domain=domain,
         guarantee=guarantee,
@@ -504,14 +413,16 @@ def define(asked: RequestValues) -> Definition:
         discovery=_found_by(strategy, guarantee, promised, cut.steps, contribution)
         if discovering and cut is not None
         else None,
-        parts=asked.parts,
-        once=asked.once,
+        parts=parts,
+        once=once,
     )
 
 
-def _as_wanted(statistic: Statistic, asked: RequestValues) -> tuple[Statistic, Guarantee | None]:
+def _as_wanted(
+    statistic: Statistic, people: People | None, *, once: bool
+) -> tuple[Statistic, Guarantee | None]:
     """A table that wants accuracies and states no guarantee: with that which they cost."""
-    wanting: Any = getattr(statistic, "as_wanted", None) if asked.once else None
+    wanting: Any = getattr(statistic, "as_wanted", None) if once else None
     if wanting is None:
         return statistic, None
     found = wanting()
@@ -521,20 +432,20 @@ def _as_wanted(statistic: Statistic, asked: RequestValues) -> tuple[Statistic, G
             f"{field('target', 'LEVEL=STD,...')} to compute the cost"
         )
     settled, guarantee = found
-    most = 1 if asked.people is None else asked.people.most  # norms multiply
+    most = 1 if people is None else people.most  # norms multiply
     return settled, ZCDP(guarantee.rho * most**2)
 
 
 def _record_of(
-    asked: RequestValues,
+    request: Job,
     statistic: Statistic,
+    parts: OwnColumns,
     cut: Windows | None,
     strategy: StreamStrategy,
+    people: People | None,
     unit: str,
 ) -> dict[str, Any]:
     """What is asked of a new stream, with what is settled where the job leaves it open."""
-    request, people, parts = asked.request, asked.people, asked.parts
-    assert parts is not None
     said = {name: request.option(name) for name in DEFINING if name != "domain"}
     if isinstance(request.what, str):
         said |= statements.stated_options(request)
@@ -547,31 +458,31 @@ def _record_of(
         }
         said["value"] = parts.names[0] if parts.names else None
     if cut is not None:
-        local = cut.local(cut.start).isoformat()
-        said |= {"start": local, "timezone": cut.timezone}
+        said |= {"start": cut.local(cut.start).isoformat(), "timezone": cut.timezone}
+    if request.expire and isinstance(strategy, Expiring):
+        said["growth"] = str(strategy.growth)
     said |= {
         "steps": strategy.horizon if cut is None else cut.steps,
         "most": request.most if people is None else people.most,
         "unit": unit if people is None else unit.removesuffix(people.of("")),
         "release": request.release or "totals",
         "strategy": choice_of(request) or "auto",
-        "metric": asked.metric or "mean",
+        "metric": metric_from(request.metric),
         "spare": request.spare or 0,
-        "growth": str(asked.endless.growth) if asked.endless is not None else None,
         "delay": strategy.delay,
     }
     return {name: value for name, value in said.items() if value is not None and value is not False}
 
 
-def _cut(asked: RequestValues) -> Windows | None:
+def _cut(request: Job) -> Windows | None:
     """How time is cut; None where each row is a step."""
-    request = asked.request
     if request.time is None:
         if statements.kind_of(request.what).windowed:
             _require(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
-                then = "all rows are released once" if asked.once else "each row is a step"
+                once = statements.is_once(request)
+                then = "all rows are released once" if once else "each row is a step"
                 raise InvalidInput(
                     f"{field(name, getattr(request, name))} cuts time, and there is no "
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
@@ -579,11 +490,12 @@ def _cut(asked: RequestValues) -> Windows | None:
                 )
         return None
     timezone = request.timezone or "UTC"
-    start, every = _require(asked.start, "start"), _require(request.every, "every")
+    start = _require(moment(request.start, timezone), "start")
+    every = _require(request.every, "every")
     if request.around is not None:
         _refuse_beside_around(request)
         return Windows.endless(start, every, timezone)
-    if asked.endless is not None and request.steps is None:
+    if request.expire and request.steps is None:
         return Windows.endless(start, every, timezone)
     return Windows(start, every, _require(request.steps, "steps"), timezone)
 
@@ -625,14 +537,20 @@ def _refuse_spare(request: Job, statistic: Statistic) -> None:
 
 
 def _contribution_of(
-    statistic: Statistic, asked: RequestValues, *, ordered: bool, steps: int | None = None
+    statistic: Statistic,
+    request: Job,
+    people: People | None,
+    *,
+    ordered: bool,
+    steps: int | None = None,
 ) -> Contribution:
     """What one protected unit changes: what a row does, or all rows of a user that count."""
-    request, people = asked.request, asked.people
     if ordered:
         found = statistic.contribution_within(steps, batched=request.time is not None)
         return found if request.unit is None else replace(found, unit=checked_unit(request.unit))
-    found = replace(statistic.contribution_within(steps, batched=True), unit=unit_of(request))
+    word = _require(request.unit, "unit")
+    unit = word if people is None else people.of(word)
+    found = replace(statistic.contribution_within(steps, batched=True), unit=unit)
     if people is None:
         _refuse_users(statistic)
         return found
@@ -676,16 +594,11 @@ def _found_by(
     return Discovery.of(strategy, law, steps, contribution, Fraction(guarantee.delta))
 
 
-def unit_of(request: Job) -> str:
-    """What a new stream protects, in the word by which the ledger counts it.
-
-    >>> unit_of(Job("count", "visits.csv", "visits.db", user="cookie", most=3, per="1d"))
-    "user's day"
-    """
-    if request.user is None:
-        return "event" if request.unit is None else checked_unit(request.unit)
-    user = "user" if request.unit is None else checked_unit(request.unit)
-    return People(request.most or 1, request.per).of(user)
+def _with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
+    """A new stream's request with the word by which its state counts what it protects."""
+    kind = "event" if request.user is None else "user"
+    unit = None if request.unit is None else checked_unit(request.unit)
+    return replace(request, unit=unit_word(known, kind, unit, kind))
 
 
 def _with_other(request: Job, domain: GroupNames | None) -> GroupNames | None:
@@ -723,7 +636,7 @@ def _require(value: _Given | None, name: str) -> _Given:
 
 
 def _choose(
-    asked: RequestValues,
+    request: Job,
     horizon: int | None,
     guarantee: Guarantee,
     contribution: Contribution,
@@ -732,14 +645,14 @@ def _choose(
     """The planner's first choice, or its best strategy of the kind asked for."""
     from counton.planning.planner import plan_stream  # a later run needs no planner
 
-    release = cast("ReleaseForm", asked.request.release or "totals")
-    own = own_strategy(asked.request.strategy)
+    release = cast("ReleaseForm", request.release or "totals")
+    own = own_strategy(request.strategy)
     if own is not None:
         given = [_own(own, horizon, release)]
         return plan_stream(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=given
         ).best.strategy
-    name = cast("str | None", asked.request.strategy)
+    name = cast("str | None", request.strategy)
     if release == "windows" and name not in (None, "auto"):
         raise InvalidInput(
             f"{field('strategy', name)} is for totals, and does not go with "
@@ -748,8 +661,8 @@ def _choose(
         )
     if horizon is None and release == "both":
         release = "totals"  # which are planned; a window is the difference of two
-    metric = asked.metric or "mean"
-    discovering = asked.request.unknown == "discover"
+    metric = metric_from(request.metric)
+    discovering = request.unknown == "discover"
     ranked = plan_stream(
         horizon,
         guarantee,
@@ -757,9 +670,9 @@ def _choose(
         contribution=contribution,
         shape=shape,
         release=release,
-        simple=asked.request.simple or discovering or asked.once,
+        simple=request.simple or discovering or statements.is_once(request),
         compare=discovering or name not in (None, "auto"),
-        around=asked.request.around,
+        around=request.around,
     )
     for choice in ranked.choices:
         whole = choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from counton.base.errors import AlreadyEnded, InvalidInput, RequestMismatch, field
+from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
 from counton.base.options import ROWS, OwnColumns, split_names
 from counton.base.private import Private
 from counton.base.windows import NO_MOMENT
-from counton.privacy import ExpiringDP, ExpiringZCDP, Spend
-from counton.privacy.contribution import checked_unit, known_unit
+from counton.privacy import Spend
 from counton.rows.domains import table_columns, text_lines
 from counton.rows.files import EventFile
 from counton.rows.paths import (
@@ -41,20 +40,20 @@ from counton.rows.sources import Source, join_columns
 from counton.rows.timestamps import moments
 from counton.rows.window_marks import collect
 from counton.run.clock import length_of
-from counton.run.definition import COLUMNS, Definition
+from counton.run.compatibility import check_compatible
+from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, known_totals, refuse_other_fit
-from counton.run.new_stream import RequestValues, ask, check_reached, choice_of, define
+from counton.run.new_stream import define
 from counton.run.progress import Progress, silent
-from counton.spec import stated_options as statements
 from counton.spec.job import Events, Job
 from counton.spec.stated_options import (
+    declares_nodes,
     is_numbered,
     is_once,
     kept_as,
     label_columns,
     name_of,
     options_of_job,
-    statistic_class,
 )
 from counton.state import Store
 from counton.state.database import Closing
@@ -62,11 +61,10 @@ from counton.state.key_and_witness import state_files
 from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.store import StoredStream
-from counton.state.unit_names import SpentUnit, unit_word
+from counton.state.unit_names import SpentUnit
 
 if TYPE_CHECKING:
     from counton.state.seen import Secret
-    from counton.statistics import Statistic
 
 
 #: How a stream keeps options that a later run has again where it leaves them out.
@@ -74,25 +72,43 @@ _REMEMBERED = ("policy", "view", "output")
 
 
 @dataclass(frozen=True)
-class SettledJob(Closing):
-    """A job together with what its stream remembers. Close it: it holds the state open.
+class OpenedJob(Closing):
+    """A job beside its open state, from which `resolve` goes on. Close it, or what it becomes.
 
     Attributes:
-        job: what is asked, with what is remembered where it says nothing else.
-        definition: of the stream, with what is to be remembered of this job.
-        source: of rows; None where the events are the letters of a text.
+        job: what is asked, with what its stream remembers where it says nothing else.
         store: the state; None where there is none yet.
         saved: what it says of the stream; None of a new one.
+    """
+
+    job: Job
+    store: Store | None
+    saved: StoredStream | None
+
+    def having(self, **more: Any) -> OpenedJob:
+        """The same with other fields of the job."""
+        return replace(self, job=replace(self.job, **more))
+
+    def close(self) -> None:
+        """Close the state."""
+        if self.store is not None:
+            self.store.close()
+
+
+@dataclass(frozen=True)
+class SettledJob(OpenedJob):
+    """A job beside its open state, with its stream's definition: a run up to its first row.
+
+    Attributes:
+        definition: of the stream, with what is to be remembered of this job.
+        source: of rows; None where the events are the letters of a text.
         outputs: the job that says what is written and shown: with what is remembered, and with its
             rows as they were named.
         dropped: how many rows wait in the stream that this one continues.
     """
 
-    job: Job
     definition: Definition
     source: Private[Source] | None
-    store: Store | None
-    saved: StoredStream | None
     outputs: Job
     dropped: int = 0
 
@@ -111,11 +127,6 @@ class SettledJob(Closing):
         if self.store_entry is None:
             return None
         return self.store_entry[0].secret(self.job.name, self.job.key)
-
-    def close(self) -> None:
-        """Close the state."""
-        if self.store is not None:
-            self.store.close()
 
 
 def resolve(
@@ -214,12 +225,9 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
         job, predecessor, (step, dropped) = succeed(job, store)
     job = _with_numbered_rows(job, None)
     _check_policies(job)
-    source, asked = _source_and_values(job, None)
-    in_any_order = asked.statistic is not None and asked.statistic.tallied
-    if in_any_order and (job.time is not None or asked.once):
-        known = [*(() if store is None else store.units), *units, *in_ledger]
-        asked = asked._replace(request=with_unit(asked.request, known))
-    definition = define(asked)
+    source = _open_source(job, None) if declares_nodes(job) else None
+    definition = define(job, [*(() if store is None else store.units), *units, *in_ledger])
+    source = _source_of(job, None, definition) if source is None else source
     if predecessor is not None and continues is not None:
         from counton.run.continuation import as_continuation
 
@@ -235,7 +243,7 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
             from counton.run.continuation import counted_once
 
             definition = counted_once(definition, predecessor, job.name, store)
-    return SettledJob(job, definition, rows, store, None, outputs, dropped)
+    return SettledJob(job, store, None, definition, rows, outputs, dropped)
 
 
 def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
@@ -248,15 +256,16 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
         refuse_other_fit(job.name, fit_of(definition.record), fit_of(vars(job)))
     job = _with_numbered_rows(job, definition)
     _check_policies(job)
-    source, asked = _source_and_values(job, definition)
-    check_compatible(definition, asked)
+    source = _open_source(job, definition) if declares_nodes(job) else None
+    check_compatible(definition, job)
+    source = _source_of(job, definition, definition) if source is None else source
     rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
     _check_fit(job, definition)
     definition = _remember(definition, job)
     from counton.run.continuation import as_read
 
     definition = as_read(definition, before)
-    return SettledJob(job, definition, rows, store, saved, outputs)
+    return SettledJob(job, store, saved, definition, rows, outputs)
 
 
 def _check_policies(job: Job) -> None:
@@ -266,19 +275,10 @@ def _check_policies(job: Job) -> None:
         check_quarantine(policies, job.events, job.file_format, kept)
 
 
-def _source_and_values(job: Job, before: Definition | None) -> tuple[Source | None, RequestValues]:
-    """The rows, and what is asked of them; no rows where the events are the letters of a text."""
-    reads = statistic_class(job.what).reads if isinstance(job.what, str) else ()
-    of_cells = "domain" in reads and "by" not in reads  # and not of groups of rows
-    source = _open_source(job, before) if of_cells else None
-    asked = ask(job, before)
-    statistic, parts = asked.statistic, asked.parts
-    if before is not None:
-        statistic, parts = before.statistic, before.parts
-    text = statistic is not None and statistic.of_letters and parts == OwnColumns()
-    if source is None and not text:
-        source = _open_source(job, before)
-    return source, asked
+def _source_of(job: Job, before: Definition | None, definition: Definition) -> Source | None:
+    """The rows; None where the events are the letters of a text."""
+    text = definition.statistic.of_letters and definition.parts == OwnColumns()
+    return None if text else _open_source(job, before)
 
 
 def _join_columns_of(source: Source | None, definition: Definition) -> Private[Source] | None:
@@ -390,13 +390,6 @@ def _check_fit(job: Job, definition: Definition) -> None:
         )
 
 
-def with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
-    """A new stream's request with the word by which its state counts what it protects."""
-    kind = "event" if request.user is None else "user"
-    unit = None if request.unit is None else checked_unit(request.unit)
-    return replace(request, unit=unit_word(known, kind, unit, kind))
-
-
 def check_quarantine(
     policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
 ) -> None:
@@ -430,30 +423,6 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         once=is_once(request) if definition is None else definition.once,
         same=request.domain is request.events,
     )
-
-
-@dataclass(frozen=True)
-class OpenedJob(Closing):
-    """A job beside its open state, from which `resolve` goes on. Close it, or what it becomes.
-
-    Attributes:
-        job: what is asked, with what its stream remembers where it says nothing else.
-        store: the state; None where there is none yet.
-        saved: what it says of the stream; None of a new one.
-    """
-
-    job: Job
-    store: Store | None
-    saved: StoredStream | None
-
-    def having(self, **more: Any) -> OpenedJob:
-        """The same with other fields of the job."""
-        return replace(self, job=replace(self.job, **more))
-
-    def close(self) -> None:
-        """Close the state."""
-        if self.store is not None:
-            self.store.close()
 
 
 def open_job(job: Job) -> OpenedJob:
@@ -652,110 +621,6 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
                 f"use; it uses {', '.join(map(repr, uses))}"
             )
     return definition
-
-
-def check_compatible(definition: Definition, asked: RequestValues) -> None:
-    """A later run may leave out what defines a stream, and may not contradict it."""
-    request = asked.request
-    what = statements.name_of(request.what)
-    if what != definition.what:
-        raise RequestMismatch(
-            f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
-            f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
-        )
-    check_reached(definition, request)
-    kept = {**definition.defining_options, **_kept_together(definition)}
-    for name, given in _options_of_run(definition, asked).items():
-        if given is None or given is False or given == kept[name]:
-            continue
-        created = "without it" if kept[name] is None else f"with {_in_words(kept[name])}"
-        raise RequestMismatch(
-            f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(given)}, but stream "
-            f"{request.name!r} was created {created}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}"
-        )
-
-
-#: What several options say together, by a name.
-_TOGETHER = {
-    "statistic": "the statistic is",
-    "columns": "the columns are",
-    "guarantee": "the guarantee is",
-}
-
-
-def _kept_together(definition: Definition) -> dict[str, Any]:
-    """What a stream keeps of what several options say together."""
-    names = (definition.current_name(name) or name for name in definition.parts.names)
-    return {
-        "statistic": definition.inner,
-        "columns": ", ".join(names) or None,
-        "guarantee": definition.guarantee,
-        "unknown": None if definition.discovery is None else "discover",
-    }
-
-
-def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, Any]:
-    """What a later run states of what makes its stream, as that keeps it; None of the rest."""
-    request, guarantee = asked.request, asked.guarantee
-    given = {name: request.option(name) for name in definition.defining_options}
-    for name in COLUMNS:
-        given[name] = definition.current_name(given[name])
-    if asked.start is not None:
-        cut = definition.cut
-        start = asked.start if cut is None else cut.local(asked.start)
-        given["start"] = start.isoformat()
-    if request.unit is not None:
-        given["unit"] = known_unit(request.unit, [definition.record["unit"]])
-    if asked.endless is not None and request.growth is not None:
-        from counton.base.expiry import Expiry
-
-        given["growth"] = str(Expiry(request.growth).growth)
-    if asked.endless is not None and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-        guarantee = guarantee.bound_to(asked.endless)
-    unlike = request.unknown == "drop" and definition.discovery is not None
-    names = () if asked.parts is None else asked.parts.names
-    return {
-        "unknown": request.unknown if unlike or request.unknown == "discover" else None,
-        "statistic": _other_statistic(definition, asked.statistic),
-        "columns": ", ".join(definition.current_name(name) or name for name in names) or None,
-        **given,
-        "domain": _new_groups(definition, asked.domain),
-        "strategy": choice_of(request, definition),
-        "metric": asked.metric,
-        "guarantee": guarantee,
-    }
-
-
-def _other_statistic(definition: Definition, given: Statistic | None) -> Statistic | str | None:
-    """A statistic that is stated, if it is another one than a stream's."""
-    kept = definition.inner
-    if given is not None and given.declares is not None and kept.declares is not None:
-        given = given.by_groups(kept.declares)  # compared as groups, by themselves
-    if given is None or given.allows(kept):
-        return None
-    alike = repr(given) == repr(kept)
-    return f"{given!r} of other names, or in another order" if alike else given
-
-
-def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
-    """Groups that a later run declares, if they are others than those of the stream.
-
-    Those that were named later may be among them.
-    """
-    if domain is None or domain == definition.groups or domain == definition.declared_groups:
-        return None
-    later = definition.declared_groups.plus([group for group, _ in definition.named])
-    ranks = definition.statistic.declares is not None
-    if ranks and set(domain) == set(definition.declared_groups):
-        return None  # the order of groups that are ranked says nothing
-    return None if domain == later else domain
-
-
-def _in_words(value: object) -> str:
-    if isinstance(value, GroupNames):
-        return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
-    return str(value)
 
 
 def refuse_events_as_domain(

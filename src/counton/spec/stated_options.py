@@ -113,6 +113,16 @@ def is_once(job: Job) -> bool:
     return kind_of(job.what).is_table and job.time is None and job.steps is None
 
 
+def declares_nodes(job: Job) -> bool:
+    """Whether the domain of a job declares nodes or cells of its statistic, and not its groups.
+
+    >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
+    True
+    """
+    reads = statistic_class(job.what).reads if isinstance(job.what, str) else ()
+    return "domain" in reads and "by" not in reads
+
+
 def is_numbered(job: Job) -> bool:
     """Whether the cells of a new line have no names: its rows are they, one after the other."""
     unnamed = job.option("label") is None and job.option("value") is not None
