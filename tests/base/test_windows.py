@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from counton.base.errors import InvalidInput
-from counton.base.windows import Windows, microseconds, moment, parse_time
+from counton.base.windows import NO_MOMENT, Windows, microseconds, moment, parse_time
 
 NEW_YORK = "America/New_York"
 
@@ -84,6 +85,27 @@ def test_an_event_lies_in_the_window_whose_bounds_contain_it(every: str) -> None
     assert np.array_equal(windows.step_of(ends - 1), numbers)
     assert windows.step_of(starts[:1] - 1)[0] < 1
     assert windows.step_of(ends[-1:])[0] == 41
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("every", ["6h", "1d", "1w", "1mo"])
+def test_the_window_of_an_event_does_not_hang_on_the_rows_beside_it(every: str, zone: str) -> None:
+    windows = Windows(datetime(2024, 1, 31, 9, tzinfo=UTC), every, 20, zone)
+    first, end = int(windows.starts(range(1, 2))[0]), windows.end
+    us = np.random.default_rng(7).integers(first - (end - first), 2 * end - first, 9000)
+    us[:20] = windows.starts(range(1, 21))
+    us[20:40] = windows.ends(range(1, 21)) - 1
+    starts = windows.starts(range(1, 22))
+    assert set(np.searchsorted(starts, us, side="right").tolist()) == set(range(22))
+    problem = NO_MOMENT - 3
+    for some in (us, us[:40], np.sort(us), *np.array_split(np.sort(us), 300), us[:0]):
+        rows = pl.DataFrame({"us": [problem, *some.tolist()]}, schema={"us": pl.Int64})
+        alone = rows.slice(1).select(windows.step("us")).to_series().to_list()
+        steps = np.searchsorted(starts, some, side="right").tolist()
+        assert alone == steps
+        assert rows.select(windows.step("us")).to_series().to_list() == [-3, *steps]
+        inside = (some >= first) & (some < end)
+        assert np.array_equal(windows.step_of(some[inside]), np.array(steps)[inside])
 
 
 @given(st.integers(0, 400 * 24 * 60))

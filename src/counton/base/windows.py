@@ -297,23 +297,43 @@ class Windows:
         return self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
-        """Window of each moment of a column, as `step_of`; what is no moment stays as it is."""
+        """Window of each moment of a column, as `step_of`; what is no moment less `NO_MOMENT`."""
         column = pl.col(us)
-        if self.length is None:
+        if self._even is not None:
+            step = (column - (self._first - self._even)) // self._even
+        else:
             step = column.map_batches(
                 lambda moments: pl.Series(self.step_of(moments.to_numpy())),
                 return_dtype=pl.Int64,
                 is_elementwise=True,
             )
-        else:
-            step = (column - self._origin) // self.length + 1
-        return pl.when(column > NO_MOMENT).then(step.clip(0, self.steps + 1)).otherwise(column)
+        inside = step.clip(0, self.steps + 1)
+        return pl.when(column > NO_MOMENT).then(inside).otherwise(column - NO_MOMENT)
+
+    @cached_property
+    def _first(self) -> int:
+        return int(self.starts(range(1, 2))[0])
+
+    @cached_property
+    def _even(self) -> int | None:
+        """Microseconds of each window, if all are of one length; calendar days in UTC are."""
+        if self.length is None and (np.diff(self._edges) == self._edges[1] - self._edges[0]).all():
+            return int(self._edges[1] - self._edges[0])
+        return self.length
 
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
         """Window of each moment; at most 0 before window 1, ``steps + 1`` after the last."""
-        if self.length is None:
-            return np.searchsorted(self._edges, us, side="right").astype(np.int64)
-        return np.minimum((us - self._origin) // self.length + 1, self.steps + 1)
+        if self._even is not None:
+            steps = (us - (self._first - self._even)) // self._even
+            return np.minimum(steps, self.steps + 1)
+        if len(us):
+            # Most windows are as long as those beside them: for rows of some days one division.
+            first, last = np.searchsorted(self._edges, (us.min(), us.max()), side="right")
+            edges = self._edges[max(first - 1, 0) : last + 1]
+            length = int(edges[1] - edges[0]) if first and last <= self.steps else 0
+            if length and (np.diff(edges) == length).all():
+                return np.asarray((us - edges[0]) // length + first)
+        return np.searchsorted(self._edges, us, side="right").astype(np.int64)
 
     def ended_by(self, us: int) -> int:
         """How many windows have ended at a moment."""
@@ -333,7 +353,7 @@ class Once(Windows):
     @override
     def step(self, us: str) -> pl.Expr:
         column = pl.col(us)
-        return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column)
+        return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column - NO_MOMENT)
 
     @override
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:

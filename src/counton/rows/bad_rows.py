@@ -11,7 +11,6 @@ import polars as pl
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
 from counton.base.private import open_private
-from counton.base.windows import NO_MOMENT
 from counton.rows.policies import Problem, set_aside
 from counton.rows.remote_rows import FetchedRows, Spread
 from counton.rows.sources import Rows, Source
@@ -42,13 +41,13 @@ _LACKING = (
 def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
     """Numbers of rows that cannot be counted, from 1, and their steps, which say why."""
     steps = mark_part(part, reading).select("step").with_row_index("row", offset=1)
-    return steps.filter(pl.col("step") < NO_MOMENT)
+    return steps.filter(pl.col("step") < 0)
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
     """How many rows are left out, and how many set aside, by the policies."""
     policies, columns = reading.policies, reading.columns.names
-    lacking = pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+    lacking = pl.col("step").is_in([-problem for problem in _LACKING])
     skipped, kept = 0, list[tuple[object, ...]]()
     for part in source.parts:
         bad = _bad(part, reading)
@@ -70,7 +69,7 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
             for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
                 place = row if part.numbered else ""
                 shown = of_unread(part, row - 1, values)
-                kept.append((part.name, place, Problem(NO_MOMENT - step).words, *shown))
+                kept.append((part.name, place, Problem(-step).words, *shown))
     if policies.quarantine is not None:
         set_aside(policies.quarantine, columns, kept)
     return skipped, len(kept)
@@ -96,11 +95,11 @@ def set_bad_rows_aside_elsewhere(
     """The same where rows lie elsewhere and have no numbers; ``problems`` says how many are bad."""
     policies = reading.policies
     lacking = pl.col("problem").is_in([int(problem) for problem in _LACKING])
-    skipped, which = 0, pl.col("step") < NO_MOMENT
+    skipped, which = 0, pl.col("step") < 0
     if policies.missing == "skip":
         skipped = int(problems.filter(lacking)["rows"].sum())
         problems = problems.filter(~lacking)
-        which &= ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
+        which &= ~pl.col("step").is_in([-problem for problem in _LACKING])
     number = int(problems["rows"].sum())
     if not number:
         if policies.quarantine is not None:
@@ -142,15 +141,13 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
     for part in source.parts:
         bad = _bad(part, reading)
         if reading.policies.missing == "skip":
-            bad = bad.filter(
-                ~pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
-            )
+            bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
         found = bad.select(
             pl.len(), pl.col("row").first(), pl.col("step").sort_by("row").first()
         ).collect(engine="streaming")
         rows, row, step = found.row(0)
         if rows and first is None:
-            first = part, int(row), Problem(NO_MOMENT - int(step))
+            first = part, int(row), Problem(-int(step))
         number += rows
     assert first is not None
     number = number if rows_of_all is None else rows_of_all
@@ -209,7 +206,7 @@ _APART = 2**40  # between numbers of rows of one file and of the next
 
 def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
     """The error for groups, or labels, that are not declared."""
-    outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
+    outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
         outside = ~pl.col("group").is_in(names).fill_null(False)

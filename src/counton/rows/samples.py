@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock
 from typing import Any, Final
 
@@ -25,6 +24,8 @@ Words = NDArray[np.uint64]
 MOST_FACTS: Final = 512
 #: Rows that are held before it is known how rare the facts of the sample are.
 _HELD: Final = 2**15
+#: Rows whose words are made at a time: arrays as large as batches are cost more than what is done.
+_NEAR: Final = 2**14
 #: What of a marked row is looked at.
 _NAMES: Final = ("us", "step", "total", "group")
 #: Odd numbers without a pattern: digits of the golden ratio and of pi. They stay as they are from
@@ -82,6 +83,7 @@ class FactSampler:
     def __init__(self, steps: int, *, numbers: bool = False) -> None:
         self._steps, self._numbers, self._lock = steps, numbers, Lock()
         self._least, self._limit = 0, _HELD
+        self._completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None
         self._facts: pl.DataFrame | None = None
         self._held: list[pl.DataFrame] = []
         self._rows = 0
@@ -92,27 +94,22 @@ class FactSampler:
         """Marked rows that are looked at as they pass.
 
         Args:
-            completed: adds what such rows say, ``total``, where they do not hold it; see `take`.
+            completed: adds what such rows say, ``total``, where they do not hold it.
         """
+        self._completed = completed
         return rows.map_batches(
-            partial(self.take, completed=completed),
+            self.take,
             streamable=True,
             projection_pushdown=False,
             predicate_pushdown=False,
         )
 
-    def take(
-        self,
-        rows: pl.DataFrame,
-        completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
-    ) -> pl.DataFrame:
+    def take(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Look at some rows; they come back."""
         found, least = rows, self._least
-        if least:
-            found = rows[np.flatnonzero(self._hashes_of(rows) < _below(least))]
+        if least and rows.height:
+            found = rows[self._places_below(rows, _below(least))]
         if found.height:
-            found = found if completed is None else completed(found)
-            found = found.select(name for name in _NAMES if name in found.columns)
             with self._lock:
                 self._held.append(found)
                 self._rows += found.height
@@ -148,6 +145,13 @@ class FactSampler:
             least=np.array([[self._least], [least]]),
         )
 
+    def _places_below(self, rows: pl.DataFrame, bound: np.uint64) -> NDArray[np.intp]:
+        """Where hashes are below a bound; of so many rows at a time as stay near the processor."""
+        starts = range(0, len(rows), _NEAR)
+        hashes = (self._hashes_of(rows.slice(start, _NEAR)) for start in starts)
+        found = zip(starts, hashes, strict=True)
+        return np.concatenate([start + np.flatnonzero(some < bound) for start, some in found])
+
     def _hashes_of(self, rows: pl.DataFrame) -> Words:
         """Of each row's time and, where it is a number, value: see `Rarity`."""
         words: Words = rows["us"].to_numpy().view(np.uint64)
@@ -161,6 +165,8 @@ class FactSampler:
         if self._held:
             inside = pl.col("step").is_between(1, self._steps)
             held = pl.concat(self._held, how="vertical_relaxed").filter(inside)
+            held = held if self._completed is None else self._completed(held)
+            held = held.select(name for name in _NAMES if name in held.columns)
             parts.append(held.with_columns(rows=pl.lit(1, pl.Int64)))
         if not parts:
             return None

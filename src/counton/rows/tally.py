@@ -40,8 +40,9 @@ from counton.rows.window_marks import (
 ROWS_AT_A_TIME = 2**18
 
 
-#: An odd number without a pattern, by which values are told from times: digits of pi.
-_PI = 0x243F6A8885A308D3
+#: An odd number without a pattern, by which values are told from times, and an even one, by which
+#: sums are told from sums of squares: digits of pi, and of e.
+_PI, _E = 0x243F6A8885A308D3, 0x2B7E151628AED2A6
 
 
 #: Of more groups no table is held beside rows that are read.
@@ -90,7 +91,7 @@ def _cells_of(
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
     if reading.unknown == "discover":
-        found = _add(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
+        found = _add(marked, pl.col("step"), reading.adds, newest=True, by=["group"], number=number)
     else:
         found = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
         found = found.with_columns(group=pl.lit(None, pl.String))
@@ -208,7 +209,7 @@ def sums_by_label(
     if says_labels(reading):
         found = _add_alike(rows, reading, collect, by=by_group)
     else:
-        found = collect(_add(rows, _window(), adds, newest=True, by=by_group, moments=True))
+        found = collect(_add(rows, pl.col("step"), adds, newest=True, by=by_group, moments=True))
     if domain is None:
         return found
     across = cells_across(adds)
@@ -236,20 +237,17 @@ def _add_alike(
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [
         *(pl.len().cast(pl.Int64).alias("rows"), us.max()),
-        *(us.sum().alias("moment 1"), (us * us).sum().alias("moment 2")),
+        *(us.sum().alias("sum"), (us * (us + _E)).sum().alias("moment")),
     ]
     alike = with_total(
-        collect(rows.group_by(_window().alias("cell"), *by, *labels).agg(sums)), reading
+        collect(rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(sums)), reading
     )
-    # The sums of `_word`, which is a time and what rows say that are alike in it.
-    first, second, number = pl.col("moment 1"), pl.col("moment 2"), pl.col("rows")
-    added = alike.with_columns(
-        (first + number * said).alias("moment 1"),
-        (second + 2 * said * first + number * said * said).alias("moment 2"),
-    )
-    moments = [pl.col("moment 1", "moment 2").sum()]
+    # The moment of `_word`, which is a time and what rows say that are alike in it.
+    number = pl.col("rows")
+    rest = 2 * said * pl.col("sum") + number * said * (said + _E)
+    moments = [(pl.col("moment") + rest).sum()]
     return _add(
-        *(added.lazy(), pl.col("cell"), reading.adds),
+        *(alike.lazy(), pl.col("cell"), reading.adds),
         newest=True, by=by, number=number, moments=moments,
     ).collect()  # fmt: skip
 
@@ -269,13 +267,7 @@ def _cell(domain: Sequence[str] | None) -> pl.Expr:
     groups: pl.Expr = pl.lit(0, pl.Int64)
     if domain is not None:
         groups = pl.col("place").cast(pl.Int64).fill_null(len(domain))
-    return _window() * (1 if domain is None else len(domain) + 1) + groups
-
-
-def _window() -> pl.Expr:
-    """The step of a marked row, or its problem less than 0."""
-    step = pl.col("step")
-    return pl.when(step < NO_MOMENT).then(step - NO_MOMENT).otherwise(step)
+    return pl.col("step") * (1 if domain is None else len(domain) + 1) + groups
 
 
 def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
@@ -312,7 +304,7 @@ def _add(
 
     Args:
         number: how many events each row stands for; None: one.
-        moments: whether to sum words of rows (see `_word`), or how.
+        moments: whether to sum moments of rows, modulo 2^64 (see `_word`), or how.
     """
     each = pl.lit(1, pl.Int64) if number is None else number
     many = pl.len().cast(pl.Int64) if number is None else number.sum()
@@ -321,9 +313,9 @@ def _add(
         sums.append(pl.col("us").max())
     if not isinstance(moments, bool):
         sums += moments
-    elif moments:  # modulo 2^64
+    elif moments:
         word = _word(rows.collect_schema(), adds)
-        sums += [word.sum().alias("moment 1"), (word * word).sum().alias("moment 2")]
+        sums.append((word * (word + _E)).sum().alias("moment"))
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
@@ -349,8 +341,8 @@ def _add(
 def _word(types: pl.Schema, adds: Adds | None) -> pl.Expr:
     """What is read of a row besides its group, as a word: its time, its values, and its user.
 
-    In the sum of squares each of these is multiplied by the others too, so that the sums tell which
-    stood in one row.
+    The moment is its square and `_E` times itself. In the square each of these is multiplied by the
+    others too, so that sums of moments tell which stood in one row.
     """
     word = pl.col("us")
     if adds is not None:
@@ -445,7 +437,7 @@ class Tally:
         quarantined: rows that cannot be read, set aside.
         sums: of each part what its rows come to, as they are read, in any order and format: a
             digest of how many there are in each window, group and place, of what they add, and of
-            two sums over all that is read of them (times, values, users). Empty for a part without
+            a sum over all that is read of them (times, values, users). Empty for a part without
             rows; none where the rows lie elsewhere.
         whole: the same of all parts together, where there are several.
         looks: of each part, where this was asked for.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.base.windows import NO_MOMENT
-
-if TYPE_CHECKING:
-    from polars.expr.whenthen import Then
 
 ClockChange = Literal["raise", "earliest", "latest"]
 CLOCK_CHANGE: tuple[ClockChange, ...] = get_args(ClockChange)
@@ -87,10 +84,9 @@ def moments(
         )
     if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
         # In integers: what computes with times ends the process where one has no date.
-        us = _physical_us(column, dtype)
         if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-            return us.when(column.is_null()).then(NO_TIME).otherwise(UNREADABLE_TIME)
-        local = us.otherwise(None)
+            return _physical_us(column, dtype, UNREADABLE_TIME).fill_null(NO_TIME)
+        local = _physical_us(column, dtype)
         moment = _local_to_utc(local.cast(pl.Datetime("us")), timezone, clock_change)
         beyond = missing.when(local.is_null()).then(UNREADABLE_TIME)
         return _in_years(moment).fill_null(beyond.otherwise(CHANGED_CLOCKS))
@@ -122,15 +118,15 @@ def format_like(text: str) -> str | None:
     return "%d.%m.%Y" + " %H:%M" * (found[1] is not None) + ":%S" * (found[2] is not None)
 
 
-def _physical_us(column: pl.Expr, dtype: pl.DataType) -> Then:
-    """Microseconds of dates and times as they are stored; null where they are in no year."""
+def _physical_us(column: pl.Expr, dtype: pl.DataType, beyond: int | None = None) -> pl.Expr:
+    """Microseconds of dates and times as they are stored, or what is beyond all years."""
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
     many, of = {"d": (_DAY_US, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[unit]
     stored = column.to_physical().cast(pl.Int64)
     edges = (_EARLIEST_US * of // many, _LATEST_US * of // many)
     low, high = max(edges[0], -(2**63)), min(edges[1], 2**63 - 1)
     us = stored if many == of else stored * many // of
-    return pl.when(stored.is_between(low, high)).then(us)
+    return pl.when(stored.is_between(low, high).fill_null(True)).then(us).otherwise(beyond)
 
 
 def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:

@@ -245,7 +245,7 @@ def mark_rows(
 
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
-        there are after the last; a row that cannot be counted has `NO_MOMENT` less its `Problem`
+        there are after the last; a row that cannot be counted has its `Problem` less than 0
         instead), ``group`` (text), ``total`` (1, or the value on the grid; see `with_total` where
         there are labels instead; of rows that are kept ``part N``), and, where the columns are
         stated, ``user`` and ``id`` (text).
@@ -338,7 +338,7 @@ def mark_part(
         said = [_encode(values, reading.adds).alias("total")]
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
-        step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
+        step = unless.then(-int(problem)).otherwise(step)
     kept: list[pl.Expr] = [pl.col(name) for name in ("user", "id") if name in taken]
     if "group" in taken:
         kept.insert(0, reading.group(pl.col("group")).alias("group"))

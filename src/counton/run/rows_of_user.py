@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field
 from counton.base.private import Private
-from counton.base.windows import NO_MOMENT, Once, Windows, load_zone
+from counton.base.windows import Once, Windows, load_zone
 from counton.rows.policies import Policies
 from counton.rows.sources import EventFrame, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
@@ -153,7 +153,7 @@ class EachUser(EventFrame):
             held = _MarkedRowHolder()
             source = self._source.sift(reading.columns.names, reading.policies.unread)
             self.found = tally(source, reading, bound=held)
-        rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
+        rows = pl.concat(held.rows).filter(pl.col("step") >= 0)
         if asked.per is not None:
             period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
             rows = rows.with_columns(pl.col("user") + _BETWEEN + period)

@@ -16,7 +16,7 @@ import polars as pl
 from counton.base.errors import InvalidInput, SumOverflow, field
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
-from counton.base.windows import NO_MOMENT, microseconds
+from counton.base.windows import microseconds
 from counton.rows.bad_rows import texts_of
 from counton.rows.policies import MOST, Problem
 from counton.rows.sources import Source
@@ -113,9 +113,8 @@ def checked_batch(
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:
     """Numbers of rows that cannot be counted, from 0, and what is wrong with each."""
-    rows = (steps < NO_MOMENT).arg_true()
-    problem = NO_MOMENT - steps.gather(rows)
-    return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": problem})
+    rows = (steps < 0).arg_true()
+    return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": -steps.gather(rows)})
 
 
 def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
