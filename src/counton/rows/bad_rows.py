@@ -187,7 +187,7 @@ def _wrong_part(part: Rows, reading: RowReading, row: int, problem: Problem) -> 
         alone = Columns(reading.columns.time, several=(name,))
         kept = replace(reading, columns=alone, adds=None, kept=[KeptPart(name, kind)])
         found = mark_part(part, kept).select("step").slice(row - 1, 1).collect()
-        if found.item() == NO_MOMENT - int(problem):
+        if found.item() == -problem:
             return name
     return names[0]
 

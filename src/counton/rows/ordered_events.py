@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.private import Private
-from counton.base.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside
 from counton.rows.files import refuse_sqlite
 from counton.rows.sources import Source
@@ -96,7 +95,7 @@ def ordered_rows(
         if len(each) > 1
     )
     rows, skipped, quarantined, left_out = pl.concat(each), 0, 0, 0
-    bad = rows["step"] < NO_MOMENT
+    bad = rows["step"] < 0
     if bad.any():
         skipped, quarantined = set_bad_rows_aside(source, reading)
         rows = rows.filter(~bad)
