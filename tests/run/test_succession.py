@@ -343,3 +343,36 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
         assert totals is not None
         inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
     assert 0.947 < np.mean(inside) < 0.957
+
+
+@pytest.mark.parametrize(
+    ("what", "own", "rename"),
+    [
+        ("sum", {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}, "paid=amount"),
+        ("hierarchy", {"levels": "region,city"}, "region=area"),
+    ],
+)
+def test_a_successor_reads_columns_as_they_are_called_now(
+    what: str, own: dict[str, Any], rename: str, tmp_path: Path
+) -> None:
+    old, _, new = rename.partition("=")
+    tables = {
+        "events": "at,region,city,paid\n2024-03-01T09:00,n,x,1\n2024-03-03T09:00,s,y,2\n",
+        "nodes": "region,city\nn,x\ns,y\n",
+    }
+    for name, text in tables.items():
+        for head, called in (("old", old), ("new", new)):
+            (tmp_path / f"{head}-{name}.csv").write_text(text.replace(old, called))
+
+    def asked(head: str, **more: Any) -> Job:
+        if what == "hierarchy" and "rename" not in more:
+            more["domain"] = tmp_path / f"{head}-nodes.csv"
+        return Job(what, tmp_path / f"{head}-events.csv", tmp_path / "s.db", **more)
+
+    stream = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2, "epsilon": 1}
+    run(asked("old", until="2024-03-02", **stream, **own)).close()
+    first = asked("new", until="2024-03-03", rename=rename)
+    run(first).close()
+    with run(asked("new", name="next", continues=first.name, until="2024-03-04")) as outcome:
+        assert outcome.after == 1
+        assert new in outcome.definition.reads

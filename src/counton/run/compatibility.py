@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from counton.base.errors import RequestMismatch, field
@@ -165,38 +164,9 @@ def _statistic(request: Job, saved: Definition) -> tuple[Statistic | None, OwnCo
         request = request.having(**known)
     elif not request.options and saved.parts.names:
         request = request.having(columns=list(saved.parts.names))
-    return statements.settle_statistic(_as_created(request, saved))
-
-
-def _as_created(request: Job, saved: Definition) -> Job:
-    """A request that calls columns as they were called when its stream was created."""
-    if not saved.renamed:
-        return request
-
-    def once(name: Any) -> Any:
-        return saved.called_once(name.strip()) if isinstance(name, str) else name
-
-    def names_in(given: Any) -> Any:
-        names = given.split(",") if isinstance(given, str) else given
-        return None if names is None else [once(name) for name in names]
-
-    def by_name(given: Any, between: str) -> Any:
-        """The same of names before values: a mapping, or a text of such pairs."""
-        if isinstance(given, Mapping):
-            return {once(name): value for name, value in given.items()}
-        if isinstance(given, str) and "=" in given:
-            pairs = (pair.partition("=") for pair in given.split(between))
-            return between.join(f"{once(name)}={value}" for name, _, value in pairs)
-        return given
-
-    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in ("user", "by")}
-    for option in statements.own_options(request.what):
-        given = request.option(option.name)
-        if option.column and given is not None:
-            changed[option.name] = names_in(given) if option.several else once(given)
-        elif option.by_name and given is not None:
-            changed[option.name] = by_name(given, ",")
-    return request.having(**changed, domain=by_name(request.domain, ";"))
+    if saved.renamed:
+        request = statements.rename_columns(request, saved.called_once)
+    return statements.settle_statistic(request)
 
 
 def _check_reached(definition: Definition, request: Job) -> None:

@@ -18,6 +18,7 @@ each run.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals
 from counton.run.definition import Continuation, Definition
 from counton.spec.job import STRATEGIES, Job, options_of
-from counton.spec.stated_options import options_of_job
+from counton.spec.stated_options import options_of_job, rename_columns
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
@@ -197,7 +198,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     if before.people is None or request.user is not None:
         left_out += _with_what_needs("user")
     taken = {
-        **before.own_options,
+        **_own_options(before, request),
         **before.defining_options,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
@@ -213,6 +214,13 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         for name, value in taken.items()
         if value is not None and name in known and name not in left_out
     }
+
+
+def _own_options(before: Definition, request: Job) -> Mapping[str, Any]:
+    """What was said of its statistic, with columns as they are called now."""
+    own = before.own_options
+    now = rename_columns(replace(request, options=own, domain=None), before.current_name)
+    return {name: now.options[name] for name in own}
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:

@@ -8,7 +8,7 @@ files (`counton.statistics`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -222,6 +222,41 @@ def words_of_files() -> dict[str, str]:
     'bad-rows'
     """
     return {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
+
+
+def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
+    """A job with other names for the columns of its groups, users and statistic.
+
+    Args:
+        job: as it is.
+        called: what a column is called instead.
+
+    >>> job = Job("hierarchy", "visits.csv", "visits.db", levels="region,city")
+    >>> rename_columns(job, lambda name: name.upper()).options
+    {'levels': ['REGION', 'CITY']}
+    """
+
+    def one(name: Any) -> Any:
+        return called(name.strip()) if isinstance(name, str) else name
+
+    def by_name(given: Any, between: str) -> Any:
+        """The same of names before values: a mapping, or a text of such pairs."""
+        if isinstance(given, Mapping):
+            return {one(name): value for name, value in given.items()}
+        if isinstance(given, str) and "=" in given:
+            pairs = (pair.partition("=") for pair in given.split(between))
+            return between.join(f"{one(name)}={value}" for name, _, value in pairs)
+        return given
+
+    changed: dict[str, Any] = {"user": one(job.user), "by": one(job.by)}
+    for option in own_options(job.what):
+        given = job.option(option.name)
+        if option.column and given is not None:
+            several = option.several
+            changed[option.name] = [*map(one, split_names(given))] if several else one(given)
+        elif option.by_name and given is not None:
+            changed[option.name] = by_name(given, ",")
+    return job.having(**changed, domain=by_name(job.domain, ";"))
 
 
 def checked_class(job: Job) -> type[Statistic]:
