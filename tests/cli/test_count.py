@@ -225,7 +225,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     (place.folder / "key.witness").unlink()  # which would refuse the copy
     shutil.rmtree(os.environ["XDG_STATE_HOME"])
 
-    monkeypatch.setattr("counton.run.unordered_rows._CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     take = Stream.take
 

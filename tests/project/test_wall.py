@@ -402,8 +402,9 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     changes: Any = found.beside(None)
     secret = [mark for part in files.marks for mark in part]
     assert all(secret)
-    assert set(secret) <= set(open_private(changes.sources))
-    shown = repr((found, vars(found), changes, vars(changes), files))
+    ((_, addition),) = changes.additions(False)
+    assert set(secret) <= set(open_private(addition).sources)
+    shown = repr((found, vars(found), changes, vars(changes), files, addition))
     assert not [one for one in secret if one.rpartition(":")[2] in shown]
 
 

@@ -23,7 +23,7 @@ from counton.numbers.discovery import Discovery, draws, first_shown
 from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of
 from counton.rows.window_marks import label
-from counton.run import Job, export, methods, publish, read, run, unordered_rows
+from counton.run import Job, changes, export, methods, publish, read, run
 from counton.run.output_files import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
@@ -357,7 +357,7 @@ def test_a_crash_leaves_what_an_undisturbed_run_leaves(
 ) -> None:
     rows, (whole, broken) = visits(), folders(tmp_path, 2)
     expected = table(asked(whole, rows))
-    monkeypatch.setattr(unordered_rows, "_CHUNK", 40)  # several transactions
+    monkeypatch.setattr(changes, "_CHUNK", 40)  # several transactions
     write, left = journal.write_sources, [0, 3, 1]
 
     def fail(*arguments: Any) -> None:

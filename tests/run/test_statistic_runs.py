@@ -136,7 +136,7 @@ def test_what_is_refused_makes_no_state(
 def test_a_later_run_with_a_bad_event_commits_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counton.run.ordered_rows._CHUNK", 2)  # a step in each transaction
+    monkeypatch.setattr("counton.run.changes._CHUNK", 2)  # a step in each transaction
     request = hours(tmp_path, Letters())
     run(request).close()
     written(tmp_path, [*ROWS, "05:10,b", "06:10,c"])

@@ -12,7 +12,8 @@ and by the window, which are public, never by what a cell holds: one row decides
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -28,16 +29,19 @@ from counton.base.private import Private, open_private
 from counton.base.windows import Once, Windows, microseconds
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
-from counton.rows.sources import Source
+from counton.rows.bad_rows import change_error
+from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally
 from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
-from counton.spec.job import Job
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
+    from counton.run.settlement import SettledJob
+    from counton.state import Stream
+    from counton.state.stream_writer import Addition
 
 X = TypeVar("X")
 
@@ -79,24 +83,100 @@ class Counts:
         return "Counts(secret)"
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What rows add to a stream, however they are counted: what a run commits.
+
+    Attributes:
+        counts: numbers of rows, for the operator.
+        additions: what the stream is given in each transaction, and before it how much of the new
+            steps comes before it. Its argument: also what changes nothing is a transaction.
+        again: an earlier run has counted the rows, and they add nothing.
+    """
+
+    counts: Private[Counts]
+    additions: Callable[[bool], Iterator[tuple[float, Private[Addition]]]]
+    again: bool = False
+
+
+class ReadRows(ABC):
+    """The rows of a run, read, not yet beside what a stream has counted.
+
+    Attributes:
+        until: microseconds up to which windows are released; None where no time is cut.
+        ended: how many steps have ended by then.
+    """
+
+    until: int | None
+    ended: int
+
+    @abstractmethod
+    def beside(self, stream: Stream | None) -> Changes:
+        """What is new in them, beside what a stream has counted; None: a stream that is new.
+
+        Raises:
+            ReplayMismatch: rows have disappeared, or a file was counted before.
+            SumOverflow: sums would not be exact.
+        """
+
+
+#: Values released in one transaction.
+_CHUNK = 2**20
+
+
+def chunks(steps: range, cells: int) -> Iterator[range]:
+    """Consecutive steps, as many at a time as are released in one transaction.
+
+    >>> [len(some) for some in chunks(range(3, 8), 2**19)]
+    [2, 2, 1]
+    """
+    size = max(1, _CHUNK // max(1, cells))
+    for start in range(steps.start, steps.stop, size):
+        yield range(start, min(start + size, steps.stop))
+
+
+def read_whole(
+    settled: SettledJob, source: Source, read: Callable[[Source], X]
+) -> tuple[X, Source]:
+    """What is read of a source, and the source: without lines that are no rows, where they may be.
+
+    Args:
+        settled: the job.
+        source: its rows.
+        read: reads a source.
+
+    Raises:
+        InvalidInput: the source changed while it was read.
+    """
+    try:
+        found = read(source)
+    except UnreadableRow:
+        source = source.sift(settled.definition.reads, settled.job.policies().unread)
+        found = read(source)
+    if (part := source.changed_part()) is not None:
+        raise change_error(part)
+    return found, source
+
+
 def for_operator(private: Private[X]) -> X:
     """Exact numbers of rows, for whoever may see the events: not for what is published."""
     return open_private(private)
 
 
-def ended_windows(
-    job: Job,
-    definition: Definition,
-    source: Source,
-    found: Private[Tally],
-    released: int | None,
-    now: datetime | None,
+def ended_steps(
+    settled: SettledJob, source: Source | None, found: Private[Tally], now: datetime | None
 ) -> tuple[int | None, int]:
-    """Until when windows are released, and how many have ended: see `clock.windows_ended`."""
+    """Until when windows are released, and how many have ended: see `clock.windows_ended`.
+
+    Where no time is cut all rows are one step, or each is.
+    """
+    job, definition, tally = settled.job, settled.definition, open_private(found)
     if definition.once:
         return None, 1
-    begin, tally = microseconds(definition.windows.start), open_private(found)
-    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
+    if definition.each_row or source is None:
+        return None, tally.rows
+    begin = microseconds(definition.windows.start)
+    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, settled.steps_released)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(

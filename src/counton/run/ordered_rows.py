@@ -8,38 +8,43 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.base.private import Private, open_private
 from counton.base.windows import Once
-from counton.rows.bad_rows import change_error
 from counton.rows.ordered_events import OrderedEvents, letters_of, ordered_rows
 from counton.rows.policies import Policies
-from counton.rows.sources import Source, UnreadableRow
+from counton.rows.sources import Source
 from counton.rows.tally import Tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import Columns, KeptPart, RowReading
-from counton.run.changes import Counts, counts_of, ended_windows
+from counton.run.changes import (
+    Changes,
+    Counts,
+    ReadRows,
+    chunks,
+    counts_of,
+    ended_steps,
+    read_whole,
+)
 from counton.run.definition import Definition
-from counton.run.progress import Progress
 from counton.run.redelivery import refuse_copies
 from counton.run.settlement import SettledJob
 from counton.spec.job import Job
 from counton.spec.refusals import refuse_of_ordered
 from counton.state import Stream
-from counton.state.database import CommitHook
-from counton.statistics import Exact, Statistic
-
-#: Values released in one transaction.
-_CHUNK = 2**20
+from counton.state.stream_writer import Addition
+from counton.statistics import Statistic
 
 
 def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
@@ -128,66 +133,58 @@ def fitting(
 
 
 @dataclass(frozen=True)
-class OrderedRows:
+class OrderedRows(ReadRows):
     """Rows in their order, and the steps that are to be released of them.
 
-    They are what is released, and so their own changes.
-
     Attributes:
-        definition: of the stream.
+        settled: the job, and what its stream remembers.
         events: all rows since the first step.
         counts: of rows, for the operator.
         until: microseconds up to which windows are released; None where each row is a step.
         ended: how many steps have ended.
-        late: whether rows of released windows are refused ("refuse") or count nowhere ("drop").
     """
 
-    definition: Definition
+    settled: SettledJob
     events: Private[OrderedEvents]
     counts: Private[Counts]
     until: int | None
     ended: int
-    late: str = "refuse"
-    again: bool = False
 
-    @property
-    def _events(self) -> OrderedEvents:
-        """The rows, for the statistic and the stream that count them."""
-        return open_private(self.events)
-
-    def beside(self, stream: Stream | None) -> OrderedRows:
-        """Refuse events that are none, or other ones than a stream has counted."""
-        if stream is None:
-            self._try(self.definition.statistic.begin(), self._chunks(0))
-            return self
-        before, stops = stream.step, self._events.stops
-        if len(stops) < before:
+    @override
+    def beside(self, stream: Stream | None) -> Changes:
+        """Events that are none are refused, and others than a stream has counted."""
+        events, statistic = open_private(self.events), self.settled.definition.statistic
+        before = 0 if stream is None else stream.step
+        if len(events.stops) < before:
             raise ReplayMismatch(
-                f"the file holds {len(stops):,} events, and {before:,} have been released, one a "
-                f"step: rows have disappeared; give the file of all events"
+                f"the file holds {len(events.stops):,} events, and {before:,} have been released, "
+                f"one a step: rows have disappeared; give the file of all events"
             )
-        if before and self.late == "refuse":
-            self._compare(stream, before)
-        chunks = list(self._chunks(before))
-        if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
-            self._try(open_private(stream.exact()), chunks)
-        return self
+        if stream is not None and before and self.settled.job.late == "refuse":
+            self._compare(stream, events.until(before))
+        cells = 1 if statistic.on_demand else math.prod(statistic.cells)
+        steps = range(before, self.ended)
+        new = [_of_steps(events, some) for some in chunks(steps, cells)]
+        if stream is None or (before and len(new) > 1):
+            # What is refused is refused before there is a stream, or a part is committed.
+            exact = statistic.begin() if stream is None else open_private(stream.exact())
+            for some in new:
+                exact.take(*some)
+        closed = [Private(Addition(None, events=some)) for some in new]
 
-    def release(self, stream: Stream, progress: Progress, also: CommitHook | None) -> None:
-        """Release the steps that are new."""
-        before = stream.step
-        for steps in self._chunks(before):
-            done = (steps.start - before) / max(1, self.ended - before)
-            progress("releasing", 0.5 + 0.4 * done)
-            stream.release_events(*self._of(steps))
+        def additions(_: bool) -> Iterator[tuple[float, Private[Addition]]]:
+            for place, addition in enumerate(closed):
+                yield place / len(closed), addition
 
-    def _compare(self, stream: Stream, before: int) -> None:
-        known = self._events.until(before)
+        return Changes(self.counts, additions)
+
+    def _compare(self, stream: Stream, known: OrderedEvents) -> None:
+        definition = self.settled.definition
         try:
             stream.check_events(known.events, known.stops)
         except ReplayMismatch as error:
             order = ""
-            if self.definition.cut is not None and not in_any_order(self.definition):
+            if definition.cut is not None and not in_any_order(definition):
                 order = "rows of one time must keep their order, from file to file too; "
             raise ReplayMismatch(
                 f"{error} ({order}late rows and corrections cannot be entered into steps that are "
@@ -195,23 +192,12 @@ class OrderedRows:
                 f"them out: {field('late', 'drop')})"
             ) from error
 
-    def _chunks(self, before: int) -> Iterator[range]:
-        statistic: Statistic = self.definition.statistic
-        cells = 1 if statistic.on_demand else math.prod(statistic.cells)
-        size = max(1, _CHUNK // cells)
-        for start in range(before, self.ended, size):
-            yield range(start, min(start + size, self.ended))
 
-    def _try(self, exact: Exact, chunks: Iterable[range]) -> None:
-        for steps in chunks:
-            exact.take(*self._of(steps))
-
-    def _of(self, steps: range) -> tuple[Any, NDArray[np.int64]]:
-        """Events of some steps, counted from 0, and their stops."""
-        events = self._events
-        begin = int(events.stops[steps.start - 1]) if steps.start else 0
-        stops = events.stops[steps.start : steps.stop] - begin
-        return events.events[begin : begin + int(stops[-1])], stops
+def _of_steps(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
+    """Events of some steps, counted from 0, and their stops."""
+    begin = int(events.stops[steps.start - 1]) if steps.start else 0
+    stops = events.stops[steps.start : steps.stop] - begin
+    return events.events[begin : begin + int(stops[-1])], stops
 
 
 def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
@@ -222,18 +208,10 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     if source is None:
         rows = read_letters(job, definition.statistic)
     else:
-        try:
-            rows = read_rows(job, definition, source)
-        except UnreadableRow:
-            source = source.sift(definition.reads, job.policies().unread)
-            rows = read_rows(job, definition, source)
-        if (part := source.changed_part()) is not None:
-            raise change_error(part)
+        rows, source = read_whole(settled, source, partial(read_rows, job, definition))
         if definition.columns.id is None:
             refuse_copies(source, job, definition, open_private(rows).sums)
     events, found = fitting(rows, definition, settled.steps_released)
-    until, ended = None, len(open_private(events).stops)
-    if source is not None and definition.cut is not None:
-        until, ended = ended_windows(job, definition, source, found, settled.steps_released, now)
+    until, ended = ended_steps(settled, source, found, now)
     counts = Private(counts_of(open_private(found)))
-    return OrderedRows(definition, events, counts, until, ended, job.late)
+    return OrderedRows(settled, events, counts, until, ended)

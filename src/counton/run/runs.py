@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
 from counton.run import clock
-from counton.run.changes import Counts, for_operator
+from counton.run.changes import Counts, ReadRows, for_operator
 from counton.run.definition import Definition
 from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, predecessor, resolve
-from counton.run.unordered_rows import TalliedRows, tallied_rows
+from counton.run.unordered_rows import tallied_rows
 from counton.spec.job import Job
 from counton.state import Store, Stream
 from counton.state.database import Closing, CommitHook
@@ -28,7 +28,6 @@ from counton.state.database import Closing, CommitHook
 if TYPE_CHECKING:
     from counton.released.read_options import View
     from counton.released.release import Release
-    from counton.run.ordered_rows import OrderedRows
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def run(
 
 def read_rows(
     settled: SettledJob, progress: Progress = silent, now: datetime | None = None
-) -> TalliedRows | OrderedRows:
+) -> ReadRows:
     """The rows of a resolved job, read: added up, or in their order. Nothing is written.
 
     Args:
@@ -173,7 +172,7 @@ def read_rows(
     return rows_in_order(settled, now)
 
 
-def check_rows(settled: SettledJob, rows: TalliedRows | OrderedRows) -> None:
+def check_rows(settled: SettledJob, rows: ReadRows) -> None:
     """Refuse rows that `commit` would refuse; nothing is counted.
 
     Raises:
@@ -186,7 +185,7 @@ def check_rows(settled: SettledJob, rows: TalliedRows | OrderedRows) -> None:
 
 def commit(
     settled: SettledJob,
-    rows: TalliedRows | OrderedRows,
+    rows: ReadRows,
     progress: Progress = silent,
     also: CommitHook | None = None,
 ) -> Outcome:
@@ -224,7 +223,9 @@ def commit(
         changes = rows.beside(stream) if new is None else new
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
-        changes.release(stream, progress, also)
+        for done, addition in changes.additions(also is not None):
+            progress("releasing", 0.4 + 0.3 * done)
+            stream.take(addition, also=also)
         if settled.job.retain is not None and stream.step > before:
             from counton.run.erasure import retain
 

@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.errors import StreamConflict
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
-from counton.rows.bad_rows import change_error
 from counton.rows.remote_rows import Spread
-from counton.rows.sources import Source, UnreadableRow
+from counton.rows.sources import Source
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import RowReading, Unknown, collect, mark_rows, times_counted
 from counton.run.changes import (
+    Changes,
     Counts,
     Intake,
     Observed,
+    ReadRows,
+    chunks,
     compare,
     counts_of,
-    ended_windows,
+    ended_steps,
     other_rows,
+    read_whole,
     refuse_overflow,
 )
 from counton.run.definition import Definition
@@ -52,15 +56,11 @@ from counton.run.redelivery import (
 from counton.run.settlement import SettledJob
 from counton.spec.job import Job
 from counton.state import Stream
-from counton.state.database import CommitHook
 from counton.state.seen import Change, Secret
 from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
-    from counton.rows.sources import Source
     from counton.run.contribution_bounds import ChosenRows, ContributionBounder
-    from counton.run.definition import Definition
-    from counton.state import Stream
 
 
 def labels_in(
@@ -141,12 +141,8 @@ class CountedRows(NamedTuple):
     over: Private[int] | None = None
 
 
-#: Cells released in one transaction.
-_CHUNK = 2**20
-
-
 @dataclass(frozen=True)
-class TalliedRows:
+class TalliedRows(ReadRows):
     """Rows that are read and added up, not yet beside what a stream has counted.
 
     Attributes:
@@ -169,8 +165,8 @@ class TalliedRows:
     looked_at: bool
     kept: Private[FilesLeftOut] = attribute(default_factory=lambda: NO_FILES)
 
-    def beside(self, stream: Stream | None) -> TalliedChanges:
-        """What is new in the rows, beside what a stream has counted."""
+    @override
+    def beside(self, stream: Stream | None) -> Changes:
         job, definition, rows = self.settled.job, self.settled.definition, self.rows
         if stream is not None and rows.labels is not None:
             refuse_others(stream, rows.labels)
@@ -205,48 +201,12 @@ class TalliedRows:
             remembered = None if change is None else Private(change)
         if bounding is not None and rows.chosen is not None:
             remembered = bounding.change(rows.chosen, max(self.ended, before), remembered)
-        return TalliedChanges(self.settled, rows, intake, sources, remembered, again, self.kept)
+        given = partial(_additions, self.settled, rows, intake, sources, remembered)
+        return Changes(self._counts(rows, intake), given, again)
 
-    def _memory(self, stream: Stream | None) -> FileMemory | None:
-        """The files that were counted; None where files are not told by their looks."""
-        if not self.looked_at:
-            return None
-        secret = self.bounding.secret if self.bounding is not None else self.settled.secret()
-        settled, found = self.settled, self.rows.found
-        return FileMemory(stream, secret or Secret.fresh(), self.files, found, settled.definition)
-
-    def _of(self, source: Source, kept: Private[FilesLeftOut]) -> TalliedRows:
-        """The rows of some of the files, read again; the others add nothing."""
-        rows, files, bounding, _ = _count(self.settled, source, silent, looks=True)
-        return replace(self, rows=rows, files=files, bounding=bounding, kept=kept)
-
-
-@dataclass(frozen=True)
-class TalliedChanges:
-    """What rows add to a stream.
-
-    Attributes:
-        settled: the job, and what its stream remembers.
-        rows: that count.
-        intake: what they add.
-        sources: new marks of their files.
-        remembered: what becomes of the marks of users and ids.
-        again: they have been counted by an earlier run, and add nothing.
-        kept: files that look counted, and add nothing.
-    """
-
-    settled: SettledJob
-    rows: CountedRows
-    intake: Private[Intake]
-    sources: Private[tuple[str, ...]]
-    remembered: Private[Change] | None
-    again: bool
-    kept: Private[FilesLeftOut]
-
-    @property
-    def counts(self) -> Private[Counts]:
+    def _counts(self, rows: CountedRows, intake: Private[Intake]) -> Private[Counts]:
         """Numbers of rows, for the operator."""
-        settled, rows, added = self.settled, self.rows, open_private(self.intake)
+        settled, added = self.settled, open_private(intake)
         each = times_counted(settled.definition.adds)
         chosen = None if rows.chosen is None else open_private(rows.chosen)
         over = 0 if rows.over is None else open_private(rows.over)
@@ -265,46 +225,61 @@ class TalliedChanges:
             )
         )
 
-    def release(self, stream: Stream, progress: Progress, also: CommitHook | None) -> None:
-        """Give a stream what the rows add, transaction by transaction."""
-        for done, addition in self.additions(empty=also is not None):
-            progress("releasing", 0.4 + 0.3 * done)
-            stream.take(addition, also=also)
+    def _memory(self, stream: Stream | None) -> FileMemory | None:
+        """The files that were counted; None where files are not told by their looks."""
+        if not self.looked_at:
+            return None
+        secret = self.bounding.secret if self.bounding is not None else self.settled.secret()
+        settled, found = self.settled, self.rows.found
+        return FileMemory(stream, secret or Secret.fresh(), self.files, found, settled.definition)
 
-    def additions(self, *, empty: bool) -> Iterator[tuple[float, Private[Addition]]]:
-        """What a stream is given in each transaction: exact sums of windows that have ended.
+    def _of(self, source: Source, kept: Private[FilesLeftOut]) -> TalliedRows:
+        """The rows of some of the files, read again; the others add nothing."""
+        rows, files, bounding, _ = _count(self.settled, source, silent, looks=True)
+        return replace(self, rows=rows, files=files, bounding=bounding, kept=kept)
 
-        Before each stands how much of the run's new steps come before it.
 
-        Args:
-            empty: also what changes nothing is a transaction.
-        """
-        definition, append = self.settled.definition, self.settled.job.append
-        intake, marks = open_private(self.intake), open_private(self.sources)
-        found = None if self.rows.labels is None else open_private(self.rows.labels)
-        new_labels = None if found is None else (len(found.known), found.new)
-        change = None if self.remembered is None else open_private(self.remembered)
-        if intake.target == intake.released:
-            if marks or empty or (append and intake.changed):
-                yield 0.0, Private(Addition(None, intake.pending(), marks, change, new_labels))
-            return
-        # New events come in one transaction, because their file can be given only once; chosen rows
-        # too, because what is remembered of them is written once.
-        new = intake.target - intake.released
-        size = max(1, _CHUNK // max(1, intake.groups))
-        if append or self.rows.chosen is not None:
-            size = new
-        for done in range(0, new, size):
-            first = intake.released + 1 + done
-            steps = range(first, min(first + size, intake.target + 1))
-            observed = intake.observations(steps)
-            if steps.stop > intake.target:
-                observed |= intake.beyond()
-            sums = definition.measure(intake.inputs(steps))
-            inputs = definition.contribution.exact_from_grid(sums)
-            # The file is known from the first transaction on: part of it is counted then.
-            once = ((), None, None) if done else (marks, change, new_labels)
-            yield done / new, Private(Addition(inputs, observed, *once))
+def _additions(
+    settled: SettledJob,
+    rows: CountedRows,
+    intake: Private[Intake],
+    sources: Private[tuple[str, ...]],
+    remembered: Private[Change] | None,
+    empty: bool,
+) -> Iterator[tuple[float, Private[Addition]]]:
+    """What a stream is given in each transaction: exact sums of windows that have ended.
+
+    Args:
+        settled: the job, and what its stream remembers.
+        rows: that count.
+        intake: what they add.
+        sources: new marks of their files.
+        remembered: what becomes of the marks of users and ids.
+        empty: also what changes nothing is a transaction.
+    """
+    definition, append = settled.definition, settled.job.append
+    added, marks = open_private(intake), open_private(sources)
+    found = None if rows.labels is None else open_private(rows.labels)
+    new_labels = None if found is None else (len(found.known), found.new)
+    change = None if remembered is None else open_private(remembered)
+    if added.target == added.released:
+        if marks or empty or (append and added.changed):
+            yield 0.0, Private(Addition(None, added.pending(), marks, change, new_labels))
+        return
+    new = range(added.released + 1, added.target + 1)
+    # New events come in one transaction, because their file can be given only once; chosen rows
+    # too, because what is remembered of them is written once.
+    at_once = append or rows.chosen is not None
+    for steps in [new] if at_once else chunks(new, added.groups):
+        observed = added.observations(steps)
+        if steps.stop == new.stop:
+            observed |= added.beyond()
+        sums = definition.measure(added.inputs(steps))
+        inputs = definition.contribution.exact_from_grid(sums)
+        # The file is known from the first transaction on: part of it is counted then.
+        once = (marks, change, new_labels) if steps.start == new.start else ((), None, None)
+        done = (steps.start - new.start) / len(new)
+        yield done, Private(Addition(inputs, observed, *once))
 
 
 def only_counted(
@@ -414,7 +389,7 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
         definition.once or definition.columns.id is not None or source.comes_once
     )
     rows, files, bounding, source = _count(settled, source, progress, looks=looks)
-    until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
+    until, ended = ended_steps(settled, source, rows.found, now)
     return TalliedRows(settled, rows, bounding, files, until, ended, looks)
 
 
@@ -422,15 +397,9 @@ def _count(
     settled: SettledJob, source: Source, progress: Progress, *, looks: bool
 ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
-    try:
-        rows, bounding = _read(settled, source, progress, looks=looks)
-    except UnreadableRow:
-        source = source.sift(settled.definition.columns.names, settled.job.policies().unread)
-        rows, bounding = _read(settled, source, progress, looks=looks)
-    files = known_by(source, settled.job, settled.definition, rows.found)
-    if (part := source.changed_part()) is not None:
-        raise change_error(part)
-    return rows, files, bounding, source
+    read = partial(_read, settled, progress=progress, looks=looks)
+    (rows, bounding), source = read_whole(settled, source, read)
+    return rows, known_by(source, settled.job, settled.definition, rows.found), bounding, source
 
 
 def _read(

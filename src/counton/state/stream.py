@@ -373,11 +373,11 @@ class Stream(Closing):
     def take(
         self, addition: Private[Addition], also: Callable[[Connection], None] | None = None
     ) -> None:
-        """What `release_many` and `observe` do, of what comes from another room.
+        """What `release_many`, `release_events` and `observe` do, of what comes from another room.
 
         Args:
             addition: its steps are the next ones.
-            also: see `observe`.
+            also: see `observe`; not of events.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -385,6 +385,9 @@ class Stream(Closing):
             StreamConflict: another process took the stream over, or holds the lock.
         """
         with self._turn.take(), self._lock:
+            if (given := open_private(addition).events) is not None:
+                self._take_events(*given, None)
+                return
             writer = self._writer()
             writer.take(addition, None, also)
             self._step = writer.step
@@ -430,18 +433,26 @@ class Stream(Closing):
         >>> folder.cleanup()
         """
         with self._turn.take(), self._lock:
-            machine = self._machine_for("release_events")
-            ends = machine._ends(events, stops)
-            if (ordered := self._ordered_machine) is not None:
-                try:
-                    steps = ordered.release(self._writer(), events, ends, first_step)
-                finally:
-                    self._step = ordered.step
-                return self.readings(steps.start, steps.stop)
-            xs = _changes(machine, events, ends)
-            releases = self._writer().release(Private(Addition(xs)), first_step)
-            self._step = self._writer().step
-            return self.readings(releases.steps.start, releases.steps.stop)
+            steps = self._take_events(events, stops, first_step)
+            return self.readings(steps.start, steps.stop)
+
+    def _take_events(
+        self,
+        events: Events,
+        stops: Sequence[int] | NDArray[np.int64] | None,
+        first_step: int | None,
+    ) -> range:
+        machine = self._machine_for("release_events")
+        ends = machine._ends(events, stops)
+        if (ordered := self._ordered_machine) is not None:
+            try:
+                return ordered.release(self._writer(), events, ends, first_step)
+            finally:
+                self._step = ordered.step
+        xs = _changes(machine, events, ends)
+        releases = self._writer().release(Private(Addition(xs)), first_step)
+        self._step = self._writer().step
+        return releases.steps
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counton.state.seen import Change
     from counton.state.shared import SharedEntry
     from counton.state.stream_facts import Facts
+    from counton.statistics.statistic import Events
     from counton.statistics.tally_statistic import TallyStatistic
 
 
@@ -37,6 +38,8 @@ class Addition(NamedTuple):
         sources: digests of files whose rows are now counted.
         remembered: what becomes of the marks of users and ids.
         labels: of cells that come as they are needed, and the first one's cell.
+        events: of new steps, and for each the number up to its end, instead of all these: a
+            statistic takes them in their order.
     """
 
     inputs: ArrayLike | None
@@ -44,6 +47,7 @@ class Addition(NamedTuple):
     sources: Sequence[str] = ()
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
+    events: tuple[Events, NDArray[np.int64]] | None = None
 
     def __repr__(self) -> str:
         return "Addition(secret)"
