@@ -42,7 +42,7 @@ from counton.rows.window_marks import collect
 from counton.run.clock import length_of
 from counton.run.compatibility import check_compatible
 from counton.run.definition import Definition
-from counton.run.journal_values import fit_of, known_totals, refuse_other_fit
+from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.new_stream import define
 from counton.run.progress import Progress, silent
 from counton.spec.job import Events, Job
@@ -51,6 +51,7 @@ from counton.spec.stated_options import (
     is_numbered,
     is_once,
     kept_as,
+    kept_value,
     label_columns,
     name_of,
     options_of_job,
@@ -290,15 +291,27 @@ def _join_columns_of(source: Source | None, definition: Definition) -> Private[S
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
-    """A stream's definition with the policies and outputs of its last job."""
-    known, before = options_of_job(job), definition.record
-    kept = remembered_of(job, before)
-    if definition.statistic.on_demand:  # what is asked of it is asked anew
-        policies = {option.name for option in kept_as("policy", known)}
-        kept = {name: value for name, value in kept.items() if name in policies}
-    again = {option.name for option in known.values() if option.kept in _REMEMBERED}
-    fixed = {name: value for name, value in before.items() if name not in again}
-    return replace(definition, record=fixed | kept)
+    """A stream's definition with the policies and outputs of its last job.
+
+    A job that writes nothing leaves outputs as they were. What is asked of cells on demand is asked
+    anew.
+    """
+    known, on_demand = options_of_job(job), definition.statistic.on_demand
+    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
+    anew = {name for name in known if known[name].kept in _REMEMBERED}
+    if not writes and not on_demand:
+        anew -= {option.name for option in kept_as("output", known)}
+    if job.file_format is None:
+        anew -= {"file_format"}  # nights may come whose files need it again
+    said = {
+        name: kept_value(known[name], job.option(name))
+        for name in anew
+        if job.option(name) != known[name].default
+        and (known[name].kept == "policy" or not on_demand)
+        and (name, job.option(name)) != ("unknown", "discover")
+    }
+    fixed = {name: value for name, value in definition.record.items() if name not in anew}
+    return replace(definition, record=fixed | said)
 
 
 def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
@@ -493,30 +506,6 @@ def as_before(job: Job, saved: StoredStream) -> Job:
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # of files whose names say nothing
     return job.having(**told) if told else job
-
-
-def remembered_of(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be remembered of a job, as JSON values; of paths where they are."""
-    known = options_of_job(job)
-    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
-    outputs = kept_as("output", known)
-    found = {} if writes else {one.name: before[one.name] for one in outputs if one.name in before}
-    if job.file_format is None and "file_format" in before:
-        found["file_format"] = before["file_format"]  # for nights whose files need it again
-    said = [*kept_as("policy", known), *kept_as("view", known), *(outputs if writes else ())]
-    for option in said:
-        name, value = option.name, job.option(option.name)
-        if value == option.default or (name == "unknown" and value == "discover"):
-            continue
-        if name == "known":
-            value = [[list(path), total] for path, total in known_totals(value)]
-        elif option.file:
-            start, quarantine, path = os.fspath(value).rpartition("quarantine:")
-            value = start + quarantine + os.path.abspath(path)
-        elif isinstance(value, list | tuple):
-            value = [str(one) for one in value]
-        found[name] = value
-    return found
 
 
 def refuse_ended(definition: Definition, name: str) -> None:

@@ -8,6 +8,7 @@ files (`counton.statistics`).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,21 +66,32 @@ def stated_options(job: Job) -> dict[str, Any]:
     >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
     {'value': 'paid', 'lower': '0', 'upper': '9'}
     """
-    found: dict[str, Any] = {}
-    for option in statistic_class(str(job.what)).options:
-        value = job.options.get(option.name)
-        if value is None or value is False:  # 0 is a bound as any other
-            continue
-        if option.nested:
-            found[option.name] = value if isinstance(value, str) else json.dumps(value)
-        elif isinstance(value, Mapping):
-            found[option.name] = ",".join(f"{key}={one}" for key, one in value.items())
-        elif isinstance(value, list | tuple):
-            found[option.name] = [str(one) for one in value]
-        else:
-            whole = option.kind in ("whole", "flag") and isinstance(value, bool | int)
-            found[option.name] = value if whole else str(value)
-    return found
+    return {
+        option.name: kept_value(option, job.options[option.name])
+        for option in statistic_class(str(job.what)).options
+        if job.options.get(option.name) is not None and job.options[option.name] is not False
+    }
+
+
+def kept_value(option: Option, value: Any) -> Any:
+    """What a job states by an option, as a stream keeps it in JSON; paths where they are.
+
+    >>> kept_value(options_of(Job)["shares"], [0.5, 0.9])
+    ['0.5', '0.9']
+    """
+    if option.name == "known":
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [[[path] if isinstance(path, str) else [*path], total] for path, total in pairs]
+    if option.nested:
+        return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={one}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return [str(one) for one in value]
+    if option.file:
+        start, quarantine, path = os.fspath(value).rpartition("quarantine:")
+        return start + quarantine + os.path.abspath(path)
+    return value if option.kind in ("whole", "flag", "number") else str(value)
 
 
 def kind_of(what: str | Statistic) -> type[Statistic]:
