@@ -10,8 +10,14 @@ Read this file, run it, and you need not believe any formula of ``privacy/contri
 3. *People.* Whole jobs over files, for one night and for several: one person's rows are laid into
    them in each way, and what is released (with noise that rounds to nothing) is compared.
 
+4. *Rows that are steps.* Where no time says when a row comes, its place does. What is promised (a
+   row whose step is empty without it, a letter replaced, a row at the end) is held to the claim;
+   a row that comes in the middle moves all later ones, which nobody promises, and the line says how
+   far: beyond 1, and further the longer a stream is.
+
 A line says how many pairs were tried, and the largest true movement as a share of the claim: 1.00
-is exact, less is caution, and more than 1 ends the program with the pair that shows it.
+is exact, less is caution, and more than 1 ends the program with the pair that shows it (but for
+rows in the middle).
 """
 
 from __future__ import annotations
@@ -68,14 +74,23 @@ class Tried:
         Raises:
             Exceeded: one is larger.
         """
+        for norm, true, most in self.look(change, nodes, claimed):
+            if true > most * (1 + 1e-9):
+                raise Exceeded(f"{self.name}: {norm} {true:g}, and {most:g} is claimed: {pair}")
+
+    def look(
+        self, change: Changes, nodes: Nodes, claimed: Sensitivity
+    ) -> list[tuple[str, float, int]]:
+        """Both norms, each with its claim, which is compared with nothing."""
+        found = []
         for which, norm in enumerate(("1-norm", "squared 2-norm")):
             if nodes.weights[which] is None:
                 continue
             true = float((np.abs(nodes.weights[which] @ change) ** (which + 1)).sum())
             most = (claimed.l1, claimed.l2_squared)[which]
-            if true > most * (1 + 1e-9):
-                raise Exceeded(f"{self.name}: {norm} {true:g}, and {most:g} is claimed: {pair}")
             self.shares[which] = max(self.shares[which], true / max(most, 1))
+            found.append((norm, true, most))
+        return found
 
     def __str__(self) -> str:
         l1, l2 = self.shares
@@ -264,9 +279,9 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
                 new = (*batch[:place], other, *batch[place + 1 :])
                 yield (*stream[:step], new, *stream[step + 1 :])
         return
-    if statistic.event == "user":
-        for user in {event for batch in stream for event in batch}:
-            yield tuple(tuple(event for event in batch if event != user) for batch in stream)
+    if statistic.event in ("user", "edge"):  # with all that it does
+        for unit in {event for batch in stream for event in batch}:
+            yield tuple(tuple(event for event in batch if event != unit) for batch in stream)
         return
     for step, batch in enumerate(stream):
         for place in range(len(batch)):
@@ -394,10 +409,61 @@ def try_people(share: float = 1.0) -> Iterator[Tried]:
         yield tried
 
 
+# --------------------------------------------------------------------------- 4 rows that are steps
+USERS_OF_ROWS = [f"user {number}" for number in range(16)]
+#: Statistics that count after each row, each with events that it may meet.
+EACH_ROW: list[tuple[counted.Statistic, Sequence[Any]]] = [
+    (counted.Distinct(), USERS_OF_ROWS),
+    (counted.Distinct(window=2, windows=2), USERS_OF_ROWS),
+    (counted.TopK(["a", "b"], 1), ["a", "b"]),
+    (counted.Edges(), [*combinations("abcdefg", 2)]),
+    (counted.Substrings("ab", 2), "ab"),
+    (counted.Episodes("ab", 2), "ab"),
+]
+#: Rows of a stream; so many at most where all streams are tried.
+ROWS_OF_STREAMS, ALL_OF_THEM = (4, 8, 32), 8
+
+
+def try_rows() -> Iterator[Tried]:
+    """Every short stream of two kinds of rows, and one in which each kind comes twice in a row.
+
+    First with what is promised, then with one row more in the middle.
+    """
+    for (statistic, events), rows in product(EACH_ROW, ROWS_OF_STREAMS):
+        nodes = next(one for one in strategies(rows) if type(one.strategy) is Binary)
+        settled = statistic.settle(PureDP(1), rows)
+        shift = shift_or_none(nodes.strategy, settled.contribution(), math.prod(settled.cells))
+        assert shift is not None
+        changes_of = cache(partial(exact_changes, settled))
+        promised = Tried(f"{settled!r}, {rows} rows: as promised")
+        moved = Tried(f"{settled!r}, {rows} rows: one more in the middle")
+        twice = [event for event in events for _ in range(2)] * rows
+        every = product(events[:2], repeat=rows if rows <= ALL_OF_THEM else 0)
+        for stream in (*filter(None, every), tuple(twice[:rows])):
+            steps: Stream = tuple((event,) for event in stream)
+            ends = steps[:-1] if settled.of_letters else (*steps[:-1], ())
+            end = np.zeros_like(changes_of(steps))
+            end[: len(ends)] = changes_of(ends)
+            for change in (
+                changes_of(steps) - end,
+                *(
+                    changes_of(steps) - changes_of(one)
+                    for one in neighbours(steps, settled, events)
+                ),
+            ):
+                promised.pairs += 1
+                promised.hold(change, nodes, shift, stream)
+            for place, event in product(range(rows - 1), events[:2]):
+                other = (*steps[:place], (event,), *steps[place:-1])
+                moved.pairs += 1
+                moved.look(changes_of(steps) - changes_of(other), nodes, shift)
+        yield from (promised, moved)
+
+
 def main() -> None:
     """Try all of it, or what is named, and say what was tried.
 
-    ``python -m tools.brute_force [contributions] [statistics] [people] [--share=1]``
+    ``python -m tools.brute_force [contributions] [statistics] [people] [rows] [--share=1]``
     """
     named = [word for word in sys.argv[1:] if not word.startswith("-")]
     shares = [float(word.removeprefix("--share=")) for word in sys.argv[1:] if word not in named]
@@ -405,6 +471,7 @@ def main() -> None:
         "contributions": try_contributions,
         "statistics": lambda: try_statistics(*shares),
         "people": lambda: try_people(*(shares or [0.05])),
+        "rows": try_rows,
     }
     for part in named or parts:
         for tried in parts[part]():

@@ -12,7 +12,7 @@ from counton.numbers import node_law as calibration
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords, statistic_named
 from tools import brute_force
-from tools.brute_force import Exceeded, try_contributions, try_people, try_statistics
+from tools.brute_force import Exceeded, try_contributions, try_people, try_rows, try_statistics
 
 
 def test_no_change_moves_nodes_further_than_is_claimed() -> None:
@@ -31,6 +31,33 @@ def test_no_unit_of_a_statistic_does() -> None:
 def test_no_person_does() -> None:
     tried = list(try_people(share=0.01))
     assert all(one.pairs and max(one.shares) > 0.1 for one in tried), [*map(str, tried)]
+
+
+def test_rows_that_are_steps_hold_what_is_promised_and_no_more() -> None:
+    tried = {one.name: one for one in try_rows()}
+    promised = [one for name, one in tried.items() if name.endswith("as promised")]
+    assert len(promised) == len(brute_force.EACH_ROW) * len(brute_force.ROWS_OF_STREAMS)
+    assert all(max(one.shares) <= 1 + 1e-9 and one.pairs for one in promised)
+    for statistic in {name.partition("), ")[0] for name in tried}:
+        far = [
+            tried[f"{statistic}), {rows} rows: one more in the middle"].shares[0]
+            for rows in brute_force.ROWS_OF_STREAMS
+        ]
+        assert far == sorted(far), statistic
+        assert far[-1] > 2.5, f"{statistic}: {far}"
+
+
+def test_of_rows_that_are_steps_a_claim_that_is_too_small_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def half(*given: Any) -> Any:
+        shift = calibration.sensitivity_of(*given)
+        return replace(shift, l1=-(-shift.l1 // 2), l2_squared=-(-shift.l2_squared // 2),
+                       entries=None)  # fmt: skip
+
+    monkeypatch.setattr(brute_force, "sensitivity_of", half)
+    with pytest.raises(Exceeded, match="as promised"):
+        list(try_rows())
 
 
 def test_every_statistic_is_tried() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
@@ -187,3 +188,20 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     ):
         with pytest.raises(StateError, match=r"was created with|cannot be continued"):
             run(replace(request, **changed))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_release_says_that_rows_in_the_middle_are_not_protected(
+    tmp_path: Path, timed: bool
+) -> None:
+    """Where each row is a step: one more moves all later ones."""
+    events = tmp_path / "calls.csv"
+    events.write_text("at,one,two\n2024-03-01T00:10,ann,bob\n2024-03-01T01:10,bob,cy\n")
+    asked: dict[str, Any] = {"edge": "one,two", "steps": 8, "epsilon": 1, "confirmed": True}
+    if timed:
+        asked |= {"time": "at", "every": "1h", "start": "2024-03-01", "until": "2024-03-01T02:00"}
+    job = Job("edges", events, tmp_path / "s.db", **asked)
+    with run(job) as outcome:
+        result = outcome.read()
+        for said in (str(result), result.methods(full=True)):
+            assert ("comes or goes before others" in said) is not timed, said

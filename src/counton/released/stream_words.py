@@ -25,6 +25,10 @@ _WHEN = (
     "that a release took place, when, and the time of the newest row where that decided which "
     "windows had ended"
 )
+#: Of streams without times.
+_IN_THE_MIDDLE = (
+    "a row that comes or goes before others, since each row is a step, and all later ones move"
+)
 #: Where anybody may read what differential privacy is.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
 #: So many numbers of a statistic are told how far they may be off, each by its name.
@@ -219,6 +223,7 @@ def account_of(
         errors=[*errors, *([far] if far else []), *left_out],
         unprotected=[
             *definition.inner.unprotected,
+            *([_IN_THE_MIDDLE] if definition.each_row else []),
             "that a release took place, and when" if definition.once else _WHEN,
         ],
         sources=definition.statistic.sources,
@@ -422,7 +427,8 @@ def protected_in_words(definition: Description) -> str:
     >>> from types import SimpleNamespace as Named
     >>> from counton.privacy import Contribution
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
-    >>> counts = Named(cut=1, statistic=Named(additive=True), ordered=False, **visits)
+    >>> of = {"statistic": Named(additive=True), "ordered": False, "each_row": False}
+    >>> counts = Named(cut=1, **of, **visits)
     >>> protected_in_words(counts)
     'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
     """
@@ -434,7 +440,8 @@ def protected_in_words(definition: Description) -> str:
     if definition.statistic.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None
-    return said + "; a cell is one of the counts behind the numbers" * many
+    said += "; a cell is one of the counts behind the numbers" * many
+    return said + f"; not {_IN_THE_MIDDLE}" * definition.each_row
 
 
 def cost_in_words(definition: Description) -> str:

@@ -658,7 +658,9 @@ class Statistic(ABC):
             key: the secret from which the noise is computed; never start a stream twice.
             strategy: how the noise is correlated over time; the planner's unless given.
             batched: a step may have any number of events (`Running.release_batch`); else at most
-                one, and exactly one where events are letters.
+                one, and exactly one where events are letters. Then an event that comes or goes
+                before others moves all later ones to other steps, and nothing is promised of it:
+                let `None` stand where one is left out.
 
         Raises:
             InvalidInput: an argument is missing or out of range.
