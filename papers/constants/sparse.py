@@ -857,7 +857,8 @@ class _Search:
         runs = max(min(_SIMULATED // horizon, _MOST_RUNS), fewest_runs(probability))
         for choice in ranked:
             strategy = choice.strategy
-            quick = strategy.local or strategy.buffer_size > 0 or horizon <= _QUICK_SERIES
+            facts = choice.strategy.facts
+            quick = facts.local or facts.buffer_size > 0 or horizon <= _QUICK_SERIES
             if quick and runs * horizon <= _MOST_SIMULATED:
                 law = choice.law
                 seen = largest_error_of_totals(strategy, law, horizon, probability, runs=runs)

@@ -95,7 +95,7 @@ def measured(
     )
     found = counter.release_many(np.repeat(counts[:, None], runs, axis=1))
     truth = np.cumsum(counts)[:, None]
-    delay = getattr(strategy, "delay", 0)
+    delay = strategy.facts.delay
     if delay:
         truth = np.concatenate([np.zeros((delay, 1)), truth[:-delay]])
     error = float(np.sqrt(((found.values - truth) ** 2).mean()))

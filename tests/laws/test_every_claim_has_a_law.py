@@ -8,6 +8,7 @@ whose wrong value hurts nobody, with the reason. A new name that stands nowhere 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -54,14 +55,19 @@ from counton.strategies.participation import (
     pattern_sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import Reader, window_rows
+from counton.strategies.strategy import Facts, Reader, window_rows
 
 HORIZON = 12
 
 
+def claims_of(base: type[StreamStrategy], **claims: Any) -> type[StreamStrategy]:
+    """A class with other claims."""
+    return type(f"Wrong{base.__name__}", (base,), claims)
+
+
 def wrong(base: type[StreamStrategy], *arguments: Any, **claims: Any) -> StreamStrategy:
     """An instance of a class with other claims; without arguments over the horizon."""
-    cls: Any = type(f"Wrong{base.__name__}", (base,), claims)
+    cls: Any = claims_of(base, **claims)
     made: StreamStrategy = cls(*(arguments or (HORIZON,)))
     return made
 
@@ -93,6 +99,12 @@ def knows(base: type[StreamStrategy], *arguments: Any, **known: Any) -> StreamSt
     return wrong(
         base, *arguments, structure=property(lambda self: own.fget(self)._replace(**known))
     )
+
+
+def states(base: type[StreamStrategy], *arguments: Any, **stated: Any) -> StreamStrategy:
+    """An instance that states other facts, and behaves as before."""
+    own = base(*(arguments or (HORIZON,))).facts
+    return wrong(base, *arguments, facts=fixed(replace(own, **stated)))
 
 
 def _halves(function: Any) -> Callable[..., list[int]]:
@@ -232,20 +244,22 @@ _FALLING = [[1.0, 0, 0], [-0.5, 1, 0], [0.25, -0.5, 1]]
 
 #: For each name of `StreamStrategy`, and of what some have more, wrong strategies.
 WRONG: dict[str, list[StreamStrategy]] = {
-    "attained": [
-        wrong(
-            MultiscaleInterpolation,
+    "facts.attained": [
+        states(
+            claims_of(
+                MultiscaleInterpolation,
+                squared_sensitivity=times(MultiscaleInterpolation, "squared_sensitivity", 2),
+            ),
             attained=True,
-            squared_sensitivity=times(MultiscaleInterpolation, "squared_sensitivity", 2),
         ),
     ],
-    "causal": [wrong(LookAhead, *_LOOKS_AHEAD, causal=fixed(True))],
+    "facts.causal": [states(LookAhead, *_LOOKS_AHEAD, causal=True)],
     "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
     "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
-    "delay": [wrong(Binary, delay=1), wrong(Expiring, 1, delay=fixed(1))],
+    "facts.delay": [states(Binary, delay=1), states(Expiring, 1, delay=1)],
     "expiry": [
         wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
-        wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), delay=fixed(0)),
+        wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), facts=fixed(Facts())),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
     ],
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
@@ -263,7 +277,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
     "lattice_bits": [wrong(Binary, lattice_bits=1)],
-    "longest": [wrong(Binary, longest=HORIZON + 1), wrong(Binary, longest=HORIZON - 1)],
     "mean_variance": [
         wrong(Epochs, 3, mean_variance=times(Epochs, "mean_variance", 0.5)),
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
@@ -295,15 +308,8 @@ WRONG: dict[str, list[StreamStrategy]] = {
             OfTheFirstStream,
         )
     ],
-    "rounding_variance": [
-        wrong(
-            MultiscaleInterpolation,
-            HORIZON,
-            "max",
-            12,
-            True,
-            rounding_variance=fixed(0.0),
-        )
+    "facts.rounding_variance": [
+        states(MultiscaleInterpolation, HORIZON, "max", 12, True, rounding_variance=0.0)
     ],
     "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
     "saved_name": [wrong(Binary, saved_name="KAry")],
@@ -338,8 +344,8 @@ WRONG: dict[str, list[StreamStrategy]] = {
         )
     ],
     "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
-    "unit_columns": [wrong(SqrtToeplitz, unit_columns=True)],
-    "unit_rows": [wrong(HonakerOnline, unit_rows=True)],
+    "facts.unit_columns": [states(SqrtToeplitz, unit_columns=True)],
+    "facts.unit_rows": [states(HonakerOnline, unit_rows=True)],
     "variance": [wrong(Binary, variance=times(Binary, "variance", 0.01))],
     "window_noise_variance": [
         wrong(Binary, window_noise_variance=times(Binary, "window_noise_variance", 0.01)),
@@ -356,13 +362,16 @@ WRONG: dict[str, list[StreamStrategy]] = {
 NO_LAW = {
     "check_law": "called before a stream begins, and it may only refuse; that whatever it lets "
     "through can draw its last step is the law of `test_last_release.py`, with wrong ones",
-    "drawn_ahead": "read by the planner alone, to leave out what would take too long to begin: "
-    "noise is drawn by nodes, however many are said to be drawn before",
+    "facts": "the record itself: each name in it stands here",
+    "facts.drawn_ahead": "read by the planner alone, to leave out what would take too long to "
+    "begin: noise is drawn by nodes, however many are said to be drawn before",
     "examples": "called by these laws and by nothing else: over which instances they run",
-    "buffer_size": "read by the planner alone, to leave out what would not fit into memory, and by "
-    "readers, as `local`: what they give is compared with the rows whatever it says",
-    "local": "in how many parts a batch's noise is computed; that parts are the whole, to the bit, "
-    "is `check_noise_parts` and `check_reader`",
+    "facts.buffer_size": "read by the planner alone, to leave out what would not fit into memory, "
+    "and by readers, as `local`: what they give is compared with the rows whatever it says",
+    "facts.last_step": "steps beyond it are refused, and no number is other than without it; that "
+    "this step can be drawn is the law of `test_last_release.py`",
+    "facts.local": "in how many parts a batch's noise is computed; that parts are the whole, to "
+    "the bit, is `check_noise_parts` and `check_reader`",
 }
 
 
@@ -425,6 +434,7 @@ def test_a_wrong_sum_breaks_a_law(
 def test_every_name_is_in_one_list() -> None:
     names = {name for name in dir(StreamStrategy) if not name.startswith("_")}
     names |= {f"structure.{name}" for name in Structure._fields}
+    names |= {f"facts.{field.name}" for field in fields(Facts)}
     assert not WRONG.keys() & NO_LAW.keys()
     assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law: see the module's text"
 

@@ -56,6 +56,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
+from counton.strategies.strategy import last_served_step
 from counton.strategies.trees import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -94,8 +95,9 @@ def laws(strategy: StreamStrategy) -> list[NoiseDistribution]:
 
 
 def last_of(strategy: StreamStrategy, horizon: int) -> int:
-    known = strategy.longest is not None and (strategy.horizon is not None or strategy.local)
-    return strategy.longest if known and strategy.longest is not None else horizon
+    last = last_served_step(strategy)
+    known = strategy.horizon is not None or strategy.facts.local
+    return last if known and last is not None else horizon
 
 
 def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
@@ -142,9 +144,13 @@ PLANNED = [(horizon, norm) for horizon in (1000, 105_120, 2**25, 2**30) for norm
 def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, norm: int) -> None:
     for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
         for strategy in found.members[:1]:
-            few = strategy.buffer_size <= MOST_HELD and strategy.drawn_ahead <= MOST_DRAWN
+            few = (
+                strategy.facts.buffer_size <= MOST_HELD and strategy.facts.drawn_ahead <= MOST_DRAWN
+            )
             if few and (
-                strategy.local or horizon <= _FAR or isinstance(strategy, LeastSquaresFactorization)
+                strategy.facts.local
+                or horizon <= _FAR
+                or isinstance(strategy, LeastSquaresFactorization)
             ):
                 check_last_release(strategy, horizon)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -63,7 +64,7 @@ class ForgetsANode(Binary):
 class SaysUnitRows(HonakerOnline):
     """Its rows have fractions."""
 
-    unit_rows = True
+    facts = replace(HonakerOnline.facts, unit_rows=True)
 
 
 class CountsTwice(Binary):
@@ -320,7 +321,7 @@ class ClaimsToBeCausal(KAry):
 
     def __init__(self, horizon: int, arity: int) -> None:
         super().__init__(horizon, arity)
-        self.causal = True
+        self.facts = replace(self.facts, causal=True)
 
 
 class LooksAhead(Binary):

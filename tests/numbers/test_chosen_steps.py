@@ -167,7 +167,7 @@ def test_the_planner_promises_nothing_else(horizon: int) -> None:
     ranked = plan(horizon, guarantee)
     for choice in ranked:
         assert choice.law == law_for(choice.strategy, guarantee, ONE, (), choice.family).law
-        if not choice.strategy.causal and choice.family == "laplace":
+        if not choice.strategy.facts.causal and choice.family == "laplace":
             assert "; Laplace of scale l1 / epsilon" in ranked.why(choice)
 
 

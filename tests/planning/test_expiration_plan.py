@@ -38,7 +38,7 @@ def continuous_rmse(plan: FadingPlan) -> float:
     else:
         assert isinstance(best.guarantee, ExpiringDP)
         noise = 2 * mean / float(best.guarantee.epsilon) ** 2
-    found = math.hypot(math.sqrt(noise), best.errors_of.per_step * best.strategy.delay)
+    found = math.hypot(math.sqrt(noise), best.errors_of.per_step * best.strategy.facts.delay)
     assert best.rmse <= found * (1 + 1e-9)
     return found
 
@@ -142,8 +142,10 @@ def test_numbers_may_be_given_in_any_exact_form() -> None:
     plan = counton.plan(expire={np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
     assert plan.best.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
-    assert counton.plan(expire={24: 1}, delays=np.array([9, 3])).best.strategy.delay in (3, 9)
-    assert counton.plan(expire={24: 1}, delays=range(10**12, -1, -1)).best.strategy.delay == 10
+    assert counton.plan(expire={24: 1}, delays=np.array([9, 3])).best.strategy.facts.delay in (3, 9)
+    assert (
+        counton.plan(expire={24: 1}, delays=range(10**12, -1, -1)).best.strategy.facts.delay == 10
+    )
 
 
 def test_errors_are_those_of_the_strategy() -> None:
@@ -153,17 +155,17 @@ def test_errors_are_those_of_the_strategy() -> None:
     variance = noise_variance(plan.best.strategy, law, range(1, 5001)).mean()
     assert plan.best.mean_std**2 == pytest.approx(float(variance))
     assert plan.best.rmse**2 == pytest.approx(
-        float(variance) + (0.01 * plan.best.strategy.delay) ** 2
+        float(variance) + (0.01 * plan.best.strategy.facts.delay) ** 2
     )
     assert plan.baseline_rmse**2 == pytest.approx(plan.baseline.mean_variance(5000))
 
 
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
-    assert counton.plan(expire={24: 1, 8760: 3}, per_step=0.01).best.strategy.delay > 24
-    assert counton.plan(expire={24: 1, 8760: 3}, per_step=100).best.strategy.delay == 0
-    assert counton.plan(expire={24: 1, 8760: 3}, delays=range(5, 9)).best.strategy.delay in range(
-        5, 9
-    )
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=0.01).best.strategy.facts.delay > 24
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=100).best.strategy.facts.delay == 0
+    assert counton.plan(
+        expire={24: 1, 8760: 3}, delays=range(5, 9)
+    ).best.strategy.facts.delay in range(5, 9)
 
 
 def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
@@ -385,4 +387,4 @@ def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None
     assert all(choice.rmse <= 30 for choice in plan.choices)
     assert "least loss at age 8,760" in plan.describe()
     few = counton.plan(rmse=30, age=50, delays=range(4, 9))
-    assert few.best.strategy.delay in range(4, 9)
+    assert few.best.strategy.facts.delay in range(4, 9)

@@ -406,7 +406,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
         law = law_for(strategy, guarantee, UNIT).law
         rounded = 1.0 if metric == "max" else 1.5 - 0.5 / horizon  # of each difference both ends
         exact = float(variance) * law.variance / 4.0**strategy.lattice_bits
-        return exact + rounded * strategy.rounding_variance
+        return exact + rounded * strategy.facts.rounding_variance
 
     ranked = plan(horizon, guarantee, metric, release="both", simple=True)
     least = min(error(strategy) for kind in all_trees(horizon).values() for strategy in kind)
@@ -434,7 +434,7 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     assert [
         c.strategy for c in simple if not isinstance(c.strategy, MultiscaleInterpolation)
     ] == kept
-    assert all(choice.strategy.local and not choice.buffer_size for choice in simple)
+    assert all(choice.strategy.facts.local and not choice.buffer_size for choice in simple)
 
 
 def test_what_is_not_compared_is_not_the_best() -> None:
@@ -483,7 +483,7 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"
-    assert few.best.buffer_size == few.best.strategy.buffer_size * 100 > 8760
+    assert few.best.buffer_size == few.best.strategy.facts.buffer_size * 100 > 8760
     assert many.best.kind == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
     assert all(choice.buffer_size <= MOST_HELD for choice in many)

@@ -93,7 +93,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(
     # standard deviation). Strategies which round what they release have intervals that are wider
     # by up to half a unit.
     definition = asked(release, loss)
-    rounds = definition.strategy.rounding_variance > 0
+    rounds = definition.strategy.facts.rounding_variance > 0
     (found,) = coverage(definition, 0.95)
     assert all(0.947 < share < (0.957 if rounds else 0.953) for share in found.values()), found
 

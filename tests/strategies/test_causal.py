@@ -24,16 +24,16 @@ def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 26])
 def test_a_strategy_says_whether_it_is_causal(cls: type[StreamStrategy], horizon: int) -> None:
     for strategy in cls.examples(horizon):
-        if strategy.causal:
+        if strategy.facts.causal:
             assert not reads_ahead(strategy, horizon), strategy
         if cls.saved_name in AHEAD:
-            assert not strategy.causal, strategy
+            assert not strategy.facts.causal, strategy
 
 
 def test_what_says_that_it_is_not_reads_ahead() -> None:
     for tree in (*KAry.examples(26), *LookAhead.examples(26)):
-        assert tree.causal != reads_ahead(tree, 26), tree
+        assert tree.facts.causal != reads_ahead(tree, 26), tree
 
 
 def test_nobody_is_causal_without_saying_so() -> None:
-    assert not StreamStrategy.causal
+    assert not StreamStrategy.facts.causal

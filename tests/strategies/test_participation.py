@@ -17,6 +17,7 @@ from counton.privacy import Sensitivity
 from counton.strategies import (
     Binary,
     Expiring,
+    Facts,
     HonakerOnline,
     KAry,
     LookAhead,
@@ -206,7 +207,7 @@ def test_one_step_is_what_it_was(horizon: int) -> None:
     for strategy in strategies(horizon):
         unit = 2**strategy.lattice_bits
         l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
-        entries = ((unit, int(l1)),) if strategy.unit_columns else None
+        entries = ((unit, int(l1)),) if strategy.facts.unit_columns else None
         expected = Sensitivity(int(l1 * unit), int(squared * unit**2), entries)
         assert strategy.sensitivities() == strategy.sensitivities(steps=1, separation=9) == expected
         assert strategy.sensitivities(every=horizon) == expected
@@ -228,7 +229,7 @@ class OnlyColumns(StreamStrategy):
     """Columns with weights, on a lattice, and nothing said about how they divide."""
 
     lattice_bits = 3
-    unit_columns = False
+    facts = Facts(unit_columns=False)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon

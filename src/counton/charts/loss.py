@@ -52,13 +52,13 @@ def plot_loss(
     7.5
     """
     last = max([*ages.values(), *plan.targets, 1])
-    edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.best.strategy.delay
+    edges = 2 ** np.arange(last.bit_length() + 1) - 2 + plan.best.strategy.facts.delay
     spread = np.geomspace(1, last, _POINTS).astype(np.int64)
     all_ages = np.unique([0, *spread, *edges, *(edges + 1), *plan.targets, *ages.values()])
     shown = all_ages[(all_ages >= 0) & (all_ages <= last)]
     parameter = float(getattr(plan.guarantee, plan.unit))
     subtitle = (
-        f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.delay:,}, "
+        f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.facts.delay:,}, "
         f"{plan.unit} {parameter:g}: typical error {plan.best.rmse:,.1f}"
     )
     habit = plan.baseline

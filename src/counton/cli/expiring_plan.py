@@ -100,7 +100,7 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
 def _options(plan: FadingPlan) -> str:
     """Options of ``counton count`` that follow the plan."""
     parameter = plan.guarantee.to_dict()[plan.unit]
-    delay = f" --delay {plan.best.strategy.delay}" if plan.best.strategy.delay else ""
+    delay = f" --delay {plan.best.strategy.facts.delay}" if plan.best.strategy.facts.delay else ""
     growth = plan.best.strategy.parameters["growth"]
     return f"--expire --growth {growth}{delay} --{plan.unit} {parameter}"
 
@@ -113,7 +113,8 @@ def _show(
     )
     growth, parameter = float(plan.best.strategy.growth), float(getattr(plan.guarantee, plan.unit))
     print_line(
-        console, f"growth {growth:g}, delay {plan.best.strategy.delay:,}, {plan.unit} {parameter:g}"
+        console,
+        f"growth {growth:g}, delay {plan.best.strategy.facts.delay:,}, {plan.unit} {parameter:g}",
     )
     table = Table()
     loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"

@@ -160,7 +160,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "totals_apart": totals_in_words(outcome.stream.totals),
         "release": definition.release,
         "strategy": repr(definition.strategy),
-        "delay": definition.strategy.delay,
+        "delay": definition.strategy.facts.delay,
         "level": outputs.level,
         "out": None if outputs.out is None else str(outputs.out),
         "sums": {every: str(path) for every, path in outputs.sums.items()},

@@ -185,8 +185,9 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     ]
     if definition.discovery is not None:
         lines.append(("groups", _discovery_in_words(definition, definition.discovery)))
-    if definition.strategy.delay:
-        windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
+    delay = definition.strategy.facts.delay
+    if delay:
+        windows = f"{delay:,} window{'s' * (delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
     if definition.continues is not None:
         lines += _succession(definition, definition.continues)

@@ -61,7 +61,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
         by_level[place] = squares[:, reads.levels == level].sum(axis=1)
     windows = strategy.workload == "windows"
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
-    more = np.asarray(ends * strategy.rounding_variance, np.float64)
+    more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
     claimed_widths = np.array([strategy.node_variance(level) for level in levels])
     alike = []
     for law in (*_WIDE, *_narrow(strategy)):
@@ -187,8 +187,8 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     single = (starts == 0) & (stops > 0) if strategy.workload == "totals" else stops == starts + 1
     if single.any():
         square = float((off[single] ** 2).mean()) / 4.0**strategy.fraction_bits
-        said = f"rounding has a mean square of {square}, not {strategy.rounding_variance}"
-        require(square <= _FINE + 1.5 * strategy.rounding_variance, strategy, said)
+        said = f"rounding has a mean square of {square}, not {strategy.facts.rounding_variance}"
+        require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, said)
 
 
 def check_released_variance(strategy: StreamStrategy) -> None:
@@ -267,7 +267,9 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         return
     count = count_steps(strategy, steps)
     said = f"expiry says a delay of {expiry.delay}"
-    require(strategy.delay == expiry.delay, strategy, f"{said}, and it has {strategy.delay}")
+    require(
+        strategy.facts.delay == expiry.delay, strategy, f"{said}, and it has {strategy.facts.delay}"
+    )
     for step, row in rows_by_step(strategy, count).items():
         at = step - expiry.delay
         levels = range(min(max(at, 0).bit_length(), expiry.top + 1))

@@ -54,6 +54,7 @@ from counton.strategies.strategy import (
     check_ends,
     check_steps,
     check_window,
+    last_served_step,
 )
 
 if TYPE_CHECKING:
@@ -63,17 +64,10 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes that are stated of a strategy.
 _STATED = (
     "horizon",
-    "longest",
     "workload",
-    "delay",
     "fraction_bits",
     "lattice_bits",
-    "rounding_variance",
-    "local",
-    "unit_columns",
-    "unit_rows",
-    "attained",
-    "causal",
+    "facts",
     "largest_entry",
     "largest_read",
     "sources",
@@ -161,7 +155,7 @@ def check_parameters(strategy: StreamStrategy) -> None:
 
 def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
     """Whether all that is stated of two strategies is the same, over some steps."""
-    last = other.horizon or min(32, other.longest or 32)
+    last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
     columns = [[each.column_until(step, last) for step in steps] for each in (one, other)]
     levels = sorted({node.level for column in columns[1] for node in column})
@@ -194,7 +188,8 @@ def check_arguments(strategy: StreamStrategy) -> None:
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
     """
-    beyond = [] if strategy.longest is None else [strategy.longest + 1]
+    longest = last_served_step(strategy)
+    beyond = [] if longest is None else [longest + 1]
     law = _LAWS[-1]
     calls: list[Callable[[int], object]] = [
         strategy.row,
@@ -217,9 +212,6 @@ def check_arguments(strategy: StreamStrategy) -> None:
     _refuses(strategy, strategy.row, 1.0)
     _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
     _refuses(strategy, lambda start: strategy.window_variance(start, start - 1), 1)
-    longest = strategy.longest
-    served = strategy.horizon is None or longest == strategy.horizon
-    require(served, strategy, f"serves steps up to {longest}, and its horizon is another")
     last = 32 if longest is None else min(longest, 32)
     steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
     try:
@@ -246,7 +238,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
     unit = 2**strategy.lattice_bits
-    if strategy.unit_columns:
+    if strategy.facts.unit_columns:
         units = {abs(weight) for column in columns for weight in column.values()}
         require(units <= {unit}, strategy, "C has entries other than 1 and -1")
     largest = max((abs(weight) for column in columns for weight in column.values()), default=0)
@@ -270,8 +262,8 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
                 require(one.shape == other.shape and order, strategy, "matrices are others")
         # Small integers: float64 holds every sum exactly, and multiplies matrices faster.
         product = reads @ enters
-        totals = np.tri(count, k=-strategy.delay)
-        one_by_one = np.eye(count, k=-strategy.delay)
+        totals = np.tri(count, k=-strategy.facts.delay)
+        one_by_one = np.eye(count, k=-strategy.facts.delay)
         expected = totals if strategy.workload == "totals" else one_by_one
         require(np.array_equal(product, expected), strategy, f"B C is not A over {count} steps")
         return
@@ -281,7 +273,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         scaled = {node: int(weight * scale) for node, weight in row.items()}
         for item, column in enumerate(columns, start=1):
             entry = sum(scaled.get(node, 0) * weight for node, weight in column.items())
-            last = step - strategy.delay
+            last = step - strategy.facts.delay
             counted = item <= last if strategy.workload == "totals" else item == last
             expected_entry = scale * unit if counted else 0
             require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
@@ -296,7 +288,7 @@ def check_causal(strategy: StreamStrategy, steps: int | None = None) -> None:
     >>> from counton.strategies import Binary
     >>> check_causal(Binary(12))
     """
-    if not strategy.causal:
+    if not strategy.facts.causal:
         return
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
@@ -329,7 +321,7 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     worst_squared = Fraction(
         max(sum(w * w for w in column.values()) for column in columns), unit**2
     )
-    if not strategy.attained:
+    if not strategy.facts.attained:
         for norm, bound, worst in (
             (1, strategy.l1_sensitivity(), worst_l1),
             (2, strategy.squared_sensitivity(), worst_squared),
@@ -578,7 +570,7 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
     first, last = reads.ends(64)
     starts, stops = reads.steps[first], reads.steps[last]
     weights = reads.between(first, last)
-    if strategy.unit_rows:
+    if strategy.facts.unit_rows:
         wrong = ~np.isin(weights, (-1, 0, 1)).all(axis=1)
         at = int(np.argmax(wrong))
         said = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
@@ -770,7 +762,7 @@ def check_shift(
                 column = lattice_units(strategy, strategy.column_until(item, count))
                 for node, weight in column.items():
                     shifts.setdefault(node, {})[place] = difference * weight
-                counted = item - 1 + strategy.delay
+                counted = item - 1 + strategy.facts.delay
                 last = None if strategy.workload == "totals" else counted + 1
                 expected[counted:last, place] = difference << strategy.fraction_bits
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before

@@ -130,10 +130,10 @@ class Counter:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
         guarantee = promise_of(strategy, guarantee)
-        if counters is not None and (len(shape) != 1 or strategy.delay):
+        if counters is not None and (len(shape) != 1 or strategy.facts.delay):
             raise InvalidInput(
                 f"cells that come as they are needed stand in one row, without a delay; the shape "
-                f"is {shape} and the delay {strategy.delay}: give a shape such as (1000,)"
+                f"is {shape} and the delay {strategy.facts.delay}: give a shape such as (1000,)"
             )
         terms = design_for(
             strategy, guarantee, contribution, shape, counters=counters, name=name,
@@ -331,7 +331,7 @@ class Counter:
         terms = self.design
         step, sums, waiting = self._progress()
         count = len(totals)
-        if terms.strategy.delay:
+        if terms.strategy.facts.delay:
             totals, waiting = waiting.then(totals)
         if count == 1 and self._lookahead.by_cells:
             released, sums = self._compute_by_cells(totals, sums, step + 1)
@@ -424,7 +424,7 @@ class Counter:
     def describe(self) -> str:
         """In words: unit, neighbouring relation, guarantee, strategy and standard deviation."""
         terms = self.design
-        last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.delay)
+        last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])
         windows = terms.strategy.workload == "windows"
         released = ", which releases each step's own count" if windows else ""

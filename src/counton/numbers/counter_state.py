@@ -18,6 +18,7 @@ from counton.base.arrays import pack, unpack
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.numbers.design import Design
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
+from counton.strategies.strategy import last_served_step
 
 #: What a checkpoint of a counter begins with.
 _FORMAT = "counton-checkpoint-2"
@@ -99,7 +100,7 @@ class StreamProgress(NamedTuple):
     @classmethod
     def start(cls, terms: Design) -> StreamProgress:
         """Nothing released yet."""
-        waiting = np.zeros((terms.strategy.delay, *terms.beginning), np.int64)
+        waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
         shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
@@ -129,7 +130,7 @@ def check_totals(
             f"input has shape {got}; this stream takes {expected}: pass one total for each "
             f"declared cell"
         )
-    horizon = terms.strategy.longest
+    horizon = last_served_step(terms.strategy)
     if horizon is not None and done.step + len(totals) > horizon:
         raise HorizonExceeded(
             f"step {done.step + len(totals):,} is beyond the horizon of {horizon:,} steps "
@@ -216,7 +217,7 @@ class Checkpoint(NamedTuple):
     def progress(self, terms: Design) -> StreamProgress:
         """How far the stream was."""
         start = StreamProgress.start(terms)
-        horizon = terms.strategy.longest
+        horizon = last_served_step(terms.strategy)
         if (
             type(self.step) is not int
             or self.step < 0

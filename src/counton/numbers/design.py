@@ -118,7 +118,7 @@ class Design(Errors[S]):
         apart = isinstance(promised, ApproxDP) or (
             isinstance(promised, ZCDP) and self.law.family == "laplace"
         )
-        return _SEEN if apart and not self.strategy.causal else FORMAT
+        return _SEEN if apart and not self.strategy.facts.causal else FORMAT
 
     @property
     def whole(self) -> bool:

@@ -228,7 +228,7 @@ def joint_halfwidths(
     ]
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
         variances = strategy.window_variance(zeros, stops)
-        if strategy.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
+        if strategy.facts.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
             fixed: Counter[NoiseDistribution] = Counter()
             for part in sums:
                 fixed.update(dict(part or ()))
@@ -444,7 +444,7 @@ def _of_trees(
 ) -> NDArray[np.float64] | None:
     """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
     one_law = type(strategy).node_law is StreamStrategy.node_law
-    if one_law and strategy.unit_rows:
+    if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.window_variance(first, last)).astype(np.int64)
         return _of_numbers(law, numbers * cells, level)
     if one_law or not first.any():
@@ -879,7 +879,7 @@ class Errors(Generic[S]):
     @property
     def buffer_size(self) -> int:
         """Numbers that a running stream keeps beside its sums, all cells together."""
-        return self.strategy.buffer_size * self.cells
+        return self.strategy.facts.buffer_size * self.cells
 
     @property
     def steps(self) -> int:
@@ -918,7 +918,7 @@ class Errors(Generic[S]):
         both = metric == "mean" and self.release == "both"
         times = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
         released = released_variance(strategy, metric, self.release)
-        return released * node + times * strategy.rounding_variance
+        return released * node + times * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
         """``mean_std`` or ``max_std``."""
@@ -938,7 +938,7 @@ class Errors(Generic[S]):
     @property
     def rmse(self) -> float:
         """Root of the mean squared error, from noise and from items that are held back."""
-        return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.delay)
+        return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.facts.delay)
 
     def largest_error(self, probability: float = 2 / 3) -> float:
         """All errors of totals, at all steps and cells, are within this together.
@@ -957,7 +957,7 @@ class Errors(Generic[S]):
         if steps is None or self.release == "windows":
             return math.inf
         if isinstance(self.guarantee, ExpiringDP | ExpiringZCDP):
-            held_back = self.errors_of.per_step * self.strategy.delay
+            held_back = self.errors_of.per_step * self.strategy.facts.delay
             return largest_expiring_error(self.guarantee, steps, probability) + held_back
         missed = (1 - probability) / (steps * self.cells)
         if missed < SMALLEST_TAIL or self.strategy.horizon is None:

@@ -108,7 +108,7 @@ def _attacker(terms: Design) -> str:
         chooses = "and every other row"
     orders = ""
     if isinstance(guarantee, ZCDP):
-        orders = "" if terms.strategy.causal else " (at whole orders of the divergences)"
+        orders = "" if terms.strategy.facts.causal else " (at whole orders of the divergences)"
     return (
         f"It holds against an attacker who knows all releases, the program and its parameters"
         f" {chooses}{orders}. The attacker does not know the key: the noise is computed by a keyed "

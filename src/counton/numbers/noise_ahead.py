@@ -20,7 +20,7 @@ import numpy as np
 from counton.base.arrays import Integers, pack, unpack
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Reader
+from counton.strategies.strategy import Reader, last_served_step
 
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
@@ -161,19 +161,19 @@ class NoiseAhead:
         return self._ahead
 
     def _up_to_horizon(self, start: int, steps: int) -> range:
-        longest = self._strategy.longest
+        longest = last_served_step(self._strategy)
         stop = start + steps
         return range(start, stop if longest is None else max(min(stop, longest + 1), start + 1))
 
     def _compute(self, window: range, cells: slice) -> Integers:
         """Noise of consecutive steps and cells, shape ``(len(window), cells)``."""
         count = cells.stop - cells.start
-        if count == self._size and not (self._alone and not self._strategy.local):
+        if count == self._size and not (self._alone and not self._strategy.facts.local):
             return self._reader.noise(window).reshape(len(window), count)
         if not self.field.shape:
             return self._reader.noise(window).reshape(len(window), 1)
         noise = np.empty((len(window), count), np.int64)
-        width = count if self._strategy.local else max(1, _DRAWN // window.stop)
+        width = count if self._strategy.facts.local else max(1, _DRAWN // window.stop)
         for at in range(0, count, width):
             some = min(width, count - at)
             part = self.field.part(cells.start + at, some)
@@ -187,8 +187,8 @@ class NoiseAhead:
 
         They do not where a step costs what it costs alone.
         """
-        nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.drawn_ahead)
-        costly = not (self._alone and self._strategy.local)
+        nodes = max(self._up_to_horizon(step, _KEPT_STEPS).stop, self._strategy.facts.drawn_ahead)
+        costly = not (self._alone and self._strategy.facts.local)
         return costly and nodes * self._size >= _WORTH_KEEPING
 
     def _find(self, steps: range, cells: slice) -> Integers | None:

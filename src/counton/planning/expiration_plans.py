@@ -56,7 +56,7 @@ class FadingPlan(Plan[Design[Expiring]]):
        strategy ...
     1  Expiring(growth='1.08', delay=0, levels=None)  ...
     >>> best = found.best
-    >>> best.strategy.growth, best.strategy.delay, float(best.guarantee.epsilon)
+    >>> best.strategy.growth, best.strategy.facts.delay, float(best.guarantee.epsilon)
     (Fraction(27, 25), 0, 0.18506)
     >>> best.loss([1, 24, 8760, 87600]).round(3)
     array([0.37 , 1.   , 2.993, 3.689])

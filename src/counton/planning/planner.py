@@ -295,7 +295,7 @@ class StreamPlan(Plan[Design]):
         horizon is measured with that.
         """
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
-        if max(choice.strategy.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
+        if max(choice.strategy.facts.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
             return None
         noise_field = choice.noise_field(Key.generate())
         choice.strategy.noise(noise_field, range(1, 2))  # tables and series that are made once
@@ -473,7 +473,7 @@ def _check_serves(
         raise InvalidInput("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)
-    held, drawn = strategy.buffer_size, strategy.drawn_ahead
+    held, drawn = strategy.facts.buffer_size, strategy.facts.drawn_ahead
     if held * cells > MOST_HELD:
         raise InvalidInput(
             f"a running stream would hold {held * cells:,} numbers, more than "

@@ -204,7 +204,7 @@ class ReleasedNumbers:
     @property
     def delay(self) -> int:
         """How many windows before its own a release counts up to."""
-        return self.definition.strategy.delay
+        return self.definition.strategy.facts.delay
 
     @property
     def over(self) -> int | None:

@@ -69,7 +69,7 @@ def simulated_releases(
     """
     from counton.numbers.joint import fresh_noise
 
-    delay, steps = terms.strategy.delay, len(numbers)
+    delay, steps = terms.strategy.facts.delay, len(numbers)
     late = np.concatenate([np.zeros((delay, *numbers.shape[1:])), numbers])[:steps]
     truth = np.cumsum(late, axis=0) if terms.strategy.workload == "totals" else late
     cells = int(np.prod(numbers.shape[1:], dtype=np.int64))

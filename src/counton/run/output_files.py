@@ -109,7 +109,7 @@ class Outputs:
             )
         for every in self.sums:
             check_sums(definition, every)
-            check_periods(definition.windows, every, definition.strategy.delay)
+            check_periods(definition.windows, every, definition.strategy.facts.delay)
         if self.job.over is not None and definition.discovery is not None:
             raise InvalidInput(
                 f"{field('over', self.job.over)} does not go with {field('unknown', 'discover')}, "

@@ -17,6 +17,7 @@ from counton.noise.key import check_key
 from counton.numbers import Counter, Design, Releases
 from counton.numbers.counter import OneAtATime
 from counton.numbers.counter_state import StreamProgress, Totals, Waiting, read_checkpoint
+from counton.strategies.strategy import last_served_step
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -41,7 +42,7 @@ class OnDemand(Counter):
         They come in data units like any input, where a contribution has a resolution.
         """
         digests = self.design.contribution.grid_total(xs)
-        first, horizon = self.step + 1, self.design.strategy.longest
+        first, horizon = self.step + 1, last_served_step(self.design.strategy)
         last = self.step + len(digests)
         if horizon is not None and last > horizon:
             raise HorizonExceeded(

@@ -315,7 +315,7 @@ def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Ke
     noise_alone = Counter.resume(beginning, key=key)
     again = Counter.resume(beginning, key=key)
     digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
-    delay, last = terms.strategy.delay, row.step
+    delay, last = terms.strategy.facts.delay, row.step
     so_far = np.zeros(terms.shape, np.int64)
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved = read_checkpoint(bytes(row.checkpoint))

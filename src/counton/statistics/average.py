@@ -310,7 +310,7 @@ class Average(TallyStatistic):
 
     def _of_public_number(self, cells: Cells, asked: str) -> Estimate:
         start, stop = cells.ends
-        delay, one = cells.design.strategy.delay, cells.one(0)
+        delay, one = cells.design.strategy.facts.delay, cells.one(0)
         assert self.number is not None
         count = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
         if asked == "count":

@@ -12,6 +12,7 @@ from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, Sta
 from counton.base.exact import quote, shorten, without_mask
 from counton.noise import Key, NoiseField
 from counton.numbers import Design
+from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
@@ -170,7 +171,7 @@ class Machine:
 
     def _check_horizon(self, count: int) -> range:
         steps = range(self._step + 1, self._step + 1 + count)
-        horizon = self.design.strategy.longest
+        horizon = last_served_step(self.design.strategy)
         if horizon is not None and steps.stop - 1 > horizon:
             raise HorizonExceeded(
                 f"step {steps.stop - 1:,} is beyond the horizon of {horizon:,} steps: start a "

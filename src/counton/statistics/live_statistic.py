@@ -274,7 +274,7 @@ def counter_of(
             shape=statistic.cells,
             statistic=said,
         )
-    if strategy.delay or strategy.workload != "totals":
+    if strategy.facts.delay or strategy.workload != "totals":
         raise InvalidInput(
             f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
         )

@@ -21,6 +21,7 @@ from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.readings import Reading
 from counton.statistics.report_members import WITHIN, norms_of_people
 from counton.statistics.tally_statistic import TallyStatistic
+from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.planning.splits import Noise, Split
@@ -211,7 +212,7 @@ def _bounds(
     def read(promised: Guarantee) -> Reading:
         plan = source.plan(horizon, promised, batched=True)
         terms = PartDesign.of(plan.best, source, 1, source.cells)
-        last = horizon or terms.strategy.longest or 1
+        last = horizon or last_served_step(terms.strategy) or 1
         reading = planned_reading(source, terms, last, report.size)
         return reading if of == name else report.reading_of(name, reading)
 

@@ -24,6 +24,7 @@ from counton.numbers.design import Design
 from counton.numbers.intervals import std_at
 from counton.statistics.statistic import Events, Exact, Statistic
 from counton.strategies import StreamStrategy
+from counton.strategies.strategy import last_served_step
 
 #: An array of integers, or an expression of a data frame: both know arithmetic.
 X = TypeVar("X", bound=Any)
@@ -214,7 +215,7 @@ class TallyStatistic(Statistic):
 
     def most_readable(self, strategy: StreamStrategy, law: NoiseDistribution) -> float:
         """How much all places may have together so that every release of a stream can be read."""
-        stds = std_at(strategy, law, Fraction(1), [1, strategy.longest or 1])
+        stds = std_at(strategy, law, Fraction(1), [1, last_served_step(strategy) or 1])
         return self.most_counted(*stds.tolist())
 
     def refuse_unreadable(

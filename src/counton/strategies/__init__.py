@@ -12,6 +12,7 @@ from counton.base.exact import quote
 from counton.base.lazy import attach
 from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -48,6 +49,7 @@ __getattr__, __dir__, __all__ = attach(__name__, __file__)
 _SAVED_NAMES = {"Octave": "MultiscaleInterpolation", "Solved": "LeastSquaresFactorization"}
 _KINDS = {name: name for name in __all__ if name not in _SAVED_NAMES.values()} | _SAVED_NAMES
 __all__ += [
+    "Facts",
     "Metric",
     "Node",
     "NodeNoise",

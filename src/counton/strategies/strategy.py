@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
@@ -113,14 +114,12 @@ class Strategy(ABC):
     Attributes:
         lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
             (0: integers), so that C x is exact in integer arithmetic.
-        unit_columns: all non-zero entries of C are known to be +1 or -1.
         sources: where it is described, by names of `counton.base.literature`.
         saved_name: what states and addresses of noise call it: it never changes. The name of the
             class, unless it states another.
     """
 
     lattice_bits: int = 0
-    unit_columns: bool = False
     sources: tuple[str, ...] = ()
     saved_name: ClassVar[str]
 
@@ -216,6 +215,42 @@ class Strategy(ABC):
         return float_above(exact) if p == 1 else root_above(exact)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a strategy for streams, besides its matrices, and relied upon.
+
+    Attributes:
+        unit_columns: all non-zero entries of C are +1 or -1.
+        unit_rows: what is released about any steps reads its nodes with weights +1 and -1, so that
+            its variance is their number.
+        attained: the stated sensitivities are those of a column; else they are proven bounds.
+        causal: no release before step i reads a node which item i enters, whatever i. Then the
+            noise that hides a step is independent of all that was seen when an attacker chooses
+            that step, and every accounting for a step fixed beforehand holds for him too. Where it
+            is not said, noise is calibrated to what an attacker knows who has seen part of it.
+        delay: the release at ``step`` counts items up to ``step - delay``.
+        last_step: of a stream without a horizon, the last step for which it has nodes.
+        local: noise on a window costs time in proportion to the window; otherwise in proportion to
+            the window's end.
+        buffer_size: numbers that a running stream keeps for each coordinate, besides its sums.
+        drawn_ahead: numbers drawn for each coordinate before the first release, where these are
+            many.
+        rounding_variance: what rounding adds to the variance of a release, at most, where released
+            units are not much finer than noise; in squared data units.
+    """
+
+    unit_columns: bool = True
+    unit_rows: bool = False
+    attained: bool = True
+    causal: bool = False
+    delay: int = 0
+    last_step: int | None = None
+    local: bool = True
+    buffer_size: int = 0
+    drawn_ahead: int = 0
+    rounding_variance: float = 0.0
+
+
 class StreamStrategy(Strategy):
     """A factorisation A = B C with exact sensitivity, exact error and a fast way to compute B z.
 
@@ -238,35 +273,13 @@ class StreamStrategy(Strategy):
         fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
             Where B is not integral, B z is rounded to that grid such that the rounded value is a
             function of the private measurements y = C x + z alone.
-        rounding_variance: what rounding adds to the variance of a release, at most, where released
-            units are not much finer than noise; in squared data units, 0 unless a strategy says it.
-        delay: the release at ``step`` counts items up to ``step - delay``.
-        local: noise on a window costs time in proportion to the window; otherwise in proportion to
-            the window's end.
-        unit_rows: what is released about any steps is known to read its nodes with weights +1 and
-            -1, so that its variance is their number.
-        attained: the stated sensitivities are those of a column; else they are proven bounds.
-        causal: no release before step i reads a node which item i enters, whatever i. Then the
-            noise that hides a step is independent of all that was seen when an attacker chooses
-            that step, and every accounting for a step fixed beforehand holds for him too. Where it
-            is not said, noise is calibrated to what an attacker knows who has seen part of it.
-        buffer_size: numbers that a running stream keeps for each coordinate, besides its sums.
-        drawn_ahead: numbers drawn for each coordinate before the first release, where these are
-            many.
+        facts: what else is known of it.
     """
 
     horizon: int | None
     workload: ClassVar[Workload] = "totals"
     fraction_bits: int = 0
-    rounding_variance: float = 0.0
-    delay: int = 0
-    local: ClassVar[bool] = True
-    unit_columns: bool = True
-    unit_rows: ClassVar[bool] = False
-    attained: bool = True
-    causal: bool = False
-    buffer_size: int = 0
-    drawn_ahead: int = 0
+    facts: Facts = Facts()
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -326,12 +339,12 @@ class StreamStrategy(Strategy):
 
     def squared_sensitivity(self) -> Fraction:
         """Exact maximum over items of the squared 2-norm of a column of C."""
-        return self.l1_sensitivity() if self.unit_columns else max(self._powers_of_columns(2))
+        return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
 
     @property
     def largest_entry(self) -> int:
         """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
-        return 1 << self.lattice_bits if self.unit_columns else self.sensitivities().l1
+        return 1 << self.lattice_bits if self.facts.unit_columns else self.sensitivities().l1
 
     def sensitivities(
         self,
@@ -380,7 +393,8 @@ class StreamStrategy(Strategy):
                 f"lie on multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits "
                 f"or sensitivities"
             )
-        entries = ((unit, int(columns[0]) // unit),) if self.unit_columns and times == 1 else None
+        single = self.facts.unit_columns and times == 1
+        entries = ((unit, int(columns[0]) // unit),) if single else None
         return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
     @property
@@ -393,11 +407,6 @@ class StreamStrategy(Strategy):
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes which release ``step`` reads."""
-
-    @property
-    def longest(self) -> int | None:
-        """The last step it serves, planned for or not: the horizon; None if there is none."""
-        return self.horizon
 
     def node_variance(self, level: int) -> float:
         """Variance of the noise of a node of this level, in units of that of level 0."""
@@ -499,7 +508,8 @@ class StreamStrategy(Strategy):
         A part may be overwritten once the next is asked for. Who overrides ``noise`` of a strategy
         that has its own parts overrides them too.
         """
-        size = max(PART // max(math.prod(field.shape), 1), 1) if self.local else max(len(steps), 1)
+        local = self.facts.local
+        size = max(PART // max(math.prod(field.shape), 1), 1) if local else max(len(steps), 1)
         for at in range(0, len(steps), size):
             yield self.noise(field, steps[at : at + size])
 
@@ -553,6 +563,16 @@ class StreamStrategy(Strategy):
         return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
 
 
+def last_served_step(strategy: StreamStrategy) -> int | None:
+    """The last step it serves, planned for or not: the horizon; None if there is none.
+
+    >>> from counton.strategies import Binary, Expiring
+    >>> last_served_step(Binary(31)), last_served_step(Expiring())
+    (31, None)
+    """
+    return strategy.facts.last_step if strategy.horizon is None else strategy.horizon
+
+
 def check_step(strategy: StreamStrategy, step: int) -> int:
     """``step`` itself, if it is one the strategy serves.
 
@@ -565,9 +585,10 @@ def check_step(strategy: StreamStrategy, step: int) -> int:
     5
     """
     step = check_integer("step", step, 1)
-    if strategy.longest is not None and step > strategy.longest:
+    last = last_served_step(strategy)
+    if last is not None and step > last:
         raise HorizonExceeded(
-            f"step {step} lies beyond the horizon of {strategy.longest} steps: plan a longer "
+            f"step {step} lies beyond the horizon of {last} steps: plan a longer "
             f"horizon, or start a new stream"
         )
     return step
@@ -771,6 +792,9 @@ class Endless(Protocol):
 class TableStrategy(Strategy):
     """An integer matrix C with a column for each cell, and how far one unit moves C x.
 
+    Attributes:
+        unit_columns: all non-zero entries of C are known to be +1 or -1.
+
     >>> from counton.strategies.lines import Nodes
     >>> strategy = Nodes(4, (2, 2), (1, 1, 1))
     >>> strategy.sensitivities()
@@ -778,6 +802,8 @@ class TableStrategy(Strategy):
     >>> strategy.sensitivities("move")
     Sensitivity(l1=4, l2_squared=4, entries=None)
     """
+
+    unit_columns: bool = False
 
     @abstractmethod
     def l1_sensitivity(self) -> int:
@@ -844,7 +870,7 @@ class Reader:
     @property
     def local(self) -> bool:
         """Whether a window costs no more than its own length, once those before it are there."""
-        return self._strategy.local or self._strategy.buffer_size > 0
+        return self._strategy.facts.local or self._strategy.facts.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""

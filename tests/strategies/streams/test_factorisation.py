@@ -107,7 +107,7 @@ def test_a_release_reads_the_inverse() -> None:
 )
 def test_triangles_are_causal(matrix: Any, causal: bool) -> None:
     strategy = Factorisation(matrix)
-    assert strategy.causal is causal
+    assert strategy.facts.causal is causal
 
 
 def test_the_square_root_as_a_matrix_is_the_square_root() -> None:

@@ -15,6 +15,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, check_strategy
 from counton.strategies import GrowingSquareRoot
+from counton.strategies.strategy import last_served_step
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
     EVEN,
@@ -28,6 +29,8 @@ from counton.strategies.streams.growing_root import (
 from counton.strategies.streams.square_root import square_root_coefficients
 
 #: sigma = 1; to the last digit.
+#: The last step that the root serves.
+LAST = 5461 * 2**20
 NORMS = {
     1: 2.380566061,
     2: 2.367248110,
@@ -209,7 +212,7 @@ class SoonSteep(Small):
 )
 def test_blocks_keep_every_law(root: type[GrowingSquareRoot], weight_bits: int) -> None:
     strategy = root(weight_bits)
-    assert strategy.longest == 24
+    assert last_served_step(strategy) == 24
     check_strategy(strategy, 24)
     for steps in (3, 7, 9, 13, 24):
         variances = strategy.variance(range(1, steps + 1))
@@ -230,10 +233,10 @@ def test_an_item_in_a_block_costs_no_more_in_both_roots() -> None:
 
 def test_places_far_out() -> None:
     root = GrowingSquareRoot()
-    assert root.longest == 5461 * 2**20
+    assert last_served_step(root) == LAST
     at = root._place(2**20 + 13)
     assert (at.kind.size, at.block, at.step, at.over) == (8, 1, 5, 2**20 + 1)
-    last = root._place(root.longest)
+    last = root._place(LAST)
     assert last.kind.size == last.step == 8**6
     assert last.over == last.node == NODES - 2**14
 
@@ -301,7 +304,7 @@ def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
 def test_what_it_cannot_serve_is_refused() -> None:
     root = GrowingSquareRoot()
     with pytest.raises(HorizonExceeded, match="lies beyond the horizon of 5726273536"):
-        root.variance([root.longest + 1])
+        root.variance([LAST + 1])
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.l1_sensitivity()
     with pytest.raises(InvalidInput, match="use Gaussian noise"):

@@ -192,7 +192,7 @@ def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.M
     again = np.concatenate(list(reader.parts(range(1, 298))))
     assert (np.concatenate(one) == again).all()
     assert (again == other).mean() < 0.01
-    assert strategy.buffer_size == 26
+    assert strategy.facts.buffer_size == 26
 
 
 @pytest.mark.parametrize("strategy", SOLVED[:1] + SOLVED[3:], ids=repr)

@@ -35,6 +35,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, largest_sum
 from counton.strategies.strategy import (
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -86,7 +87,7 @@ class GrowingCascade(StreamStrategy):
 
     horizon: int
     workload: ClassVar[Workload] = "windows"
-    unit_columns = False
+    facts = Facts(unit_columns=False)
 
     def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
         remedy = "the stream then serves 2^doublings steps"

@@ -28,6 +28,7 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -74,8 +75,7 @@ class HonakerOnline(StreamStrategy):
 
     horizon: int
     fraction_bits = 16
-    local = False
-    causal = True
+    facts = Facts(local=False, causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

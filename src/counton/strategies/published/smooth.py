@@ -24,6 +24,7 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure
 from counton.strategies.strategy import (
     ROWS_CHUNK,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -71,7 +72,7 @@ class SmoothBinary(StreamStrategy):
     sources = ("smooth",)
 
     horizon: int
-    causal = True
+    facts = Facts(causal=True)
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1)

@@ -30,6 +30,7 @@ from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.exact import check_integer
 from counton.strategies.strategy import (
+    Facts,
     Node,
     NodeNoise,
     Reader,
@@ -38,6 +39,7 @@ from counton.strategies.strategy import (
     check_ends,
     check_step,
     check_window,
+    last_served_step,
 )
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
@@ -206,23 +208,21 @@ class Epochs(StreamStrategy):
 
     horizon = None
     fraction_bits = FRACTION_BITS
-    unit_columns = False
-    attained = False
 
     def __init__(self, radix: int = 16) -> None:
         self.radix = check_integer("radix", radix, 3, 64)
-        #: Up to a million steps: a family of every level, and the roots so far.
-        self.buffer_size = 5 * (self.radix + 2) + 1
+        self.facts = Facts(
+            unit_columns=False,
+            attained=False,
+            # up to a million steps: a family of every level, and the roots so far
+            buffer_size=5 * (self.radix + 2) + 1,
+            last_step=min(LONGEST, self.radix**_MOST_EPOCHS),
+        )
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
         """The best radix, and the least."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
-
-    @property
-    def longest(self) -> int:
-        """2^60, or the end of the 20th epoch."""
-        return min(LONGEST, int(self.radix**_MOST_EPOCHS))
 
     def _at(self, step: int) -> _Epoch:
         """The epoch of a step."""
@@ -309,7 +309,7 @@ class Epochs(StreamStrategy):
         else:
             law = DiscreteGaussian(base.sigma_squared * factor)
         epoch.node_law(law, level - epoch.level)
-        if level == 0 and (last := self._at(self.longest)).number:
+        if level == 0 and (last := self._at(last_served_step(self) or LONGEST)).number:
             self.node_law(base, last.level)
         return law
 

@@ -21,6 +21,7 @@ from counton.base.exact import Number
 from counton.base.expiry import Expiry
 from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
+    Facts,
     Node,
     NodeNoise,
     Steps,
@@ -74,6 +75,7 @@ class Expiring(StreamStrategy):
         self.expiry = Expiry(growth, delay, levels)
         self.horizon = None
         self.delay = self.expiry.delay
+        self.facts = Facts(delay=self.delay)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:

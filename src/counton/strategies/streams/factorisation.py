@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -50,8 +51,10 @@ class Factorisation(LeastSquaresFactorization):
             nearly depend, on each other once they are rounded, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
-    >>> root.causal, round(root.sensitivity(2) ** 2, 4), root.variance([1, 2, 3]).round(4).tolist()
-    (True, 1.3906, [1.0, 1.25, 1.3906])
+    >>> root.facts.causal, round(root.sensitivity(2) ** 2, 4)
+    (True, 1.3906)
+    >>> root.variance([1, 2, 3]).round(4).tolist()
+    [1.0, 1.25, 1.3906]
     """
 
     sources = ("matrices", "own")
@@ -79,8 +82,8 @@ class Factorisation(LeastSquaresFactorization):
             )
         super().__init__(Dense(rounded, "given"))
         self.lattice_bits = bits
-        #: Whether the matrix is square and lower triangular.
-        self.causal = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
+        triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
+        self.facts = replace(self.facts, causal=triangle)
         # refuses now, before any data, what cannot be solved
         condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
@@ -127,7 +130,7 @@ class Factorisation(LeastSquaresFactorization):
 
     def row(self, step: int) -> tuple[Node, ...]:
         """The measurements up to ``step``, by substitution; by least squares unless a triangle."""
-        if not self.causal:
+        if not self.facts.causal:
             return super().row(step)
         last = check_step(self, step)
         matrix = self._dense.matrix()

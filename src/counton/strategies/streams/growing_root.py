@@ -50,6 +50,7 @@ from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
     PART,
     ROWS_CHUNK,
+    Facts,
     Node,
     NodeNoise,
     Reader,
@@ -565,10 +566,6 @@ class GrowingSquareRoot(StreamStrategy):
 
     horizon = None
     fraction_bits = 10
-    local = False
-    causal = True
-    unit_columns = False
-    attained = False
     #: Single steps; and how much longer blocks of each kind are than those of the one before.
     singles: ClassVar[int] = 2**20
     growth: ClassVar[int] = 8
@@ -582,6 +579,13 @@ class GrowingSquareRoot(StreamStrategy):
             raise InvalidInput(f"even is {even}; it must be one of {', '.join(map(str, EVEN))}")
         self.equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
         self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
+        self.facts = Facts(
+            unit_columns=False,
+            attained=False,
+            causal=True,
+            local=False,
+            last_step=self._every[-1].last,  # some billions
+        )
         self._beginnings: dict[int, _Beginning] = {}
         self._within: dict[int, _Within] = {}
         self._weighed: dict[int, NDArray[np.int64]] = {}
@@ -604,11 +608,6 @@ class GrowingSquareRoot(StreamStrategy):
         """Bits of the weights, and how many first nodes have the same noise, where it is stated."""
         even = {} if self.even is None else {"even": self.even}
         return {"weight_bits": self.weight_bits, **even}
-
-    @property
-    def longest(self) -> int:
-        """Some billions."""
-        return self._every[-1].last
 
     @cached_property
     def _every(self) -> list[_Kind]:

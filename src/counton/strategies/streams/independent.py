@@ -13,6 +13,7 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
     LARGEST_HORIZON,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -48,7 +49,7 @@ class Independent(StreamStrategy):
 
     horizon: int
     workload: ClassVar[Workload] = "windows"
-    causal = True
+    facts = Facts(causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

@@ -29,6 +29,7 @@ from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
     CHUNK,
     ROWS_CHUNK,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -164,14 +165,17 @@ class DigitTree(StreamStrategy):
     """
 
     horizon: int
-    unit_rows = True  # where two releases differ, one reads a node or the other, or neither
 
     def __init__(self, horizon: int, digits: Digits) -> None:
         self.horizon, self.arity, self._digits = horizon, digits.base, digits
         #: Number of levels, and of nodes which the first item enters.
         self.height = digits.count(horizon)
-        #: Only nodes that are subtracted hold items to come.
-        self.causal = digits.below == 0 or self.height == 1
+        self.facts = Facts(
+            # where two releases differ, one reads a node or the other, or neither
+            unit_rows=True,
+            # only nodes that are subtracted hold items to come
+            causal=digits.below == 0 or self.height == 1,
+        )
 
     def by_right_end(self, field: NodeNoise) -> NodeNoise:
         """Noise of nodes by their right ends: the table itself, where it names them so."""

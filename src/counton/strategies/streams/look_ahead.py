@@ -31,6 +31,7 @@ from counton.strategies.strategy import (
     LARGEST_HORIZON,
     PART,
     ROWS_CHUNK,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -191,11 +192,12 @@ class LookAhead(StreamStrategy):
         #: Number of levels.
         self.height = len(self.weights)
         self.lattice_bits = self.weights[0].bit_length() - 1
-        self.unit_columns = len(set(self.weights)) == 1
-        #: Estimates of a node read all that is measured below it.
-        self.causal = not self.radices
-        #: A family of every level, where steps have many coordinates; else nothing is held.
-        self.buffer_size = sum(self.radices) + 2 * self.height
+        self.facts = Facts(
+            unit_columns=len(set(self.weights)) == 1,
+            causal=not self.radices,  # estimates of a node read all that is measured below it
+            # a family of every level, where steps have many coordinates; else nothing is held
+            buffer_size=sum(self.radices) + 2 * self.height,
+        )
         #: The passes over its nodes, and what they know of the levels.
         self.trees = Subtrees(self.horizon, self.radices, self.weights)
 

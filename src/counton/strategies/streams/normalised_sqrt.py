@@ -23,6 +23,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -97,9 +98,7 @@ class NormalisedSqrt(StreamStrategy):
     sources = ("normalised",)
 
     fraction_bits = 10
-    local = False
-    causal = True
-    unit_columns = False
+    facts = Facts(local=False, causal=True, unit_columns=False)
 
     horizon: int
 

@@ -56,6 +56,7 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
     PART,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -411,8 +412,6 @@ class MultiscaleInterpolation(StreamStrategy):
     saved_name = "Octave"
 
     horizon: int
-    unit_columns = False
-    attained = False
 
     def __init__(
         self, horizon: int, metric: Metric = "mean", grid_bits: int = 16, whole: bool = False
@@ -427,7 +426,9 @@ class MultiscaleInterpolation(StreamStrategy):
             raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
         self.whole = whole
         self.fraction_bits = 0 if whole else _FRACTION_BITS
-        self.rounding_variance = 1 / 12 if whole else 0.0
+        self.facts = Facts(
+            unit_columns=False, attained=False, rounding_variance=1 / 12 if whole else 0.0
+        )
         #: Bits behind the point of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
         self.lattice_bits = grid_bits + self.weight_bits
@@ -703,7 +704,7 @@ class MultiscaleInterpolation(StreamStrategy):
         first, last = check_ends(self, starts, stops)
         ends = np.where(first < last, (first > 0) * 1.0 + (last > 0), 0.0)
         exact = super().window_noise_variance(law, first, last)
-        return np.asarray(exact + ends * self.rounding_variance)
+        return np.asarray(exact + ends * self.facts.rounding_variance)
 
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:

@@ -46,6 +46,7 @@ from counton.strategies.lines.least_squares import (
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
     PART,
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -119,8 +120,6 @@ class LeastSquaresFactorization(StreamStrategy):
     saved_name = "Solved"
 
     fraction_bits = 10
-    local = False
-    unit_columns = False
 
     horizon: int
 
@@ -167,10 +166,13 @@ class LeastSquaresFactorization(StreamStrategy):
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         self.lattice_bits = max(size.bit_length() - 1, 1)
-        #: The sums up to every block.
-        self.buffer_size = line.cells + 1
-        #: The line's rows, and two levels of every block.
-        self.drawn_ahead = line.cells * (2 + math.prod(self.radices[-2:]))
+        self.facts = Facts(
+            local=False,
+            unit_columns=False,
+            buffer_size=line.cells + 1,  # the sums up to every block
+            # the line's rows, and two levels of every block
+            drawn_ahead=line.cells * (2 + math.prod(self.radices[-2:])),
+        )
 
     @classmethod
     @override

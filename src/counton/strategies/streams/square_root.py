@@ -27,6 +27,7 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
+    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -162,9 +163,7 @@ class SqrtToeplitz(StreamStrategy):
     sources = ("constants",)
 
     fraction_bits = 10
-    local = False
-    causal = True
-    unit_columns = False
+    facts = Facts(local=False, causal=True, unit_columns=False)
 
     horizon: int
 
