@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key, NoiseField
 from counton.strategies import StreamStrategy
+from counton.strategies.strategy import node_law
 
 #: Half the width of a normal 99% interval, in standard errors.
 _CERTAIN = 2.5758
@@ -58,7 +59,7 @@ def errors(
     for first in range(0, runs, size):
         subkey = key.derive(b"reproduce", name.encode(), first.to_bytes(8, "little"))
         field = NoiseField(
-            subkey, lambda level: strategy.node_law(law, level), (min(size, runs - first),)
+            subkey, lambda level: node_law(strategy, law, level), (min(size, runs - first),)
         )
         yield strategy.noise(field, steps) / 2.0**strategy.fraction_bits
 

@@ -46,6 +46,7 @@ from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
 from counton.run import Job, run
 from counton.strategies import Binary, StreamStrategy, public_strategies
+from counton.strategies.strategy import column_until, node_law
 from counton.strategies.trees import Tree
 
 #: Changes of exact cells, each of shape (steps, cells).
@@ -110,7 +111,7 @@ def strategies(steps: int) -> list[Nodes]:
     """Each public strategy, written out from what it says of each step."""
     found = []
     for strategy in (one for kind in public_strategies() for one in kind.examples(steps)):
-        columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+        columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
         places = sorted({node[:2] for column in columns for node in column})
         matrix = np.zeros((len(places), steps))
         for step, column in enumerate(columns):
@@ -127,7 +128,7 @@ def weighted(
 ) -> Changes | None:
     """The matrix with each row less where its node's noise is wider than the calibrated law."""
     try:
-        width = np.array([strategy.node_law(law, level).variance for level in levels], float)
+        width = np.array([node_law(strategy, law, level).variance for level in levels], float)
     except InvalidInput:
         return None
     return matrix * np.sqrt(float(law.variance) / width)[:, None]

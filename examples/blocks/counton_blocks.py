@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from counton.base.exact import check_integer
-from counton.strategies import Facts, Node, StreamStrategy, check_step
+from counton.strategies import Node, StrategyFacts, StreamStrategy, check_step
 
 
 class Blocks(StreamStrategy):
     """A release adds up the blocks that are over, and the steps since then."""
 
-    facts = Facts(causal=True)  # no release reads a block before it is over
+    facts = StrategyFacts(causal=True)  # no release reads a block before it is over
 
     def __init__(self, horizon: int, block: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1)

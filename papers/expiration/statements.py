@@ -144,7 +144,7 @@ def _theorem_1_2() -> Iterator[Comparison]:
     for growth in GROWTHS:
         for step, delay in ((10**6, 0), (1000, 24)):
             strategy = Expiring(growth, delay)
-            read = (strategy.node_variance(node.level) for node in strategy.row(step))
+            read = (float(strategy.node_factor(node.level)) ** 2 for node in strategy.row(step))
             yield Comparison.with_formula(
                 place, f"squared error * epsilon^2, lambda = {growth}, t = {step:,}, B = {delay}",
                 squared_error(growth, step, delay), 2 * math.fsum(read), note="node by node",

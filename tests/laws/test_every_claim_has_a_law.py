@@ -18,12 +18,8 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.distributions import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    NoiseDistribution,
     Sensitivity,
 )
-from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws import LawBroken, check_strategy
 from counton.strategies import (
@@ -55,7 +51,15 @@ from counton.strategies.participation import (
     pattern_sensitivity,
     sums_of_runs,
 )
-from counton.strategies.strategy import Facts, Reader, window_rows
+from counton.strategies.strategy import (
+    EndlessStrategy,
+    Metric,
+    Reader,
+    Steps,
+    StrategyFacts,
+    Workload,
+    window_rows,
+)
 
 HORIZON = 12
 
@@ -114,8 +118,8 @@ def _halves(function: Any) -> Callable[..., list[int]]:
 def _half(function: Callable[..., Any]) -> Callable[..., Any]:
     """Half of what a function finds, in integers where it finds these."""
 
-    def claim(*args: Any) -> Any:
-        found = function(*args)
+    def claim(*args: Any, **more: Any) -> Any:
+        found = function(*args, **more)
         if isinstance(found, Sensitivity):
             return Sensitivity(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
         return found / 2 if isinstance(found, float) else found // 2
@@ -184,23 +188,9 @@ def read_by(cls: type[Reader]) -> StreamStrategy:
     return wrong(Binary, reader=lambda self, field: cls(self, field))
 
 
-def capped(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Noise that is never wider than a million."""
-    if isinstance(base, DiscreteLaplace):
-        return DiscreteLaplace(min(base.scale, Fraction(10**6)))
-    return DiscreteGaussian(min(base.sigma_squared, Fraction(10**12)))
-
-
-def refused_late(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """Noise that later nodes have no room for."""
-    if level and base.std > 10**9:
-        raise InvalidInput("noise is too wide")
-    return base
-
-
-def narrower_above(self: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
-    """What losses by age are computed for has wider noise."""
-    return Expiry(2).law(base, level)
+def halved_factor(self: Epochs, level: int) -> Fraction:
+    """Noise of later epochs is half as wide as it must be."""
+    return Epochs.node_factor(self, level) / (2 if level else 1)
 
 
 def forgets(base: type[StreamStrategy], name: str, at: int) -> Callable[..., Any]:
@@ -225,6 +215,25 @@ def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy
 def uncoupled(part: Stretch | None) -> list[tuple[Stretch, int]]:
     """Steps that never meet in a node."""
     return [(Stretch(0, 1, 1), HORIZON)] if part is None else []
+
+
+def only_differences(
+    self: StreamStrategy, steps: Steps, since: Steps | None = None
+) -> NDArray[np.float64]:
+    """Differences of releases have a hundredth of their variance."""
+    return Binary.variance(self, steps, since) * (0.01 if since is not None else 1)  # type: ignore[arg-type]
+
+
+def less_with_a_law(
+    self: Epochs, steps: Steps, since: Steps | None = None, law: Any = None
+) -> NDArray[np.float64]:
+    """Of drawn noise a hundredth of the variance."""
+    return Epochs.variance(self, steps, since, law) * (0.01 if law is not None else 1)
+
+
+def single_steps(metric: Metric, of: Workload) -> float:
+    """Half of what single steps have, and all of what totals have."""
+    return Binary(HORIZON).overall_variance(metric, of) / (2 if of == "windows" else 1)
 
 
 def rounds_releases(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -255,15 +264,21 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "facts.causal": [states(LookAhead, *_LOOKS_AHEAD, causal=True)],
     "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
-    "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
+    "column_until": [wrong(Epochs, 3, column_until=forgets(Epochs, "column_until", 5))],
     "facts.delay": [states(Binary, delay=1), states(Expiring, 1, delay=1)],
     "expiry": [
-        wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
-        wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), facts=fixed(Facts())),
+        wrong(
+            Expiring,
+            1,
+            expiry=fixed(Expiry(1)),
+            node_factor=lambda self, level: Expiry(2).factor(level),
+        ),
+        wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), facts=fixed(StrategyFacts())),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
     ],
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
     "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
+    "horizon": [wrong(Epochs, 3, horizon=HORIZON)],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
     "largest_entry": [wrong(Binary, largest_entry=0), wrong(SqrtToeplitz, largest_entry=1)],
     "largest_read": [
@@ -273,7 +288,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "largest_reads": [
         wrong(cls, *args, largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
-        for cls, args in ((Binary, (HORIZON,)), (SqrtToeplitz, (HORIZON,)), (Epochs, (3,)))
+        for cls, args in ((Epochs, (3,)), (Expiring, (1,)))
     ],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
     "lattice_bits": [wrong(Binary, lattice_bits=1)],
@@ -282,20 +297,16 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
         wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
     ],
-    "node_law": [
-        wrong(Binary, node_law=capped),
-        wrong(Epochs, 3, node_law=capped),
-        wrong(Expiring, 1, node_law=capped),
-        wrong(Binary, node_law=refused_late),
-    ],
-    "node_variance": [
-        wrong(Binary, node_variance=lambda self, level: 0.01),
-        wrong(Epochs, 3, node_variance=lambda self, level: 0.01),
+    "node_factor": [
+        wrong(Epochs, 3, node_factor=halved_factor),
+        wrong(Expiring, 1, node_factor=lambda self, level: Fraction(1, 2)),
     ],
     "noise": [wrong(Binary, noise=rounds_releases)],
     "noise_parts": [wrong(HonakerOnline, noise_parts=reversed_parts)],
-    "overall_variance": [halved(Binary, "overall_variance")],
-    "overall_window_variance": [halved(Binary, "overall_window_variance")],
+    "overall_variance": [
+        halved(Binary, "overall_variance"),
+        wrong(Binary, overall_variance=lambda self, metric, of="totals": single_steps(metric, of)),
+    ],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
     "_release_rounding": [wrong(HonakerOnline, _release_rounding=0.01)],
     "reader": [
@@ -346,15 +357,14 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
     "facts.unit_columns": [states(SqrtToeplitz, unit_columns=True)],
     "facts.unit_rows": [states(HonakerOnline, unit_rows=True)],
-    "variance": [wrong(Binary, variance=times(Binary, "variance", 0.01))],
-    "window_noise_variance": [
-        wrong(Binary, window_noise_variance=times(Binary, "window_noise_variance", 0.01)),
-        wrong(Epochs, 3, window_noise_variance=times(Epochs, "window_noise_variance", 0.01)),
+    "variance": [
+        wrong(Binary, variance=times(Binary, "variance", 0.01)),
+        wrong(Binary, variance=only_differences),
+        wrong(Epochs, 3, variance=less_with_a_law),
     ],
     "window_rounding": [
         wrong(HonakerOnline, window_rounding=times(HonakerOnline, "window_rounding", 0.01)),
     ],
-    "window_variance": [wrong(Binary, window_variance=times(Binary, "window_variance", 0.01))],
     "workload": [wrong(Binary, workload="windows")],
 }
 
@@ -417,7 +427,7 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     (
         "strategies.strategy.window_rows",
         _less_one(window_rows),
-        wrong(Binary, window_variance=StreamStrategy.window_variance),
+        wrong(Binary, variance=StreamStrategy.variance),
     ),
 ]
 
@@ -432,9 +442,9 @@ def test_a_wrong_sum_breaks_a_law(
 
 
 def test_every_name_is_in_one_list() -> None:
-    names = {name for name in dir(StreamStrategy) if not name.startswith("_")}
+    names = {name for name in dir(EndlessStrategy) if not name.startswith("_")}
     names |= {f"structure.{name}" for name in Structure._fields}
-    names |= {f"facts.{field.name}" for field in fields(Facts)}
+    names |= {f"facts.{field.name}" for field in fields(StrategyFacts)}
     assert not WRONG.keys() & NO_LAW.keys()
     assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law: see the module's text"
 

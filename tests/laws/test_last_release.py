@@ -56,7 +56,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
-from counton.strategies.strategy import last_served_step
+from counton.strategies.strategy import last_served_step, node_law
 from counton.strategies.trees import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -75,7 +75,7 @@ class Signs:
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         sign = HashedNoise(self.shape, spread=2**40, seed=3).run(level, nodes) > 0
-        away = int(_AWAY * self.strategy.node_law(self.law, level).std) + 1
+        away = int(_AWAY * node_law(self.strategy, self.law, level).std) + 1
         return np.where(sign, away, -away)
 
 
@@ -106,7 +106,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
     assert wide
     last = last_of(strategy, horizon)
     for law in wide:
-        drawn = NoiseField(bytes(range(32)), partial(strategy.node_law, law))
+        drawn = NoiseField(bytes(range(32)), partial(node_law, strategy, law))
         fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
         for field in fields:
             noise = strategy.reader(field).noise(range(max(1, last - 2), last + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,15 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 from counton.base.distributions import (
-    DiscreteGaussian,
-    DiscreteLaplace,
     NoiseDistribution,
     Sensitivity,
 )
+from counton.base.errors import InvalidInput
 from counton.laws import (
     LawBroken,
     check_arguments,
     check_causal,
+    check_endless_sensitivity,
     check_factorisation,
     check_node_law,
     check_noise_is_rows,
@@ -37,6 +37,7 @@ from counton.laws import (
 )
 from counton.strategies import (
     Binary,
+    Epochs,
     GrowingCascade,
     HonakerOnline,
     KAry,
@@ -49,7 +50,13 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
-from counton.strategies.strategy import Relation, Steps, check_ends, check_steps, is_wide
+from counton.strategies.strategy import (
+    Relation,
+    Steps,
+    Workload,
+    is_wide,
+    window_ends,
+)
 from counton.strategies.streams.expiring import below_split
 
 
@@ -137,42 +144,25 @@ class ForgetsStepsOfASchedule(Binary):
         return super().sensitivities(relation, steps=steps, separation=separation, every=every)
 
 
-class Quiet(Binary):
-    """A tenth of the calibrated spread on all levels but the lowest, rightly accounted for."""
+class Quiet(Epochs):
+    """A tenth of the spread that it should have in all epochs but the first."""
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        if level == 0:
-            return base
-        if isinstance(base, DiscreteLaplace):
-            return DiscreteLaplace(base.scale / 10)
-        return DiscreteGaussian(base.sigma_squared / 100)
-
-    def node_variance(self, level: int) -> float:
-        return 1.0 if level == 0 else 0.01
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        numbers = check_steps(self, steps)
-        levels = ((numbers >> i & 1) * self.node_variance(i) for i in range(self.height))
-        return np.asarray(np.sum(list(levels), axis=0), dtype=np.float64)
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        return StreamStrategy.window_variance(self, starts, stops)
-
-    def overall_variance(self, metric: Metric) -> float:
-        variance = self.variance(range(1, self.horizon + 1))
-        return float(variance.mean() if metric == "mean" else variance.max())
+    def node_factor(self, level: int) -> Fraction:
+        return super().node_factor(level) / (10 if self._number(level) else 1)
 
 
 class QuietGaussian(Quiet):
     """The same with one kind of noise only."""
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        return base if base.family == "laplace" else super().node_law(base, level)
+    def l1_sensitivity(self) -> Fraction:
+        raise InvalidInput("Gaussian noise alone")
 
 
-class OtherNoise(Binary):
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        return DiscreteGaussian(Fraction(2**60))
+class RefusedLate(Epochs):
+    """Noise of later epochs is too wide, which nobody is told before."""
+
+    def check_law(self, law: NoiseDistribution) -> None:
+        pass
 
 
 class NoEntries(Binary):
@@ -216,30 +206,30 @@ class ClaimsFarTooMuch(SmoothBinary):
 
 
 class ClaimsLessVariance(Binary):
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        return super().variance(steps) * (1 - 1e-9)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        return super().variance(steps, since) * (1 - 1e-9)
 
 
 class ClaimsLessError(Binary):
-    def overall_variance(self, metric: Metric) -> float:
-        return super().overall_variance(metric) * (1 - 1e-9)
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        return super().overall_variance(metric, of) * (1 - 1e-9)
 
 
 class AddsVariances(Binary):
     """Ends share nodes: their noise is not independent."""
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = check_ends(self, starts, stops)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        first, last = window_ends(self, steps, since)
         return np.asarray(np.bitwise_count(first) + np.bitwise_count(last), np.float64)
 
 
 class ForgetsWhatIsShared(HonakerOnline):
     """The later end's estimate is made from nodes that the earlier end reads."""
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = check_ends(self, starts, stops)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        first, last = window_ends(self, steps, since)
         shared = np.maximum(below_split(first, last), 1)
-        return super().window_variance(first, last) + 2.0 * (first & shared) / shared
+        return super().variance(last, first) + 2.0 * (first & shared) / shared
 
 
 class RedrawsEveryWindow(Binary):
@@ -311,8 +301,8 @@ class LeavesADifferenceOut(GrowingCascade):
 class AddsUpAlone(GrowingCascade):
     """Takes the noise of single steps for independent."""
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        first, last = check_ends(self, starts, stops)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        first, last = window_ends(self, steps, since)
         return np.asarray((last - first) * self.overall_variance("max"), dtype=np.float64)
 
 
@@ -366,9 +356,6 @@ def test_an_honest_subclass_passes() -> None:
         (check_participation, ClaimsFarTooMuch(14, 7, 3)),
         (check_participation, ForgetsStepsOfASchedule(12)),
         (check_participation, ForgetsStepsOfASchedule(200)),
-        (check_node_law, Quiet(12)),
-        (check_node_law, QuietGaussian(12)),
-        (check_node_law, OtherNoise(12)),
         (check_factorisation, NoEntries(12)),
         (check_factorisation, EntriesTooSmall(12)),
         (check_noise_parts, ForgetsWhereItWas(12)),
@@ -403,7 +390,21 @@ def test_broken_strategy_is_caught(
         check(strategy)
 
 
-@pytest.mark.parametrize("cls", [ForgetsStepsOfASchedule, Quiet, OtherNoise, NoEntries])
+@pytest.mark.parametrize(
+    ("check", "cls"),
+    [
+        (check_endless_sensitivity, Quiet),
+        (check_endless_sensitivity, QuietGaussian),
+        (check_node_law, RefusedLate),
+    ],
+)
+def test_broken_noise_of_an_endless_stream_is_caught(check: Any, cls: type[Epochs]) -> None:
+    for law in (check, check_strategy):
+        with pytest.raises(LawBroken, match=cls.__name__):
+            law(cls(3), 24)
+
+
+@pytest.mark.parametrize("cls", [ForgetsStepsOfASchedule, NoEntries])
 def test_the_laws_together_catch_them_too(cls: type[Binary]) -> None:
     with pytest.raises(LawBroken, match=cls.__name__):
         check_strategy(cls(12))

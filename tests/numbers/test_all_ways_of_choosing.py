@@ -32,7 +32,7 @@ from counton.strategies import (
     SmoothBinary,
     StreamStrategy,
 )
-from counton.strategies.strategy import NodeNoise
+from counton.strategies.strategy import NodeNoise, node_law
 
 Reals = NDArray[np.float64]
 #: What an event gains: of the probabilities with the unit, and without it.
@@ -55,7 +55,7 @@ class Assigned:
         )
         self.noise = dict(zip(nodes, values, strict=True))
         self.shape = (values.shape[1],)
-        parts = [masses(strategy.node_law(law, node[0]), self.noise[node]) for node in nodes]
+        parts = [masses(node_law(strategy, law, node[0]), self.noise[node]) for node in nodes]
         self.chances: Reals = np.prod(parts, axis=0)
 
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:

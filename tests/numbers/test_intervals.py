@@ -37,7 +37,7 @@ from counton.strategies import (
     noise_variance,
 )
 from counton.strategies.lines import Hats
-from counton.strategies.strategy import window_rows
+from counton.strategies.strategy import node_law, window_rows
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
@@ -119,7 +119,7 @@ def test_laplace_sums_are_right_at_large_scales(terms: int) -> None:
 def test_laws_that_differ_by_level_are_convolved(growth: str, base: NoiseDistribution) -> None:
     strategy, total = Expiring(growth, delay=2), np.ones(1)
     for level in range(6):
-        total = np.convolve(total, masses(strategy.node_law(base, level)))
+        total = np.convolve(total, masses(node_law(strategy, base, level)))
         half = total[len(total) // 2 :]
         inside = 2 * np.cumsum(half) - half[0]
         first = 2**level + 2
@@ -143,7 +143,7 @@ def test_wide_laws_that_differ_are_covered_and_hardly_more(growth: str) -> None:
 
 def test_a_wide_and_a_narrow_gaussian_are_covered() -> None:
     strategy, law = Expiring(16), DiscreteGaussian(Fraction(10**9))
-    assert strategy.node_law(law, 60).variance < 1e-9
+    assert node_law(strategy, law, 60).variance < 1e-9
     widths = halfwidths(strategy, law, np.array([1, 1000, 2**60]))
     assert (np.diff(widths) >= 0).all()
     assert widths[-1] == pytest.approx(
@@ -462,7 +462,7 @@ def test_windows_of_narrow_nodes_are_covered_by_enumeration(
 def test_sums_over_many_cells() -> None:
     strategy = Expiring(2)
     law = DiscreteLaplace(Fraction(2**12))
-    std = math.sqrt(float(strategy.window_noise_variance(law, 3, 900)))
+    std = math.sqrt(float(noise_variance(strategy, law, 900, since=3)))
     for cells in (10**4, 10**6, 10**9):
         width = float(window_halfwidths(strategy, law, 3, 900, cells=cells))
         assert width == pytest.approx(1.959964 * std * math.sqrt(cells), rel=2e-3)

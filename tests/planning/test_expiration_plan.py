@@ -19,6 +19,7 @@ from counton.planning import FadingPlan
 from counton.planning.lower_bounds import allowed_loss, least_largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring, noise_variance
+from counton.strategies.strategy import node_law
 
 CASES: list[tuple[dict[int, float], float]] = [
     ({24: 1, 8760: 3}, 1),
@@ -249,7 +250,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
 def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
     strategy, steps = Expiring(1), 400
     law = DiscreteLaplace(Fraction(5))
-    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (1500,))
     largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
     bound = largest_expiring_error(ExpiringDP(0.2).bound_to(strategy), steps, 2 / 3)
     inside = (largest < bound).mean()
@@ -317,7 +318,7 @@ def test_rho_for_an_error() -> None:
 def test_gaussian_bound_on_all_errors_holds() -> None:
     strategy, guarantee, steps = Expiring(1), ExpiringZCDP("0.02"), 400
     law = DiscreteGaussian(Fraction(25))
-    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (1500,))
+    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (1500,))
     largest = np.abs(strategy.noise(field, range(1, steps + 1))).max(axis=0)
     bound = largest_expiring_error(guarantee.bound_to(strategy), steps, 2 / 3)
     assert (largest < bound).mean() > 2 / 3

@@ -401,7 +401,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
 
     def error(strategy: StreamStrategy) -> float:
         ends = np.arange(horizon + 1)
-        variances = [strategy.variance(ends[1:]), strategy.window_variance(ends[:-1], ends[1:])]
+        variances = [strategy.variance(ends[1:]), strategy.variance(ends[1:], since=ends[:-1])]
         variance = np.max(variances) if metric == "max" else np.mean(variances)
         law = law_for(strategy, guarantee, UNIT).law
         rounded = 1.0 if metric == "max" else 1.5 - 0.5 / horizon  # of each difference both ends

@@ -26,6 +26,7 @@ from counton.privacy import (
     guarantee_from_dict,
 )
 from counton.strategies import Binary, Expiring
+from counton.strategies.strategy import node_law
 
 STRATEGY = Expiring(growth=2, delay=4)
 
@@ -61,10 +62,10 @@ def test_at_an_age_it_promises_epsilon_times_the_loss() -> None:
 def test_laws_have_the_papers_scales() -> None:
     pure = law_for(STRATEGY, ExpiringDP(0.5), Contribution.add_remove()).law
     assert pure == DiscreteLaplace(Fraction(2))
-    assert STRATEGY.node_law(pure, 3) == DiscreteLaplace(Fraction(1, 2))
+    assert node_law(STRATEGY, pure, 3) == DiscreteLaplace(Fraction(1, 2))
     gaussian = law_for(STRATEGY, ExpiringZCDP(0.5), Contribution.add_remove()).law
     assert gaussian == DiscreteGaussian(Fraction(1))
-    assert STRATEGY.node_law(gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
+    assert node_law(STRATEGY, gaussian, 3) == DiscreteGaussian(Fraction(1, 4))
 
 
 def test_a_unit_in_more_cells_needs_more_noise() -> None:
@@ -79,7 +80,7 @@ def test_what_a_unit_loses_is_what_the_laws_cost() -> None:
     # change by the sum of 1 / scale, which is the promised loss.
     guarantee = ExpiringDP("0.3").bound_to(Expiring("3/2"))
     law = law_for(Expiring("3/2"), guarantee, Contribution.add_remove()).law
-    scales = [Expiring("3/2").node_law(law, level).scale for level in range(4)]  # type: ignore[union-attr]
+    scales = [node_law(Expiring("3/2"), law, level).scale for level in range(4)]  # type: ignore[union-attr]
     promised = guarantee.at_age(14)  # positions 1..15: whole trees of 1, 2, 4 and 8 positions
     assert promised is not None
     assert 0 <= promised.epsilon - sum(1 / scale for scale in scales) < 1e-9

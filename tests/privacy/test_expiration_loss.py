@@ -24,6 +24,7 @@ from counton.privacy.loss_by_age import (
     worst_cost,
 )
 from counton.strategies import Binary, Expiring
+from counton.strategies.strategy import node_law
 
 GROWTHS = [0, "1/2", 1, "3/2", 2, 3, 5]
 
@@ -207,7 +208,7 @@ def released_law(scales: list[float], last: int, reach: int) -> Any:
 def test_ratios_of_the_laws_of_three_releases_reach_the_loss_and_not_more(growth: int) -> None:
     strategy, reach = Expiring(growth), 25
     base = DiscreteLaplace(Fraction(2))  # epsilon = 1/2
-    laws = [strategy.node_law(base, level) for level in range(2)]
+    laws = [node_law(strategy, base, level) for level in range(2)]
     scales = [float(law.scale) for law in laws if isinstance(law, DiscreteLaplace)]
     for position, age in [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (3, 0)]:
         last = position + age

@@ -16,6 +16,7 @@ from counton.base.expiry import Expiry
 from counton.privacy import ZCDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import concentrated_loss
 from counton.strategies import Expiring
+from counton.strategies.strategy import node_law
 
 ORDERS = (1.000001, 1.01, 1.1, 1.5, 2, 4, 8, 16)
 
@@ -32,7 +33,7 @@ def tree_law(
 ) -> NDArray[np.float64]:
     """Log-law of the releases of one whole tree, on -reach..reach each, by summing over nodes."""
     values = np.arange(-reach, reach + 1)
-    laws = [strategy.node_law(base, lv) for lv in range(level + 1)]
+    laws = [node_law(strategy, base, lv) for lv in range(level + 1)]
 
     def below(lv: int, moved: int) -> NDArray[np.float64]:
         if lv == 0:

@@ -45,6 +45,7 @@ from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
 from counton.statistics.report import Report
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
+from counton.strategies.strategy import node_law
 
 STEPS, LEVEL, ROWS = 2, 0.8, 2**30
 GROUPS = ["home", "shop"]
@@ -199,7 +200,7 @@ def covariance(kind: str, law: Any) -> Floats:
     found = np.zeros((len(steps), len(steps)))
     for level, node in sorted(every.read):
         read = strategy.noise(OneNode((level, node), size), steps) / size
-        found += np.outer(read, read) * strategy.node_law(law, level).variance
+        found += np.outer(read, read) * node_law(strategy, law, level).variance
     return found / 4.0**strategy.fraction_bits
 
 

@@ -28,6 +28,7 @@ from counton.run.output_files import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
 from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy, noise_variance
+from counton.strategies.strategy import node_law
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 STRATEGIES = [Binary(31), KAry(22, 4, subtraction=True), SmoothBinary.best(30)]
@@ -63,7 +64,7 @@ def test_releases_are_sums_of_so_many_draws(strategy: StreamStrategy) -> None:
     law, steps = DiscreteLaplace(Fraction(5, 2)), range(1, strategy.horizon + 1)
     rows = [strategy.row(step) for step in steps]
     assert all(abs(weight) == 1 for row in rows for *_, weight in row)
-    assert {strategy.node_law(law, level) for row in rows for level, *_ in row} == {law}
+    assert {node_law(strategy, law, level) for row in rows for level, *_ in row} == {law}
     assert draws(strategy, law, strategy.horizon) == Counted(len(row) for row in rows)
 
 

@@ -214,7 +214,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     assert carried is not None
     own = noise_variance(terms.strategy, terms.law, range(1, 4))
     assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
-    alone = terms.strategy.window_noise_variance(terms.law, range(3), range(1, 4))
+    alone = noise_variance(terms.strategy, terms.law, range(1, 4), since=range(3))
     assert found.windows is not None
     assert found.windows.std == pytest.approx(np.sqrt(alone))
     sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates

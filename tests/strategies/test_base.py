@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from counton.base.errors import HorizonExceeded, InvalidInput
+from counton.laws.rows import node_variance
 from counton.strategies import (
     Binary,
     Expiring,
@@ -22,7 +24,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
-from counton.strategies.strategy import check_norm, check_window
+from counton.strategies.strategy import check_norm, check_window, window_rows
 
 
 def test_matrices_of_a_tiny_tree() -> None:
@@ -133,12 +135,20 @@ def test_windows_are_checked() -> None:
         ([1, 2], [3, 4, 5], "do not go together"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            tree.window_variance(starts, stops)  # type: ignore[arg-type]
+            tree.variance(stops, since=starts)  # type: ignore[arg-type]
     with pytest.raises(HorizonExceeded):
-        tree.window_variance(0, 11)
-    assert tree.window_variance([], []).shape == (0,)
-    assert tree.window_variance(0, 0).shape == ()
-    assert tree.window_variance(np.zeros((2, 1), int), [3, 4, 5]).shape == (2, 3)
+        tree.variance(11, since=0)
+    assert tree.variance([], since=[]).shape == (0,)
+    assert tree.variance(0, since=0).shape == ()
+    assert tree.variance([3, 4, 5], since=np.zeros((2, 1), int)).shape == (2, 3)
+
+
+def variance_of_rows(strategy: StreamStrategy, start: int, stop: int) -> float:
+    read: Counter[tuple[int, int]] = Counter()
+    for sign, step in window_rows(strategy, start, stop):
+        for level, index, weight in strategy.row(step):
+            read[level, index] += sign * weight  # type: ignore[assignment]
+    return math.fsum(float(w) ** 2 * node_variance(strategy, at[0]) for at, w in read.items())
 
 
 @pytest.mark.parametrize(
@@ -152,8 +162,9 @@ def test_windows_far_out_are_those_of_the_rows(strategy: StreamStrategy) -> None
     highest = 2**10 if isinstance(strategy, HonakerOnline) else 2**40
     starts = rng.integers(0, highest - 5, 20)
     stops = starts + rng.integers(0, np.minimum(highest - starts, [3] * 10 + [highest] * 10))
-    claimed = strategy.window_variance(starts, stops)
-    assert claimed == pytest.approx(StreamStrategy.window_variance(strategy, starts, stops), 1e-12)
+    claimed = strategy.variance(stops, since=starts)
+    pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+    assert claimed == pytest.approx([variance_of_rows(strategy, *ends) for ends in pairs], 1e-12)
 
 
 def test_windows_of_the_square_root_by_length_and_by_start() -> None:
@@ -171,4 +182,4 @@ def test_windows_of_the_square_root_by_length_and_by_start() -> None:
         (np.arange(0, 250, 9), np.arange(0, 250, 9)[::-1] // 3 + 250),
     ):
         expected = [exact(s, t) for s, t in zip(starts.tolist(), stops.tolist(), strict=True)]
-        assert strategy.window_variance(starts, stops) == pytest.approx(expected, rel=1e-12)
+        assert strategy.variance(stops, since=starts) == pytest.approx(expected, rel=1e-12)

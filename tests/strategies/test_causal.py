@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counton.strategies import KAry, LookAhead, StreamStrategy, public_strategies
+from counton.strategies.strategy import column_until
 
 #: Those that never are; of k-ary and look-ahead trees it depends on the parameters.
 AHEAD = {"Expiring", "GrowingCascade", "Solved"}
@@ -14,7 +15,7 @@ def reads_ahead(strategy: StreamStrategy, steps: int) -> bool:
     """By rows and columns: whether some release reads a node of an item to come."""
     seen: set[tuple[int, int]] = set()
     for step in range(1, steps + 1):
-        if any(node[:2] in seen for node in strategy.column_until(step, steps)):
+        if any(node[:2] in seen for node in column_until(strategy, step, steps)):
             return True
         seen |= {node[:2] for node in strategy.row(step)}
     return False

@@ -17,15 +17,14 @@ from counton.privacy import Sensitivity
 from counton.strategies import (
     Binary,
     Expiring,
-    Facts,
     HonakerOnline,
     KAry,
     LookAhead,
-    Metric,
     Node,
     NodeNoise,
     SmoothBinary,
     SqrtToeplitz,
+    StrategyFacts,
     StreamStrategy,
     participation,
 )
@@ -229,7 +228,7 @@ class OnlyColumns(StreamStrategy):
     """Columns with weights, on a lattice, and nothing said about how they divide."""
 
     lattice_bits = 3
-    facts = Facts(unit_columns=False)
+    facts = StrategyFacts(unit_columns=False)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
@@ -255,12 +254,6 @@ class OnlyColumns(StreamStrategy):
     def _steps(self) -> range:
         assert self.horizon is not None
         return range(1, self.horizon + 1)
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        raise NotImplementedError
-
-    def overall_variance(self, metric: Metric) -> float:
-        raise NotImplementedError
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         raise NotImplementedError

@@ -13,6 +13,7 @@ from counton.numbers import StepRelease
 from counton.privacy import Guarantee
 from counton.statistics import Exact, Running, Statistic
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
+from counton.strategies.strategy import node_law
 
 
 def small_strategies(horizon: int) -> list[StreamStrategy]:
@@ -78,7 +79,7 @@ def simulated(
     terms, statistic = running.design, running.statistic
     field = NoiseField(
         Key.generate().derive(b"runs", b""),
-        lambda level: terms.strategy.node_law(terms.law, level),
+        lambda level: node_law(terms.strategy, terms.law, level),
         (runs, *terms.shape),
     )
     released = terms.strategy.noise(field, range(step, step + 1))[0]

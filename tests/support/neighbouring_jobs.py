@@ -29,6 +29,7 @@ from counton.released.release_facts import facts_of
 from counton.run import Job, View, export, methods, run
 from counton.state import Store, verify
 from counton.state.seen import Secret
+from counton.strategies.strategy import column_until, node_law
 
 #: Time, group, user, id, value.
 Row = tuple[Any, ...]
@@ -268,12 +269,12 @@ def claimed(contribution: Contribution, cells: int) -> tuple[int, int]:
 def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """C x of all steps so far, in units of the calibrated noise, as one long vector."""
     strategy, steps = design.strategy, len(totals)
-    columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+    columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
     places = sorted({node[:2] for column in columns for node in column})
     matrix = np.zeros((len(places), steps))
     for step, column in enumerate(columns):
         for level, node, *_, weight in column:
-            wide = math.sqrt(strategy.node_law(design.law, level).variance / design.law.variance)
+            wide = math.sqrt(node_law(strategy, design.law, level).variance / design.law.variance)
             place = places.index((level, node))
             matrix[place, step] = float(weight) * 2**strategy.lattice_bits / wide
     whole: np.ndarray[Any, Any] = matrix @ np.reshape(np.array(totals, float), (steps, -1))

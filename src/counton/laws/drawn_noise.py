@@ -15,6 +15,7 @@ from counton.base.exact import check_integer
 from counton.noise import Key, NoiseField
 from counton.numbers.intervals import check_level, halfwidths
 from counton.strategies import StreamStrategy, noise_variance
+from counton.strategies.strategy import node_law
 
 #: With so little probability the draws of a simulation say too narrow a band.
 _MISLED = 1e-6
@@ -62,7 +63,7 @@ def simulate(
 def _noise(
     strategy: StreamStrategy, law: NoiseDistribution, subkey: bytes, runs: int, last: int
 ) -> Floats:
-    field = NoiseField(subkey, lambda level: strategy.node_law(law, level), (runs,))
+    field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.fraction_bits, dtype=np.float64)
 

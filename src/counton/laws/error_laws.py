@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +21,13 @@ from counton.laws.node_noise import HashedNoise
 from counton.laws.rows import count_steps, reads_of, require, rows_by_step
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import Metric, ReleaseForm
+from counton.strategies.strategy import (
+    EndlessStrategy,
+    Metric,
+    ReleaseForm,
+    largest_reads,
+    node_law,
+)
 
 #: Calibrated laws under which errors are compared: wide ones, and of few integers (data units).
 _WIDE: tuple[NoiseDistribution, ...] = (
@@ -44,10 +49,8 @@ _FINE = 4.0**-4
 def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Variances of released noise are those of the rows, each node with the law it really has.
 
-    ``noise_variance`` of releases and ``window_noise_variance`` of what they say about the steps
-    between two ends, under wide laws and narrow ones; at most ``rounding_variance`` for each
-    release more. ``node_variance`` is the ratio of the variances of wide laws, of one kind of noise
-    at least.
+    ``noise_variance`` of releases and of what they say about the steps between two ends, under wide
+    laws and narrow ones; at most ``rounding_variance`` for each release more.
 
     >>> from counton.strategies import Binary
     >>> check_noise_variance(Binary(12))
@@ -62,27 +65,23 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     windows = strategy.workload == "windows"
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
-    claimed_widths = np.array([strategy.node_variance(level) for level in levels])
-    alike = []
     for law in (*_WIDE, *_narrow(strategy)):
         try:
-            laws = [strategy.node_law(law, level) for level in levels]
+            strategy.check_law(law)
         except InvalidInput:
             continue
+        laws = [node_law(strategy, law, level) for level in levels]
         widths = np.array([law.variance for law in laws])
-        if law in _WIDE:
-            ratios = widths / law.variance
-            alike.append(bool(np.allclose(ratios, claimed_widths, rtol=1e-6)))
         exact = widths @ by_level / 4.0**strategy.lattice_bits
-        found = strategy.window_noise_variance(law, starts, stops)
-        _compare(strategy, f"window_noise_variance under {law}", found, exact, more, stops, starts)
+        found = noise_variance(strategy, law, stops, since=starts)
+        _compare(
+            strategy, f"noise_variance between ends under {law}", found, exact, more, stops, starts
+        )
         single = first == (last - 1 if windows else 0)
         single &= last > 0
         found = noise_variance(strategy, law, stops[single].tolist())
         names = f"noise_variance under {law}", found, exact[single], more[single]
         _compare(strategy, *names, stops[single], starts[single])
-    said = f"node_variance is {claimed_widths.tolist()[:4]}, ..., which the laws of nodes have not"
-    require(any(alike) or not alike, strategy, said)
 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
@@ -120,12 +119,12 @@ def _compare(
 
 
 def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """No release weighs a node more than ``largest_read`` says, nor ``largest_reads`` up to a step.
+    """No release weighs a node more than ``largest_read`` says, or ``largest_reads`` up to a step.
 
     That is what half-widths of intervals rest on where weights are fractions: of few equal nodes
     tails are heavier than of many. ``largest_reads`` counts each node by the scale (or standard
-    deviation) of its law, of one kind of noise at least. Neither is more than twice the truth over
-    this many steps or 1, whichever is more.
+    deviation) of its law, of one kind of noise at least. The first is not more than twice the truth
+    over this many steps or 1, whichever is more.
 
     >>> from counton.strategies import Binary
     >>> check_largest_reads(Binary(12))
@@ -134,10 +133,11 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
     weights = np.abs(reads.between(first, last))
-    most, claimed = float(weights.max(initial=0.0)), float(strategy.largest_read)
-    said = f"largest_read is {claimed}, and a node is read with weight {most}"
-    require(most * (1 - _NEAR) <= claimed, strategy, said)
-    require(claimed <= 2 * max(most, 1.0), strategy, said)
+    if not isinstance(strategy, EndlessStrategy):
+        most, claimed = float(weights.max(initial=0.0)), float(strategy.largest_read)
+        said = f"largest_read is {claimed}, and a node is read with weight {most}"
+        require(most * (1 - _NEAR) <= claimed, strategy, said)
+        require(claimed <= 2 * max(most, 1.0), strategy, said)
     enough = []
     for law in _WIDE:
         try:
@@ -145,7 +145,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
         except InvalidInput:
             continue
         wide = np.maximum.accumulate((weights * found).max(axis=1, initial=0.0))
-        claims = strategy.largest_reads(reads.steps[last])
+        claims = largest_reads(strategy, reads.steps[last])
         enough.append(claims.shape == wide.shape and bool((claims >= wide * (1 - 1e-6)).all()))
     said = "largest_reads is less than a weight with which a node is read"
     require(any(enough) or not enough, strategy, said)
@@ -153,7 +153,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
 
 def _reads_by_width(strategy: StreamStrategy, law: NoiseDistribution, levels: Integers) -> Floats:
     """Standard deviations of nodes of these levels, in that of the calibrated law."""
-    known = {level: strategy.node_law(law, level).std / law.std for level in set(levels.tolist())}
+    known = {level: node_law(strategy, law, level).std / law.std for level in set(levels.tolist())}
     return np.array([known[level] for level in levels.tolist()], np.float64)
 
 
@@ -200,7 +200,7 @@ def check_released_variance(strategy: StreamStrategy) -> None:
     count = count_steps(strategy, None)
     ends = np.arange(count + 1)
     totals = strategy.variance(ends[1:])
-    alone = strategy.window_variance(ends[:-1], ends[1:])
+    alone = strategy.variance(ends[1:], since=ends[:-1])
     if strategy.workload == "windows":
         alone = totals
     of = {"totals": totals, "windows": alone, "both": np.concatenate([totals, alone])}
@@ -212,9 +212,9 @@ def check_released_variance(strategy: StreamStrategy) -> None:
             require(math.isclose(claimed, true, rel_tol=1e-9), strategy, said)
 
 
-def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """Without a horizon: ``mean_variance`` and ``largest_variance`` of the first steps, if it has
-    them, are those of the rows.
+def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:
+    """Without a horizon: ``mean_variance`` and ``largest_variance`` of the first steps are those of
+    the rows.
 
     The planner ranks strategies by them.
 
@@ -224,13 +224,10 @@ def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -
     whole = count_steps(strategy, steps)
     for count in sorted({1, whole // 2, whole} - {0}):
         variance = strategy.variance(range(1, count + 1))
-        for name, true in (
-            ("mean_variance", variance.mean()),
-            ("largest_variance", variance.max()),
+        for name, claim, true in (
+            ("mean_variance", strategy.mean_variance, variance.mean()),
+            ("largest_variance", strategy.largest_variance, variance.max()),
         ):
-            claim: Callable[[int], float] | None = getattr(strategy, name, None)
-            if claim is None:
-                continue
             found = claim(count)
             said = f"{name}({count}) is {found}, its releases say {true}"
             require(math.isclose(found, float(true), rel_tol=1e-6), strategy, said)
@@ -238,17 +235,18 @@ def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -
             _endless_under(strategy, count, law)
 
 
-def _endless_under(strategy: StreamStrategy, count: int, law: NoiseDistribution) -> None:
-    """The same of released noise, where it is known of a law."""
-    if getattr(strategy, "largest_variance", None) is None:  # of those the planner knows
-        return
+def _endless_under(strategy: EndlessStrategy, count: int, law: NoiseDistribution) -> None:
+    """The same of released noise, where the law is not refused."""
     try:
-        variance = noise_variance(strategy, law, range(1, count + 1))
+        strategy.check_law(law)
     except InvalidInput:
         return
-    unit: Any = strategy
-    for name, true in (("mean_variance", variance.mean()), ("largest_variance", variance.max())):
-        found = float(getattr(unit, name)(count, law))
+    variance = noise_variance(strategy, law, range(1, count + 1))
+    for name, claim, true in (
+        ("mean_variance", strategy.mean_variance, variance.mean()),
+        ("largest_variance", strategy.largest_variance, variance.max()),
+    ):
+        found = claim(count, law)
         said = f"{name}({count}, {law}) is {found}, its noise says {true}"
         require(math.isclose(found, float(true), rel_tol=1e-6), strategy, said)
 
@@ -277,7 +275,7 @@ def check_expiry(strategy: StreamStrategy, steps: int | None = None) -> None:
         require(row == expected, strategy, f"release {step} reads other nodes than expiry says")
     for level in range(min(count.bit_length(), expiry.top) + 1):
         for law in (*_WIDE, *_NARROW):
-            found, expected_law = strategy.node_law(law, level), expiry.law(law, level)
+            found, expected_law = node_law(strategy, law, level), expiry.law(law, level)
             narrow = spread(found) < spread(expected_law) or found.family != law.family
             said = f"noise of level {level} has the law {found}, and expiry says {expected_law}"
             require(not narrow, strategy, said)

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
+from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.strategies import Node, StreamStrategy
+from counton.strategies.strategy import EndlessStrategy, column_until
 
 Address = tuple[int, int]
 #: Rows of fractions are checked one by one in exact arithmetic; this many of them at long horizons.
@@ -138,7 +140,7 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
         strategy,
         ("columns", count),
         lambda: [
-            lattice_units(strategy, strategy.column_until(item, count))
+            lattice_units(strategy, column_until(strategy, item, count))
             for item in range(1, count + 1)
         ],
     )
@@ -161,3 +163,17 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
         require(rest == 0, strategy, f"C has {weight}, off the lattice")
         units[address] = weight.numerator * unit
     return units
+
+
+def node_variance(strategy: StreamStrategy, level: int) -> float:
+    """Variance of the noise of a node of this level, in units of that of level 0.
+
+    Of Laplace noise, or of Gaussian noise where a strategy takes no other.
+    """
+    if not isinstance(strategy, EndlessStrategy):
+        return 1.0
+    try:
+        strategy.check_law(DiscreteLaplace(Fraction(1)))
+    except InvalidInput:
+        return float(strategy.node_factor(level))
+    return float(strategy.node_factor(level)) ** 2

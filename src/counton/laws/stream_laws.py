@@ -33,6 +33,7 @@ from counton.laws.rows import (
     count_steps,
     is_integral,
     lattice_units,
+    node_variance,
     reads_of,
     require,
     rows_by_step,
@@ -49,16 +50,20 @@ from counton.strategies.participation import largest_alternating
 from counton.strategies.strategy import (
     PART,
     WIDE,
+    EndlessStrategy,
     Metric,
     Norm,
+    Workload,
     check_ends,
     check_steps,
     check_window,
+    column_until,
     last_served_step,
+    node_law,
 )
 
 if TYPE_CHECKING:
-    from counton.base.arrays import Integers
+    from counton.base.arrays import Floats, Integers
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes that are stated of a strategy.
@@ -106,7 +111,9 @@ def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
     check_noise_variance(strategy, steps)
     check_largest_reads(strategy, steps)
     check_node_law(strategy, steps)
-    if strategy.horizon is not None:
+    if not isinstance(strategy, EndlessStrategy):
+        said = "without a horizon it must be an EndlessStrategy"
+        require(strategy.horizon is not None, strategy, said)
         check_sensitivity(strategy)
         check_participation(strategy)
         check_alternating(strategy)
@@ -115,6 +122,8 @@ def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
         check_overall_variance(strategy)
         check_released_variance(strategy)
     else:
+        said = "an EndlessStrategy has no horizon"
+        require(strategy.horizon is None, strategy, said)
         check_endless_sensitivity(strategy, steps)
         check_endless_variance(strategy, steps)
         check_expiry(strategy, steps)
@@ -157,7 +166,7 @@ def _alike(one: StreamStrategy, other: StreamStrategy) -> bool:
     """Whether all that is stated of two strategies is the same, over some steps."""
     last = other.horizon or min(32, last_served_step(other) or 32)
     steps = [*range(1, min(last, 32) + 1), *({last // 2, last - 1, last} if last > 32 else ())]
-    columns = [[each.column_until(step, last) for step in steps] for each in (one, other)]
+    columns = [[column_until(each, step, last) for step in steps] for each in (one, other)]
     levels = sorted({node.level for column in columns[1] for node in column})
     laws = [
         [_law_or_none(each, law, level) for law in _LAWS for level in levels]
@@ -177,7 +186,7 @@ def _law_or_none(
     strategy: StreamStrategy, law: NoiseDistribution, level: int
 ) -> NoiseDistribution | None:
     try:
-        return strategy.node_law(law, level)
+        return node_law(strategy, law, level)
     except InvalidInput:
         return None
 
@@ -199,8 +208,8 @@ def check_arguments(strategy: StreamStrategy) -> None:
         lambda step: check_ends(strategy, step - 1, step),
         lambda step: strategy.variance([step]),
         lambda step: noise_variance(strategy, law, [step]),
-        lambda step: strategy.window_variance([step - 1], [step]),
-        lambda step: strategy.window_noise_variance(law, [step - 1], [step]),
+        lambda step: strategy.variance([step], since=[step - 1]),
+        lambda step: noise_variance(strategy, law, [step], since=[step - 1]),
         lambda step: strategy.window_rounding([step - 1], [step]),
         lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
         lambda step: strategy.reader(HashedNoise()).noise(range(step, step + 1)),
@@ -211,7 +220,7 @@ def check_arguments(strategy: StreamStrategy) -> None:
             _refuses(strategy, call, step)
     _refuses(strategy, strategy.row, 1.0)
     _refuses(strategy, lambda steps: strategy.noise(HashedNoise(), steps), range(1, 9, 2))
-    _refuses(strategy, lambda start: strategy.window_variance(start, start - 1), 1)
+    _refuses(strategy, lambda start: strategy.variance(start - 1, since=start), 1)
     last = 32 if longest is None else min(longest, 32)
     steps = [*range(1, last + 1), *([longest] if longest is not None else [])]
     try:
@@ -506,11 +515,10 @@ def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
 
 
 def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
-    """No node that an item enters has narrower noise than the calibrated law, in its own family.
+    """A calibrated law that is not refused has room for the noise of every node.
 
-    That law is what protects the column with the largest norm; for strategies with a horizon,
-    whose guarantee is the same for all ages of an item. Laws of all widths are tried. One that is
-    refused is refused at level 0, where calibration asks.
+    Laws of all widths are tried. That no node is too narrow is what sensitivities are compared for:
+    entries of C count by the noise of their node.
 
     >>> from counton.strategies import Binary
     >>> check_node_law(Binary(12))
@@ -518,17 +526,14 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     levels = sorted({level for column in columns for level, _ in column})
     for base in _LAWS:
-        if _law_or_none(strategy, base, 0) is None:
+        try:
+            strategy.check_law(base)
+        except InvalidInput:
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
-            said = f"noise of level {level} is refused for {base}, which level 0 takes"
+            said = f"noise of level {level} is refused for {base}, which it takes"
             require(law is not None, strategy, said)
-            assert law is not None
-            said = f"noise of level {level} has the law {law}, narrower than {base}"
-            require(law.family == base.family, strategy, said)
-            narrow = strategy.horizon is not None and spread(law) < spread(base)
-            require(not narrow, strategy, said)
 
 
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
@@ -541,7 +546,7 @@ def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     claimed = strategy.variance(range(1, count + 1))
     for step, row in rows_by_step(strategy, count).items():
         exact = math.fsum(
-            float(weight**2) * strategy.node_variance(level) for (level, _), weight in row.items()
+            float(weight**2) * node_variance(strategy, level) for (level, _), weight in row.items()
         )
         require(
             math.isclose(claimed[step - 1], exact, rel_tol=1e-12, abs_tol=1e-300),
@@ -575,15 +580,15 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
         at = int(np.argmax(wrong))
         said = f"says unit_rows, and from {starts[at]} to {stops[at]} reads a node with another"
         require(not wrong.any(), strategy, f"{said} weight")
-    widths = np.array([strategy.node_variance(level) for level in reads.levels.tolist()])
+    widths = np.array([node_variance(strategy, level) for level in reads.levels.tolist()])
     exact = weights**2 @ widths
-    claimed = strategy.window_variance(starts, stops)
+    claimed = strategy.variance(stops, since=starts)
     wrong = ~np.isclose(claimed, exact, rtol=1e-11, atol=1e-13)
     at = int(np.argmax(wrong))
     said = f"window variance from {starts[at]} to {stops[at]} is {claimed[at]}"
     require(not wrong.any(), strategy, f"{said}, its rows say {exact[at]}")
     require(
-        np.allclose(strategy.window_variance(starts[::-3], stops[::-3]), claimed[::-3], 1e-12),
+        np.allclose(strategy.variance(stops[::-3], since=starts[::-3]), claimed[::-3], 1e-12),
         strategy,
         "window variance depends on which others are asked for",
     )
@@ -597,18 +602,19 @@ def check_overall_variance(strategy: StreamStrategy) -> None:
     """
     ends = np.arange(count_steps(strategy, None) + 1)
     metrics: tuple[Metric, ...] = ("mean", "max")
-    for claim, variance in (
-        (strategy.overall_variance, strategy.variance(ends[1:])),
-        (strategy.overall_window_variance, strategy.window_variance(ends[:-1], ends[1:])),
-    ):
+    forms: tuple[tuple[Workload, Floats], ...] = (
+        ("totals", strategy.variance(ends[1:])),
+        ("windows", strategy.variance(ends[1:], since=ends[:-1])),
+    )
+    for of, variance in forms:
         for metric, enumerated in zip(
             metrics, (math.fsum(variance) / len(variance), max(variance)), strict=True
         ):
-            claimed = claim(metric)
+            claimed = strategy.overall_variance(metric, of)
             require(
                 math.isclose(claimed, enumerated, rel_tol=1e-12),
                 strategy,
-                f"{claim.__name__}({metric}) is {claimed}, enumeration says {enumerated}",
+                f"overall_variance({metric}, {of}) is {claimed}, enumeration says {enumerated}",
             )
 
 
@@ -759,7 +765,7 @@ def check_shift(
             shifts: dict[Address, dict[int, int]] = {}
             expected = np.zeros((count, max(size, 1)), np.int64)
             for place, item in enumerate(chosen):
-                column = lattice_units(strategy, strategy.column_until(item, count))
+                column = lattice_units(strategy, column_until(strategy, item, count))
                 for node, weight in column.items():
                     shifts.setdefault(node, {})[place] = difference * weight
                 counted = item - 1 + strategy.facts.delay

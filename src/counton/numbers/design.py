@@ -32,6 +32,7 @@ from counton.privacy import (
     value_grid,
 )
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
+from counton.strategies.strategy import node_law
 
 #: Raised when the same terms would give other noise; older states are then refused.
 FORMAT = 1
@@ -201,7 +202,7 @@ class Design(Errors[S]):
         """
         shape = self.shape if cells is None else (cells,)
         subkey = check_key(key).derive(b"counter", self._address.encode())
-        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
+        return NoiseField(subkey, lambda level: node_law(self.strategy, self.law, level), shape)
 
     @property
     def _address(self) -> str:

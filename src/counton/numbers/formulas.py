@@ -33,7 +33,9 @@ from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level, interval_halfwidth
+from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
+from counton.strategies.strategy import largest_reads
 
 #: Ends of windows whose joint noise is computed pair by pair.
 _FEW_ENDS = 32
@@ -735,7 +737,7 @@ class _Noise:
         if len(at):
             self._rounding = strategy.window_rounding(np.zeros_like(at), at)
         bits = 2.0**-strategy.lattice_bits
-        self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
+        self._full = float(largest_reads(strategy, at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if terms.law.variance < 400 else 0.5
 
@@ -747,8 +749,8 @@ class _Noise:
             return np.zeros((0, 0))
         first = np.minimum(at[:, None], at[None, :])
         last = np.maximum(at[:, None], at[None, :])
-        apart = strategy.window_noise_variance(law, first.ravel(), last.ravel())
-        alone = np.asarray(strategy.window_noise_variance(law, np.zeros_like(at), at))
+        apart = noise_variance(strategy, law, last.ravel(), since=first.ravel())
+        alone = np.asarray(noise_variance(strategy, law, at, since=np.zeros_like(at)))
         return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:

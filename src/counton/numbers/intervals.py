@@ -27,12 +27,14 @@ from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.strategies import Metric, StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
-    Endless,
+    EndlessStrategy,
     ReleaseForm,
     Steps,
     check_ends,
     check_metric,
     check_steps,
+    largest_reads,
+    node_law,
     window_rows,
 )
 
@@ -227,8 +229,8 @@ def joint_halfwidths(
         _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
     ]
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
-        variances = strategy.window_variance(zeros, stops)
-        if strategy.facts.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
+        variances = strategy.variance(stops, since=zeros)
+        if strategy.facts.unit_rows and not isinstance(strategy, EndlessStrategy):
             fixed: Counter[NoiseDistribution] = Counter()
             for part in sums:
                 fixed.update(dict(part or ()))
@@ -245,11 +247,11 @@ def joint_halfwidths(
                 found[number] = _of_sum(tuple(counts.items()), level)
             return found[where.reshape(-1)]
     square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
-    variance = strategy.window_noise_variance(law, zeros, stops)
+    variance = noise_variance(strategy, law, stops, since=zeros)
     laws = {law}
     for each, of, step in before:
         square = square + float(window_halfwidths(each, of, 0, step, level)) ** 2
-        variance = variance + float(each.window_noise_variance(of, 0, step))
+        variance = variance + float(noise_variance(each, of, step, since=0))
         laws.add(of)
     smooth = [smooth_halfwidth(np.sqrt(variance), each, level) for each in laws]
     found = np.maximum(np.sqrt(square), np.max(smooth, axis=0))
@@ -313,11 +315,11 @@ def window_halfwidths(
         exact = _of_trees(strategy, law, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
-    variance = strategy.window_variance(first, last) * cells
-    std = np.sqrt(strategy.window_noise_variance(law, first, last) * cells)
+    variance = strategy.variance(last, since=first) * cells
+    std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = strategy.window_rounding(first, last) * cells
-    full = strategy.largest_reads(last)
-    if law.variance and type(strategy).node_law is not StreamStrategy.node_law:
+    full = largest_reads(strategy, last)
+    if law.variance and isinstance(strategy, EndlessStrategy):
         variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
     half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
@@ -342,7 +344,7 @@ def _of_variances(
 
     Args:
         variance: in units of a node's; ``std`` in those of the exact sums.
-        full: largest weight with which a node is read, `StreamStrategy.largest_reads`.
+        full: largest weight with which a node is read, `largest_reads`.
     """
     # Lattice cells of the node that is read at full weight, often by the first release.
     lattice = full * 2.0**-strategy.lattice_bits
@@ -376,7 +378,7 @@ def widest_halfwidth(
     level = check_level(level)
     variance = strategy.overall_variance("max")
     whole = strategy.fraction_bits == strategy.lattice_bits == 0
-    if whole and type(strategy).node_law is StreamStrategy.node_law:
+    if whole and not isinstance(strategy, EndlessStrategy):
         return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
     std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
@@ -443,14 +445,14 @@ def _of_trees(
     cells: int,
 ) -> NDArray[np.float64] | None:
     """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
-    one_law = type(strategy).node_law is StreamStrategy.node_law
+    one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
-        numbers = np.rint(strategy.window_variance(first, last)).astype(np.int64)
+        numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
         return _of_numbers(law, numbers * cells, level)
     if one_law or not first.any():
         # Nodes of one law: the variance is their number. Else releases, apart from differences,
         # read nodes of the lowest levels, and the variance says of how many.
-        variances = strategy.window_variance(first, last)
+        variances = strategy.variance(last, since=first)
         _, some, where = np.unique(variances, return_index=True, return_inverse=True)
     else:
         ends = np.stack([first, last])
@@ -488,7 +490,7 @@ def _laws_in_sum(
     read = {node: weight for node, weight in weights.items() if weight}
     if any(abs(weight) != 1 for weight in read.values()):
         return None
-    counts = Counter(strategy.node_law(law, node[0]) for node in read)
+    counts = Counter(node_law(strategy, law, node[0]) for node in read)
     return tuple((each, count * cells) for each, count in counts.items())
 
 
@@ -909,7 +911,7 @@ class Errors(Generic[S]):
         """The variance of a cell, in squared units of the exact sums."""
         strategy: StreamStrategy = self.strategy
         steps = self.errors_of.steps
-        if steps is not None and isinstance(strategy, Endless):
+        if steps is not None and isinstance(strategy, EndlessStrategy):
             if metric == "mean":
                 return strategy.mean_variance(steps, self.law)
             return strategy.largest_variance(steps, self.law)
@@ -991,7 +993,7 @@ class Errors(Generic[S]):
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
-        variance = self.strategy.window_noise_variance(self.law, starts, stops)
+        variance = noise_variance(self.strategy, self.law, stops, since=starts)
         deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
 

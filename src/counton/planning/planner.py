@@ -35,7 +35,12 @@ from counton.numbers.node_law import (
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
-from counton.strategies.strategy import Endless, ReleaseForm, check_metric, check_release_form
+from counton.strategies.strategy import (
+    EndlessStrategy,
+    ReleaseForm,
+    check_metric,
+    check_release_form,
+)
 from counton.strategies.streams.growing_root import EVEN
 
 if TYPE_CHECKING:
@@ -465,7 +470,7 @@ def _check_serves(
     strategy: StreamStrategy, horizon: int | None, release: ReleaseForm, shape: tuple[int, ...]
 ) -> None:
     fades = hasattr(strategy, "expiry")
-    if horizon is None and (fades or not isinstance(strategy, Endless)):
+    if horizon is None and (fades or not isinstance(strategy, EndlessStrategy)):
         raise InvalidInput("it has a last step, or protection that fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")

@@ -20,7 +20,7 @@ from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers,
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers, ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
-from counton.strategies import StreamStrategy
+from counton.strategies.strategy import EndlessStrategy
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -169,9 +169,9 @@ class Cells:
         if not self.std:
             return np.zeros_like(std)
         draws = 1
-        if type(strategy).node_law is StreamStrategy.node_law:
+        if not isinstance(strategy, EndlessStrategy):
             # A cell adds up as many draws at full weight as have its variance, or more.
-            variance = float(strategy.window_variance(*self.ends))
+            variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
             draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(law) else 0.5) / law.std
         alone = std * (one / self.std + coarse)

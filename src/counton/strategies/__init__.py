@@ -12,12 +12,13 @@ from counton.base.exact import quote
 from counton.base.lazy import attach
 from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
-    Facts,
+    EndlessStrategy,
     Metric,
     Node,
     NodeNoise,
     Norm,
     Strategy,
+    StrategyFacts,
     StreamStrategy,
     TableStrategy,
     check_step,
@@ -49,12 +50,13 @@ __getattr__, __dir__, __all__ = attach(__name__, __file__)
 _SAVED_NAMES = {"Octave": "MultiscaleInterpolation", "Solved": "LeastSquaresFactorization"}
 _KINDS = {name: name for name in __all__ if name not in _SAVED_NAMES.values()} | _SAVED_NAMES
 __all__ += [
-    "Facts",
+    "EndlessStrategy",
     "Metric",
     "Node",
     "NodeNoise",
     "Norm",
     "Strategy",
+    "StrategyFacts",
     "StreamStrategy",
     "TableStrategy",
     "check_step",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from counton.strategies.strategy import (
+    EndlessStrategy,
     Metric,
     ReleaseForm,
+    Steps,
     StreamStrategy,
     check_release_form,
     read_variance,
@@ -15,25 +19,33 @@ from counton.strategies.strategy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from counton.base.arrays import Floats, Integers
     from counton.base.distributions import NoiseDistribution
 
 
 def noise_variance(
-    strategy: StreamStrategy, law: NoiseDistribution, steps: Iterable[int]
+    strategy: StreamStrategy, law: NoiseDistribution, steps: Steps, since: Steps | None = None
 ) -> Floats:
-    """Exact variance of the released noise at ``steps`` under a calibrated law.
+    """Exact variance of the released noise under a calibrated law, in squared data units.
+
+    Of what `StreamStrategy.variance` is of; with rounding, where that adds to it.
 
     >>> from counton.base.distributions import DiscreteGaussian
     >>> from counton.strategies import Binary
     >>> noise_variance(Binary(31), DiscreteGaussian(9), [1, 3]).tolist()
     [9.0, 18.0]
+    >>> noise_variance(Binary(31), DiscreteGaussian(9), 15, since=[0, 14]).tolist()
+    [36.0, 9.0]
     """
-    if type(strategy).window_noise_variance is StreamStrategy.window_noise_variance:
-        return strategy.variance(steps) * (law.variance / 4.0**strategy.lattice_bits)
-    return strategy.window_noise_variance(law, *window_ends(strategy, steps))
+    if isinstance(strategy, EndlessStrategy):
+        return strategy.variance(steps, since, law)
+    found = strategy.variance(steps, since) * (law.variance / 4.0**strategy.lattice_bits)
+    added = strategy.facts.rounding_variance
+    if not added:
+        return found
+    first, last = window_ends(strategy, steps, since)
+    rounded = (first > 0) * 1.0 + (last > 0) if strategy.workload == "totals" else last - first
+    return np.asarray(found + np.where(first < last, rounded, 0.0) * added)
 
 
 def sum_noise_variance(
@@ -41,18 +53,18 @@ def sum_noise_variance(
 ) -> float | None:
     """Exact variance of the noise in what happened up to each of ``stops``, with weights.
 
-    None where nodes have several laws, or releases are rounded: `window_noise_variance` tells
-    it there, pair by pair. A strategy may have a faster way, ``summed_variance``.
+    None where nodes have several laws, or releases are rounded: `noise_variance` tells it there,
+    pair by pair. A strategy may have a faster way, ``summed_variance``.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
     >>> from counton.strategies import Binary
     >>> tree, law = Binary(31), DiscreteLaplace(1)
     >>> found = sum_noise_variance(tree, law, np.array([14, 15]), np.array([-1.0, 1.0]))
-    >>> bool(found == tree.window_noise_variance(law, 14, 15))
+    >>> bool(found == noise_variance(tree, law, 15, since=14))
     True
     """
-    if type(strategy).window_noise_variance is not StreamStrategy.window_noise_variance:
+    if isinstance(strategy, EndlessStrategy) or strategy.facts.rounding_variance:
         return None
     faster = getattr(strategy, "summed_variance", None)
     if faster is not None:
@@ -78,7 +90,7 @@ def released_variance(
     counts of single steps.
 
     Raises:
-        InvalidInput: an unknown metric or form, or as `overall_window_variance`.
+        InvalidInput: an unknown metric or form, or as `StreamStrategy.overall_variance`.
 
     >>> from counton.strategies import Binary
     >>> tree = Binary(1000)
@@ -88,7 +100,7 @@ def released_variance(
     check_release_form(release)
     if release == "totals":
         return strategy.overall_variance(metric)
-    alone = strategy.overall_window_variance(metric)
+    alone = strategy.overall_variance(metric, "windows")
     if release == "windows":
         return alone
     totals = strategy.overall_variance(metric)

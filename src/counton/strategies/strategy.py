@@ -13,18 +13,23 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import NoiseDistribution, Sensitivity
+from counton.base.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseDistribution,
+    Sensitivity,
+)
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.exact import check_integer, check_sequence, float_above, quote, root_above
 from counton.strategies import participation
@@ -60,7 +65,7 @@ Workload = Literal["totals", "windows"]
 ReleaseForm = Literal["totals", "windows", "both"]
 
 #: One step or many.
-Steps = int | Sequence[int] | range | NDArray[np.int64]
+Steps = int | Iterable[int] | NDArray[np.int64]
 
 #: Node numbers and steps stay below this, so that int64 arithmetic on them cannot overflow.
 LARGEST_HORIZON = 2**62
@@ -216,7 +221,7 @@ class Strategy(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StrategyFacts:
     """What is known of a strategy for streams, besides its matrices, and relied upon.
 
     Attributes:
@@ -237,6 +242,10 @@ class Facts:
             many.
         rounding_variance: what rounding adds to the variance of a release, at most, where released
             units are not much finer than noise; in squared data units.
+
+    >>> from counton.strategies import Binary, Expiring
+    >>> Binary(31).facts.causal, Expiring(delay=3).facts.delay
+    (True, 3)
     """
 
     unit_columns: bool = True
@@ -259,10 +268,10 @@ class StreamStrategy(Strategy):
     ``B z``, where z is one independent draw per node. Steps count from 1.
 
     A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
-    the attributes below, `examples`, how rounding and wide noise are kept exact (`node_law`,
+    the attributes below, `examples`, how rounding and wide noise are kept exact (`check_law`,
     `window_rounding`, `largest_entry`), and, in closed form, what else is found from columns and
-    rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `window_variance`,
-    `overall_variance` and `noise`. The laws of ``counton.laws`` compare all of it. What units
+    rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and
+    `noise`. The laws of ``counton.laws`` compare all of it. What units
     move that act several times is found in ``counton.strategies.participation``, from columns and
     from the `structure` that a strategy knows of them.
 
@@ -279,7 +288,7 @@ class StreamStrategy(Strategy):
     horizon: int | None
     workload: ClassVar[Workload] = "totals"
     fraction_bits: int = 0
-    facts: Facts = Facts()
+    facts: StrategyFacts = StrategyFacts()
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -302,23 +311,9 @@ class StreamStrategy(Strategy):
 
     # ------------------------------------------------------------------- C, and how long it is
 
+    @abstractmethod
     def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters.
-
-        Raises:
-            InvalidInput: the stream has no end, nor has what an item enters.
-        """
-        raise InvalidInput(
-            f"an item of {self!r} enters ever more nodes as the stream goes on, without end: use "
-            f"column_until(step, last)"
-        )
-
-    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
-
-        With a horizon that is ``column(step)``; an unbounded strategy says it here.
-        """
-        return self.column(step)
+        """Nodes which item ``step`` enters."""
 
     def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
         if self.horizon is None or self.horizon > LARGEST_DENSE:
@@ -408,60 +403,42 @@ class StreamStrategy(Strategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes which release ``step`` reads."""
 
-    def node_variance(self, level: int) -> float:
-        """Variance of the noise of a node of this level, in units of that of level 0."""
-        return 1.0
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
-        return self.window_variance(*window_ends(self, steps))
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Variance of what is released about the steps start + 1 .. stop, for each pair of ends.
-
-        With totals that is the release at ``stop`` less that at ``start`` (0: the beginning), with
-        windows the sum of the releases. In units of the variance of one node's noise.
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """Variance of the releases at ``steps``, in units of the variance of one node's noise.
 
         Args:
-            starts, stops: integers with 0 <= start <= stop, in shapes that go together.
+            steps: from 1 on, in any shape.
+            since: the variance is that of what is released about the steps since + 1 .. step: with
+                totals the release at ``step`` less that at ``since`` (0: the beginning), with
+                windows the sum of the releases. Integers with 0 <= since <= steps, in a shape that
+                goes with that of ``steps``, which may then be 0 too.
 
         Raises:
-            InvalidInput: ends that are no integers, below 0, or the wrong way round.
-            HorizonExceeded: an end beyond the horizon.
+            InvalidInput: steps that are no integers, below 1, or the wrong way round.
+            HorizonExceeded: a step beyond the horizon.
 
         >>> from counton.strategies import Binary
         >>> tree = Binary(31)
-        >>> tree.variance([15]).tolist(), tree.window_variance([0, 14, 15], 15).tolist()
+        >>> tree.variance([15]).tolist(), tree.variance(15, since=[0, 14, 15]).tolist()
         ([4.0], [4.0, 1.0, 0.0])
         """
-        starts, stops = check_ends(self, starts, stops)
+        starts, stops = window_ends(self, steps, since)
         pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
         found = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
         return np.array(found, dtype=np.float64).reshape(starts.shape)
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed.
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """Mean or maximum of variances over all steps of the horizon, exactly computed.
+
+        Args:
+            metric: "mean" or "max".
+            of: "totals" for those of the releases, "windows" for those of what is released about
+                each step alone; where releases are windows they are the same.
 
         Raises:
             InvalidInput: an unknown metric, no horizon, or more than 2^22 steps where the strategy
                 knows no other way than one by one.
         """
-        return self._overall(metric, lambda ends: self.variance(ends[1:]))
-
-    def overall_window_variance(self, metric: Metric) -> float:
-        """Mean or maximum over all steps of the variance of what is released about a step alone.
-
-        With totals that is the difference of two releases, `window_variance` of one step.
-
-        Raises:
-            InvalidInput: as `overall_variance`.
-        """
-        check_metric(metric)
-        if self.workload == "windows":
-            return self.overall_variance(metric)
-        return self._overall(metric, lambda ends: self.window_variance(ends[:-1], ends[1:]))
-
-    def _overall(self, metric: Metric, variances: Callable[[Integers], Floats]) -> float:
         check_metric(metric)
         if self.horizon is None:
             raise InvalidInput(
@@ -473,20 +450,14 @@ class StreamStrategy(Strategy):
                 f"{self!r} has no mean variance over more than {_LARGEST_ENUMERATED:,} steps: use "
                 f"a tree such as KAry"
             )
-        found = variances(np.arange(self.horizon + 1))
+        steps = np.arange(1, self.horizon + 1)
+        found = self.variance(steps, steps - 1 if of == "windows" else None)
         return float(found.max() if metric == "max" else found.mean())
 
     @property
     def largest_read(self) -> float:
         """Largest weight with which a release reads a node: that of the first unless said here."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
-
-    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
-
-        In units of the calibrated law. A strategy whose nodes differ in law says it here.
-        """
-        return np.full(stops.shape, self.largest_read)
 
     # ------------------------------------------------------------------------------- the noise
 
@@ -534,13 +505,6 @@ class StreamStrategy(Strategy):
         """By how much rounding moves a release, at most: half a unit, unless all are integers."""
         return 0.5 if self.fraction_bits else 0.0
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
-
-        A strategy with other weights overrides it, rounding towards more noise.
-        """
-        return base
-
     def check_law(self, law: NoiseDistribution) -> None:
         """Refuse noise with which some release could leave what is exact.
 
@@ -554,13 +518,96 @@ class StreamStrategy(Strategy):
         Raises:
             InvalidInput: noise that is too wide, in words.
         """
-        self.node_law(law, 0)
 
-    def window_noise_variance(
-        self, law: NoiseDistribution, starts: Steps, stops: Steps
+
+class EndlessStrategy(StreamStrategy):
+    """A strategy for a stream whose last step nobody knows.
+
+    Noise of later nodes may be wider than that of the first, so that variances are known in two
+    ways: in units of the noise of a node of level 0, as of other strategies; and exactly, in
+    squared data units, with the calibrated law. Means and maxima are over the first so many steps.
+    """
+
+    horizon = None
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters, where these have an end.
+
+        Raises:
+            InvalidInput: they have none.
+        """
+        raise InvalidInput(
+            f"an item of {self!r} enters ever more nodes as the stream goes on, without end: use "
+            f"column_until(step, last)"
+        )
+
+    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them."""
+        return self.column(step)
+
+    @abstractmethod
+    def node_factor(self, level: int) -> Fraction:
+        """How much wider noise of a node of this level is than that of level 0.
+
+        Scales of Laplace noise, or variances of Gaussian noise, in those of the calibrated law.
+        """
+
+    @abstractmethod
+    def variance(
+        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
-        return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
+        """See `StreamStrategy.variance`; exactly, in squared data units, with a calibrated law."""
+
+    @abstractmethod
+    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
+        """Mean of the variances of the first so many releases."""
+
+    @abstractmethod
+    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
+        """Largest of them."""
+
+    @abstractmethod
+    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+        """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
+
+        In units of the calibrated law.
+        """
+
+
+def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
+    """Nodes which item ``step`` enters, as far as releases up to ``last`` read them."""
+    if isinstance(strategy, EndlessStrategy):
+        return strategy.column_until(step, last)
+    return strategy.column(step)
+
+
+def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
+    """Law of the noise of one level's nodes, given the calibrated law.
+
+    >>> from counton.base.distributions import DiscreteLaplace
+    >>> from counton.strategies import Binary, Epochs
+    >>> node_law(Binary(31), DiscreteLaplace(6), 2), node_law(Epochs(), DiscreteLaplace(6), 2)
+    (DiscreteLaplace(scale=Fraction(6, 1)), DiscreteLaplace(scale=Fraction(9, 1)))
+
+    Raises:
+        InvalidInput: a law which is too wide for its samplers.
+    """
+    if not isinstance(strategy, EndlessStrategy):
+        return base
+    factor = strategy.node_factor(level)
+    if isinstance(base, DiscreteLaplace):
+        return DiscreteLaplace(base.scale * factor)
+    return DiscreteGaussian(base.sigma_squared * factor)
+
+
+def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
+    """Largest weight with which releases up to each of ``stops`` read a node.
+
+    Where nodes differ in law, each by the width of its own, in units of the calibrated law.
+    """
+    if isinstance(strategy, EndlessStrategy):
+        return strategy.largest_reads(stops)
+    return np.full(stops.shape, strategy.largest_read)
 
 
 def last_served_step(strategy: StreamStrategy) -> int | None:
@@ -609,9 +656,7 @@ def check_window(strategy: StreamStrategy, steps: range) -> range:
     return steps
 
 
-def check_steps(
-    strategy: StreamStrategy, steps: Iterable[int] | NDArray[np.int64]
-) -> NDArray[np.int64]:
+def check_steps(strategy: StreamStrategy, steps: Steps) -> NDArray[np.int64]:
     """Any collection of steps as an int64 array, checked against the horizon.
 
     Raises:
@@ -664,7 +709,7 @@ def check_ends(
     return first.astype(np.int64), last.astype(np.int64)
 
 
-def _numbers(steps: Iterable[int]) -> NDArray[Any]:
+def _numbers(steps: Any) -> NDArray[Any]:
     try:
         return np.array(list(steps))
     except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
@@ -694,7 +739,7 @@ def matrices(
             f"are possible: use row(step) and column(step) instead"
         )
     rows = [strategy.row(step) for step in range(1, steps + 1)]
-    columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+    columns = [column_until(strategy, step, steps) for step in range(1, steps + 1)]
     nodes = sorted({node[:2] for entries in (*rows, *columns) for node in entries})
     place = {node: i for i, node in enumerate(nodes)}
     integral = all(
@@ -711,8 +756,17 @@ def matrices(
     return reads, enters
 
 
-def window_ends(strategy: StreamStrategy, steps: Iterable[int]) -> tuple[Integers, Integers]:
-    """Ends of the windows that releases at some steps are about."""
+def window_ends(
+    strategy: StreamStrategy, steps: Steps, since: Steps | None = None
+) -> tuple[Integers, Integers]:
+    """Ends of the windows that releases at some steps are about, or of the steps ``since`` others.
+
+    Raises:
+        InvalidInput: not integers, or below 1; with ``since`` as `check_ends`.
+        HorizonExceeded: beyond the horizon.
+    """
+    if since is not None:
+        return check_ends(strategy, since, steps)
     numbers = check_steps(strategy, steps)
     windows = strategy.workload == "windows"
     return (numbers - 1 if windows else np.zeros_like(numbers)), numbers
@@ -726,13 +780,12 @@ def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[i
 
 
 def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
-    """Variance of a sum of releases, given (weight, step), in variances of a node of level 0."""
+    """Variance of a sum of releases, given (weight, step), in variances of one node's noise."""
     read: dict[tuple[int, int], float | Fraction] = {}
     for weight, step in releases:
         for level, index, own in strategy.row(step):
             read[level, index] = read.get((level, index), 0) + weight * own
-    squares = (float(weight**2) * strategy.node_variance(node[0]) for node, weight in read.items())
-    return math.fsum(squares)
+    return math.fsum(float(weight**2) for weight in read.values())
 
 
 def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
@@ -774,19 +827,6 @@ def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
         out[at : at + len(part)] = part
         at += len(part)
     return out
-
-
-@runtime_checkable
-class Endless(Protocol):
-    """A strategy without a last step whose errors are known, up to any step."""
-
-    def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Mean of the variances of the first so many releases."""
-        ...
-
-    def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
-        """Largest of them."""
-        ...
 
 
 class TableStrategy(Strategy):
@@ -959,6 +999,7 @@ def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base
             if (gone.name or "").startswith("counton."):
                 continue  # what stands on top of the rest may be taken away
             raise
-        if inspect.isclass(member) and issubclass(member, base) and member is not base:
+        known = inspect.isclass(member) and issubclass(member, base)
+        if known and not inspect.isabstract(member):
             found.append(member)
     return tuple(found)

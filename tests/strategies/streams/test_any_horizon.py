@@ -20,6 +20,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
+from counton.strategies.strategy import column_until, node_law
 
 SPREAD = 2**30
 
@@ -46,7 +47,7 @@ def check_shifts(strategy: StreamStrategy, steps: int, seed: int, change: int) -
     table, window = Table(seed), range(1, steps + 1)
     before = strategy.noise(table, window)
     for step in window:
-        column = strategy.column_until(step, steps)
+        column = column_until(strategy, step, steps)
         table.moved = {
             (level, node): int(change * weight * 2**strategy.lattice_bits)
             for level, node, weight in column
@@ -88,8 +89,8 @@ def test_the_growing_root_makes_up_for_every_step(steps: int, bits: int, change:
     check_shifts(strategy, steps, steps, change)
     for step in range(1, steps + 1):
         cost = Fraction(0)
-        for level, _, weight in strategy.column_until(step, steps):
-            law = strategy.node_law(DiscreteGaussian(Fraction(1)), level)
+        for level, _, weight in column_until(strategy, step, steps):
+            law = node_law(strategy, DiscreteGaussian(Fraction(1)), level)
             assert isinstance(law, DiscreteGaussian)
             cost += Fraction(weight) ** 2 / law.sigma_squared
         assert cost <= 1
@@ -102,7 +103,7 @@ def test_the_growing_root_claims_no_less_than_its_rows_demand(steps: int) -> Non
     b = np.zeros((steps, steps))
     for step in range(1, steps + 1):
         for level, node, weight in strategy.row(step):
-            b[step - 1, node - 1] = float(weight) * strategy.node_variance(level) ** 0.5
+            b[step - 1, node - 1] = float(weight) * float(strategy.node_factor(level)) ** 0.5
     totals = np.tri(steps)
     demanded = (totals.T @ np.linalg.solve(b @ b.T, totals)).diagonal().max()
     assert 0.3 < demanded <= 1 + 1e-9

@@ -15,6 +15,7 @@ from counton.numbers.node_law import law_for
 from counton.planning import plan
 from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs, noise_variance
+from counton.strategies.strategy import node_law
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
@@ -77,7 +78,7 @@ def test_every_item_costs_the_same() -> None:
     law = law_for(epochs, PureDP(1), Contribution.add_remove()).law
     assert law == DiscreteLaplace(Fraction(2))
     for item in (1, 16, 17, 256, 257, 10**6, 10**12):
-        scales = [epochs.node_law(law, node.level) for node in epochs.column(item)]
+        scales = [node_law(epochs, law, node.level) for node in epochs.column(item)]
         assert all(isinstance(one, DiscreteLaplace) for one in scales)
         assert sum(1 / one.scale for one in scales if isinstance(one, DiscreteLaplace)) == 1
     wide = law_for(epochs, PureDP(1), Contribution.add_remove(steps=3)).law
@@ -106,12 +107,12 @@ def test_noise_has_the_law_of_its_epoch() -> None:
     epochs = Epochs()
     base = DiscreteGaussian(Fraction(4))
     level = epochs.column(17)[0].level
-    assert epochs.node_law(base, level) == DiscreteGaussian(Fraction(6))
+    assert node_law(epochs, base, level) == DiscreteGaussian(Fraction(6))
     (exact,) = noise_variance(epochs, base, [17])
     # a root of variance 4 that is over, and a first step of 6
     first, second = (float(e.trees.variances[-1][0]) for e in epochs._up_to(17))
     assert exact > 4 * first + 6 * second / 240**2
-    assert exact == pytest.approx(float(epochs.window_noise_variance(base, 0, 17)), rel=1e-12)
+    assert exact == pytest.approx(float(noise_variance(epochs, base, 17, since=0)), rel=1e-12)
 
 
 def test_what_it_cannot_serve_is_refused() -> None:
@@ -122,7 +123,7 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="without an end"):
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInput, match="deviation"):
-        Epochs().node_law(DiscreteLaplace(Fraction(2**40)), 0)
+        Epochs().check_law(DiscreteLaplace(Fraction(2**40)))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])

@@ -17,6 +17,7 @@ from counton.base.expiry import Expiry
 from counton.laws import check_strategy
 from counton.noise import NoiseField
 from counton.strategies import Expiring, matrices, noise_variance
+from counton.strategies.strategy import node_law
 
 
 class OnesAt:
@@ -74,8 +75,8 @@ def test_variance_is_the_sum_of_theorem_1_2(growth: int | str, delay: int) -> No
 def test_levels_have_the_laws_of_the_paper_or_more_noise(growth: int | str) -> None:
     strategy, power = Expiring(growth), 1 - Fraction(growth)
     for level in range(60):
-        laplace = strategy.node_law(DiscreteLaplace(Fraction(2)), level)
-        gaussian = strategy.node_law(DiscreteGaussian(Fraction(9)), level)
+        laplace = node_law(strategy, DiscreteLaplace(Fraction(2)), level)
+        gaussian = node_law(strategy, DiscreteGaussian(Fraction(9)), level)
         assert isinstance(laplace, DiscreteLaplace)
         assert isinstance(gaussian, DiscreteGaussian)
         exact = (1 + level) ** float(power)
@@ -102,7 +103,7 @@ def test_released_noise_has_the_variance_that_is_claimed() -> None:
     strategy = Expiring(growth="3/2", delay=2)
     law = DiscreteLaplace(Fraction(3))
     steps = range(1, 40)
-    field = NoiseField(bytes(32), lambda level: strategy.node_law(law, level), (20_000,))
+    field = NoiseField(bytes(32), lambda level: node_law(strategy, law, level), (20_000,))
     drawn = strategy.noise(field, steps).astype(float)
     claimed = noise_variance(strategy, law, steps)
     assert (claimed[:2] == 0).all()

@@ -15,7 +15,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, check_strategy
 from counton.strategies import GrowingSquareRoot
-from counton.strategies.strategy import last_served_step
+from counton.strategies.strategy import column_until, last_served_step, node_law
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
     EVEN,
@@ -134,7 +134,7 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
         while first_of(level, root.equal) <= NODES:
             low = max(first_of(level, root.equal), item) - item
             high = min(first_of(level + 1, root.equal), NODES + 1) - item
-            width = root.node_law(DiscreteGaussian(Fraction(1)), level)
+            width = node_law(root, DiscreteGaussian(Fraction(1)), level)
             assert isinstance(width, DiscreteGaussian)
             cost += Fraction(int(sums[high] - sums[low])) / width.sigma_squared
             level += 1
@@ -224,8 +224,8 @@ def test_an_item_in_a_block_costs_no_more_in_both_roots() -> None:
     strategy = Threes()
     for item in range(1, 25):
         cost = Fraction(0)
-        for level, _, weight in strategy.column_until(item, 24):
-            law = strategy.node_law(DiscreteGaussian(Fraction(1)), level)
+        for level, _, weight in column_until(strategy, item, 24):
+            law = node_law(strategy, DiscreteGaussian(Fraction(1)), level)
             assert isinstance(law, DiscreteGaussian)
             cost += Fraction(weight) ** 2 / law.sigma_squared
         assert 0.1 < cost <= 1
@@ -310,9 +310,9 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.sensitivity(1)
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
-        root.node_law(DiscreteLaplace(Fraction(3)), 0)
+        root.check_law(DiscreteLaplace(Fraction(3)))
     with pytest.raises(InvalidInput, match="wider than 2\\^40"):
-        root.node_law(DiscreteGaussian(Fraction(2**75)), 0)
+        root.check_law(DiscreteGaussian(Fraction(2**75)))
     with pytest.raises(InvalidInput, match="without an end"):
         root.overall_variance("mean")
     with pytest.raises(InvalidInput, match="without end"):

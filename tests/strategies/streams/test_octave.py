@@ -198,7 +198,7 @@ def test_variances_of_long_streams_are_those_of_their_rows(horizon: int) -> None
         return {node[:2]: float(node.weight) for node in strategy.row(step)} if step else {}
 
     ends = [(0, 1), (0, horizon), (horizon // 3, horizon // 3 + 1), (5, horizon), (6, 9), (6, 10)]
-    claimed = strategy.window_variance(*np.array(ends).T)
+    claimed = strategy.variance([stop for _, stop in ends], since=[start for start, _ in ends])
     for (start, stop), variance in zip(ends, claimed, strict=True):
         first, last = weights(start), weights(stop)
         nodes = first.keys() | last.keys()
@@ -211,11 +211,11 @@ def test_means_and_maxima_are_those_of_all_steps(horizon: int) -> None:
     strategy = MultiscaleInterpolation(horizon)
     ends = np.arange(horizon + 1)
     variances = strategy.variance(ends[1:])
-    alone = strategy.window_variance(ends[:-1], ends[1:])
+    alone = strategy.variance(ends[1:], since=ends[:-1])
     assert strategy.overall_variance("mean") == pytest.approx(variances.mean(), rel=1e-12)
-    assert strategy.overall_window_variance("mean") == pytest.approx(alone.mean(), rel=1e-12)
+    assert strategy.overall_variance("mean", "windows") == pytest.approx(alone.mean(), rel=1e-12)
     assert strategy.overall_variance("max") == pytest.approx(variances.max(), rel=1e-4)
-    assert strategy.overall_window_variance("max") == pytest.approx(alone.max(), rel=1e-4)
+    assert strategy.overall_variance("max", "windows") == pytest.approx(alone.max(), rel=1e-4)
     # as on streams too long to look at every step
     assert strategy._largest(_STEP) == pytest.approx(variances.max(), rel=1e-4)
     assert strategy._largest(_DIFFERENCE) == pytest.approx(alone[1:].max(), rel=1e-4)
@@ -302,8 +302,8 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     law = DiscreteGaussian(Fraction(2**50))
     spread = noise_variance(whole, law, [5]) - noise_variance(fine, law, [5])
     assert spread == pytest.approx([1 / 12])
-    ends = whole.window_noise_variance(law, [0, 3, 7], [5, 4, 7])
-    assert ends - fine.window_noise_variance(law, [0, 3, 7], [5, 4, 7]) == pytest.approx(
+    ends = noise_variance(whole, law, [5, 4, 7], since=[0, 3, 7])
+    assert ends - noise_variance(fine, law, [5, 4, 7], since=[0, 3, 7]) == pytest.approx(
         [1 / 12, 1 / 6, 0.0]
     )
     with pytest.raises(InvalidInput, match="whole is 1; use True"):

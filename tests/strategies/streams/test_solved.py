@@ -224,7 +224,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 
     def overall(strategy: LeastSquaresFactorization) -> list[float]:
         found = [strategy.overall_variance(m) for m in ("mean", "max")]
-        return found + [strategy.overall_window_variance(m) for m in ("mean", "max")]
+        return found + [strategy.overall_variance(m, "windows") for m in ("mean", "max")]
 
     usual = [overall(strategy) for strategy in strategies]
     monkeypatch.setattr(solved, "_CHUNK", 10)
@@ -235,7 +235,7 @@ def test_long_horizons_agree_with_single_steps(monkeypatch: pytest.MonkeyPatch) 
 def test_noise_beyond_int64_is_refused_before_it_is_drawn() -> None:
     strategy = SOLVED[0]
     with pytest.raises(InvalidInput, match="raise epsilon or rho"):
-        strategy.node_law(DiscreteLaplace(Fraction(2**36)), 0)
+        strategy.check_law(DiscreteLaplace(Fraction(2**36)))
     with pytest.raises(InvalidInput, match="raise epsilon"):
         Counter(strategy, PureDP(Fraction(1, 2**30)), key=chosen_key(), name="wide")
     with pytest.raises(SumOverflow, match="sums of noise reach"):

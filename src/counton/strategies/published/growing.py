@@ -35,18 +35,19 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, largest_sum
 from counton.strategies.strategy import (
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Norm,
     Steps,
+    StrategyFacts,
     StreamStrategy,
     Workload,
     check_ends,
     check_metric,
     check_step,
     check_window,
+    window_ends,
 )
 from counton.strategies.streams.look_ahead import LookAhead
 
@@ -79,7 +80,7 @@ class GrowingCascade(StreamStrategy):
         InvalidInput: an argument out of range.
 
     >>> cascade = GrowingCascade(doublings=10)
-    >>> cascade.horizon, (cascade.window_variance(0, [1, 2, 8, 1024]) * 3e12).round(2).tolist()
+    >>> cascade.horizon, (cascade.variance([1, 2, 8, 1024], since=0) * 3e12).round(2).tolist()
     (1024, [3.14, 3.14, 3.14, 3.14])
     """
 
@@ -87,7 +88,7 @@ class GrowingCascade(StreamStrategy):
 
     horizon: int
     workload: ClassVar[Workload] = "windows"
-    facts = Facts(unit_columns=False)
+    facts = StrategyFacts(unit_columns=False)
 
     def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
         remedy = "the stream then serves 2^doublings steps"
@@ -167,7 +168,7 @@ class GrowingCascade(StreamStrategy):
         whole = LookAhead(self.horizon, (2,) * self.doublings)  # it measures every node
         return (k * k + k + largest_sum(whole, 2, schedule)) * w**2 + 1
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.
 
         G = C^T C is H + e e^T, e the first step's unit vector and H^-1 the covariance of a tree in
@@ -175,7 +176,7 @@ class GrowingCascade(StreamStrategy):
         minus half an independent draw of variance 3 v. A sum has a part in the draws of the nodes
         that an end of the window cuts. (Sherman and Morrison's formula for e.)
         """
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         total = ((last - first) / float(self.horizon)) ** 2
         for height in range(1, self.doublings + 1):
             half = 1 << height - 1
@@ -194,10 +195,10 @@ class GrowingCascade(StreamStrategy):
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
-    def overall_variance(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Mean or maximum over all steps: 1 / (3 w^2), or hardly less."""
         check_metric(metric)
-        # What a step lacks of 1 / (3 w^2) by the doubling it came with; see ``window_variance``.
+        # What a step lacks of 1 / (3 w^2) by the doubling it came with; see `variance`.
         v = Fraction(1, 3 * self.weight**2)
         least = v * v / (1 + v)
         lacks = [least] + [least / 4 ** (2 * j - 1) for j in range(1, self.doublings + 1)]
@@ -207,19 +208,14 @@ class GrowingCascade(StreamStrategy):
         mean = sum(n * lack for n, lack in zip(many, lacks, strict=True)) / self.horizon
         return float(v - mean)
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The same law for all levels, if its sums fit.
-
-        Raises:
-            InvalidInput: a standard deviation which 64-bit sums cannot hold.
-        """
-        if base.std * 2**self.fraction_bits > LARGEST_STD:
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        if law.std * 2**self.fraction_bits > LARGEST_STD:
             raise InvalidInput(
-                f"noise of {self!r} would have standard deviation {base.std:,.4g} at a node; with "
+                f"noise of {self!r} would have standard deviation {law.std:,.4g} at a node; with "
                 f"{self.fraction_bits} fraction bits at most 2^{54 - self.fraction_bits} fits: "
                 f"raise the budget or coarsen the resolution"
             )
-        return base
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: one subtree for each doubling it meets."""

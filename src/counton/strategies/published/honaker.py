@@ -28,16 +28,17 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_step,
     check_window,
+    window_ends,
 )
 from counton.strategies.streams.expiring import below_split
 
@@ -75,7 +76,7 @@ class HonakerOnline(StreamStrategy):
 
     horizon: int
     fraction_bits = 16
-    facts = Facts(local=False, causal=True)
+    facts = StrategyFacts(local=False, causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
@@ -127,7 +128,7 @@ class HonakerOnline(StreamStrategy):
         halves = (Stretch(part.level - 1, int(count == half), count) for count in steps if count)
         return tuple((piece, 1) for piece in halves)
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Estimates that only one end reads, less what two of them share.
 
         Let N be the node of the highest bit in which the ends differ: the later end reads it, the
@@ -135,7 +136,7 @@ class HonakerOnline(StreamStrategy):
         prod (1 - v_j) over the levels between, so their covariance is v_l times that, which is
         2^l / (2^h - 1), h one more than the level of N.
         """
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         low = below_split(first, last)
         early, late = first & low, last & low
         total = -2.0 * early / np.maximum(low, 1)
@@ -149,9 +150,11 @@ class HonakerOnline(StreamStrategy):
         """Half a unit a level for each estimate, and one estimate a level."""
         return self.height**2 / 4
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum variance over the horizon: sums of v_l over set bits, in closed form."""
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """Sums of v_l over set bits, in closed form; of a step alone by its trailing zeros."""
         check_metric(metric)
+        if of == "windows":
+            return self._overall_of_steps(metric)
         horizon, levels = self.horizon, range(self.height)
         if metric == "mean":
             # Among 0..horizon the bit is set in every second block of 2**level numbers.
@@ -169,31 +172,23 @@ class HonakerOnline(StreamStrategy):
                 kept += _variance(level)
         return float(max(heaviest, kept))
 
-    @override
-    def overall_window_variance(self, metric: Metric) -> float:
-        """That of single steps follows from their trailing zeros."""
-        check_metric(metric)
+    def _overall_of_steps(self, metric: Metric) -> float:
         zeros = np.arange(self.height)
         last = np.int64(1) << zeros
-        variances = self.window_variance(last - 1, last)
+        variances = self.variance(last, last - 1)
         if metric == "max":
             return float(variances.max())
         steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
         return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The same law for all levels, if its sums fit.
-
-        Raises:
-            InvalidInput: a standard deviation above 2^31.
-        """
-        if base.std > LARGEST_STD:
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        if law.std > LARGEST_STD:
             raise InvalidInput(
-                f"noise of HonakerOnline would have standard deviation {base.std:,.4g} grid cells "
+                f"noise of HonakerOnline would have standard deviation {law.std:,.4g} grid cells "
                 f"a node; at most {LARGEST_STD:,} fit its fixed-point sums: raise the budget, "
                 f"coarsen the resolution, or use Binary or KAry"
             )
-        return base
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16; draws all nodes from step 1 to the window's end.

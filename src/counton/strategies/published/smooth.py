@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
@@ -24,20 +23,20 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Stretch, Structure
 from counton.strategies.strategy import (
     ROWS_CHUNK,
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Norm,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_norm,
     check_step,
-    check_steps,
     check_window,
     nodes_per_chunk,
+    window_ends,
 )
 
 #: Levels of a table of noise are numbered by one byte.
@@ -72,7 +71,7 @@ class SmoothBinary(StreamStrategy):
     sources = ("smooth",)
 
     horizon: int
-    facts = Facts(causal=True)
+    facts = StrategyFacts(causal=True)
 
     def __init__(self, horizon: int, height: int, zeros: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1)
@@ -222,13 +221,9 @@ class SmoothBinary(StreamStrategy):
             found.append(common)
         return found
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """height - zeros at every step, in variances of one node."""
-        return np.full(check_steps(self, steps).shape, float(self._ones))
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Ones of both leaves from the highest bit in which they differ; at 0 nothing is read."""
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         # Leaf by rank, bit by bit from the top, as ``unrank`` does, for all at once.
         ranks, zeros = [first.copy(), last.copy()], [np.full(first.shape, self.zeros)] * 2
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
@@ -247,18 +242,15 @@ class SmoothBinary(StreamStrategy):
         total[last == 0] = 0
         return total.astype(np.float64)
 
-    def overall_variance(self, metric: Metric) -> float:
-        """height - zeros, mean and maximum alike."""
-        check_metric(metric)
-        return float(self._ones)
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """height - zeros, and of a step alone twice the nodes that its release reads anew.
 
-    def overall_window_variance(self, metric: Metric) -> float:
-        """Twice the nodes that a release reads anew; the first reads all of its own.
-
-        As many nodes are new as the lowest run of ones of the leaf before is long. Over all
-        releases these are the nodes read so far, which are numbered.
+        The first reads all of its own. As many nodes are new as the lowest run of ones of the leaf
+        before is long. Over all releases these are the nodes read so far, which are numbered.
         """
         check_metric(metric)
+        if of == "totals":
+            return float(self._ones)
         ones, last = self._ones, self.horizon
         if metric == "max":
             # The leaf 1..1 0, at place ``ones``, is the first with all ones in its lowest run.

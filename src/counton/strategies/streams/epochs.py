@@ -20,26 +20,26 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats
-from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
+from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
 from counton.strategies.strategy import (
-    Facts,
+    EndlessStrategy,
     Node,
     NodeNoise,
     Reader,
     Steps,
-    StreamStrategy,
+    StrategyFacts,
     check_ends,
     check_step,
     check_window,
     last_served_step,
+    node_law,
+    window_ends,
 )
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
@@ -185,7 +185,7 @@ class _EpochReader(Reader):
                 yield part + self._past
 
 
-class Epochs(StreamStrategy):
+class Epochs(EndlessStrategy):
     """Pure totals of a stream whose end nobody knows; protection never fades.
 
     1.5 to 2.2 times the mean variance of the best for an end that is known, from 17 steps on;
@@ -206,12 +206,11 @@ class Epochs(StreamStrategy):
 
     sources = ("own",)
 
-    horizon = None
     fraction_bits = FRACTION_BITS
 
     def __init__(self, radix: int = 16) -> None:
         self.radix = check_integer("radix", radix, 3, 64)
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             unit_columns=False,
             attained=False,
             # up to a million steps: a family of every level, and the roots so far
@@ -256,10 +255,6 @@ class Epochs(StreamStrategy):
             for node in one.row(last)
         )
 
-    def _factor(self, number: int) -> Fraction:
-        """Scale of Laplace, or variance of Gaussian noise of an epoch, in those of the first."""
-        return Fraction(number + 2, 2)
-
     def _number(self, level: int) -> int:
         """The epoch of a level of noise."""
         number = 0
@@ -280,52 +275,29 @@ class Epochs(StreamStrategy):
         """1, as all of them."""
         return 1
 
-    @property
-    def largest_read(self) -> float:
-        """No estimate weighs a node above 1; of later, wider ones see `largest_reads`."""
-        return 1.0
-
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """The scale of the noise of the epoch of each step, in that of the first."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
-    def node_variance(self, level: int) -> float:
-        """Square of the scale of Laplace noise, in that of the first epoch's."""
-        return float(self._factor(self._number(level))) ** 2
+    def node_factor(self, level: int) -> Fraction:
+        """(j + 2) / 2, j the level's epoch."""
+        return Fraction(self._number(level) + 2, 2)
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The base law with (j + 2) / 2 times its scale (Laplace) or variance (Gaussian).
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        for epoch in (_epoch(self.radix, 0), self._at(last_served_step(self) or LONGEST)):
+            epoch.check_law(node_law(self, law, epoch.level))
 
-        Raises:
-            InvalidInput: noise so wide that sums of it would leave int64, in an epoch to come.
-        """
-        epoch = _epoch(self.radix, self._number(level))
-        factor = self._factor(epoch.number)
-        law: NoiseDistribution
-        if isinstance(base, DiscreteLaplace):
-            law = DiscreteLaplace(base.scale * factor)
-        else:
-            law = DiscreteGaussian(base.sigma_squared * factor)
-        epoch.node_law(law, level - epoch.level)
-        if level == 0 and (last := self._at(last_served_step(self) or LONGEST)).number:
-            self.node_law(base, last.level)
-        return law
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Of differences, in variances of Laplace noise of the first epoch."""
-        return self._differences(starts, stops, self.node_variance)
-
-    def window_noise_variance(
-        self, law: NoiseDistribution, starts: Steps, stops: Steps
+    def variance(
+        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
     ) -> NDArray[np.float64]:
-        """Exact variance of a difference, with the law that each epoch really has."""
-        return self._differences(starts, stops, lambda level: self.node_law(law, level).variance)
+        """In variances of Laplace noise of the first epoch, or exactly with those of all epochs.
 
-    def _differences(self, starts: Steps, stops: Steps, widths: Any) -> Floats:
-        """Sums over the epochs of what happened in each of them."""
-        first, last = check_ends(self, starts, stops)
+        Sums over the epochs of what happened in each of them.
+        """
+        first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
         if not last.size:
             return found
@@ -334,8 +306,8 @@ class Epochs(StreamStrategy):
             high = np.clip(last - epoch.before, 0, epoch.horizon)
             some = high > low
             if some.any():
-                width = widths(epoch.level)
-                found[some] += width * epoch.window_variance(low[some], high[some])
+                width = self._width(epoch, law)
+                found[some] += width * epoch.variance(high[some], low[some])
         return found
 
     def mean_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
@@ -377,8 +349,9 @@ class Epochs(StreamStrategy):
 
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
         """Variance of the nodes of an epoch."""
-        level = epoch.level
-        return self.node_variance(level) if law is None else self.node_law(law, level).variance
+        if law is None:
+            return float(self.node_factor(epoch.level)) ** 2
+        return node_law(self, law, epoch.level).variance
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """As of all epochs up to the later end."""

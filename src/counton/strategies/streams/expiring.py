@@ -14,26 +14,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number
 from counton.base.expiry import Expiry
-from counton.strategies.joint_errors import noise_variance
 from counton.strategies.strategy import (
-    Facts,
+    EndlessStrategy,
     Node,
     NodeNoise,
     Steps,
-    StreamStrategy,
-    check_ends,
+    StrategyFacts,
     check_step,
     check_window,
+    node_law,
     nodes_per_chunk,
+    window_ends,
 )
 
 
-class Expiring(StreamStrategy):
+class Expiring(EndlessStrategy):
     """Dyadic intervals on the steps from 1 on, with noise that depends on the level.
 
     The release at t is 0 for t <= delay, else the sum of the items up to t - delay plus the noise
@@ -73,9 +74,8 @@ class Expiring(StreamStrategy):
     ) -> None:
         #: What the expiring guarantees and their calibration need to know.
         self.expiry = Expiry(growth, delay, levels)
-        self.horizon = None
         self.delay = self.expiry.delay
-        self.facts = Facts(delay=self.delay)
+        self.facts = StrategyFacts(delay=self.delay)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Expiring]:
@@ -129,9 +129,13 @@ class Expiring(StreamStrategy):
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )
 
-    def node_variance(self, level: int) -> float:
-        """Square of the factor on the scale of Laplace noise: (1 + level)^(2 - 2 growth)."""
-        return float(self.expiry.factor(level)) ** 2
+    def node_factor(self, level: int) -> Fraction:
+        """(1 + level)^(1 - growth), rounded up."""
+        return self.expiry.factor(level)
+
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        node_law(self, law, self.expiry.top)
 
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """The widest scale of a level that is read so far, in that of level 0."""
@@ -140,27 +144,21 @@ class Expiring(StreamStrategy):
         height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
         return np.asarray(np.maximum.accumulate(factors)[height])
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Variance of a difference, in variances of Laplace noise of level 0.
+    def variance(
+        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+    ) -> NDArray[np.float64]:
+        """In variances of Laplace noise of level 0, or exactly with the laws of the levels.
 
         For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
-        error from the items of the last ``delay`` steps is not part of it.
+        error from the items of the last ``delay`` steps is not part of it. Levels count in which
+        the two ends lie in different intervals.
         """
         levels = range(self.expiry.top + 1)
-        return self._differences([self.node_variance(level) for level in levels], starts, stops)
-
-    def window_noise_variance(
-        self, law: NoiseDistribution, starts: Steps, stops: Steps
-    ) -> NDArray[np.float64]:
-        """Exact variance of a difference, with the law that each level really has."""
-        laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
-        return self._differences([level.variance for level in laws], starts, stops)
-
-    def _differences(
-        self, by_level: list[float], starts: Steps, stops: Steps
-    ) -> NDArray[np.float64]:
-        """Sum over the levels in which the two ends lie in different intervals."""
-        first, last = (np.maximum(end - self.delay, 0) for end in check_ends(self, starts, stops))
+        by_level = [float(self.expiry.factor(level)) ** 2 for level in levels]
+        if law is not None:
+            by_level = [node_law(self, law, level).variance for level in levels]
+        ends = window_ends(self, steps, since)
+        first, last = (np.maximum(end - self.delay, 0) for end in ends)
         sums, low = np.concatenate([[0.0], np.cumsum(by_level)]), below_split(first, last)
         bits = [np.bitwise_count(below_split(0 * end, end) & low) for end in (first, last)]
         total: NDArray[np.float64] = sums[np.minimum(bits[0], len(by_level))]
@@ -184,24 +182,13 @@ class Expiring(StreamStrategy):
             factor = self.expiry.factor(level)
             node = factor if gaussian else factor**2
             if law is not None:
-                node = Fraction(self.node_law(law, level).variance)
+                node = Fraction(node_law(self, law, level).variance)
             total += node * (reach - (1 << level) + 1)
         return float(total / steps)
 
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest variance of the releases 1..steps, which is the last's."""
-        one = [check_step(self, steps)]
-        return float((self.variance(one) if law is None else noise_variance(self, law, one))[0])
-
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
-
-        Raises:
-            InvalidInput: noise that higher levels, which come later, have no room for.
-        """
-        if level == 0:
-            self.expiry.law(base, self.expiry.top)
-        return self.expiry.law(base, level)
+        return float(self.variance([check_step(self, steps)], law=law)[0])
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the largest intervals down to single steps."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -50,17 +50,17 @@ from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
     PART,
     ROWS_CHUNK,
-    Facts,
+    EndlessStrategy,
     Node,
     NodeNoise,
     Reader,
     Steps,
-    StreamStrategy,
+    StrategyFacts,
     check_ends,
     check_step,
-    check_steps,
     check_window,
     nodes_per_chunk,
+    window_ends,
 )
 from counton.strategies.streams.normalised_sqrt import (
     PRIME_OFFSET,
@@ -539,7 +539,7 @@ class _RootReader(Reader):
             yield self.noise(steps[at : at + size])
 
 
-class GrowingSquareRoot(StreamStrategy):
+class GrowingSquareRoot(EndlessStrategy):
     """Gaussian totals of a stream whose end nobody knows; protection never fades.
 
     The noise of release t is that of t - 1 and d_t (F^-1 z)_t, F the root; node noise grows with
@@ -564,7 +564,6 @@ class GrowingSquareRoot(StreamStrategy):
 
     sources = ("own",)
 
-    horizon = None
     fraction_bits = 10
     #: Single steps; and how much longer blocks of each kind are than those of the one before.
     singles: ClassVar[int] = 2**20
@@ -579,7 +578,7 @@ class GrowingSquareRoot(StreamStrategy):
             raise InvalidInput(f"even is {even}; it must be one of {', '.join(map(str, EVEN))}")
         self.equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
         self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             unit_columns=False,
             attained=False,
             causal=True,
@@ -723,13 +722,8 @@ class GrowingSquareRoot(StreamStrategy):
     @property
     def largest_entry(self) -> int:
         """Entries only rise along the diagonal, where 1 / d_i^2 is at most q(i)."""
-        widest = self._width(quarter(NODES, self.equal)) * 4**self.lattice_bits
+        widest = self.node_factor(quarter(NODES, self.equal)) * 4**self.lattice_bits
         return math.isqrt(math.ceil(widest)) + 1
-
-    @property
-    def largest_read(self) -> float:
-        """d_1, what the first release reads, or d of the first block, or what is read within it."""
-        return max(self._d(1), self._d(self.singles + 1), self._largest_within)
 
     def _d(self, node: int) -> float:
         """1 over the weight of a node: d falls, but for what blocks have more."""
@@ -749,7 +743,7 @@ class GrowingSquareRoot(StreamStrategy):
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """At most d at the width of the newest class of nodes, or what is read within blocks."""
         classes = range(quarter(NODES, self.equal) + 1)
-        widths = np.sqrt([float(self._width(level)) for level in classes])
+        widths = np.sqrt([float(self.node_factor(level)) for level in classes])
         firsts = [first_of(level, self.equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
         blocks = stops > self.singles
@@ -757,35 +751,24 @@ class GrowingSquareRoot(StreamStrategy):
         within = np.where(blocks, math.sqrt(_WITHIN) * self._largest_within, 0.0)
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
-    def node_variance(self, level: int) -> float:
+    def node_factor(self, level: int) -> Fraction:
         """q of the class, and 4 within blocks."""
-        return float(self._width(level))
-
-    def _width(self, level: int) -> Fraction:
         within = level >= _FIRST_WITHIN
         return Fraction(_WITHIN) if within else node_variance(level, self.equal)
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The base law with q times its variance, within blocks 4 times.
-
-        Raises:
-            InvalidInput: a Laplace law, or noise that later nodes have no room for.
-        """
-        if not isinstance(base, DiscreteGaussian):
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        if not isinstance(law, DiscreteGaussian):
             self._laplace()
-        if base.sigma_squared * self._width(quarter(NODES, self.equal)) > LARGEST_SPREAD**2:
+        if law.sigma_squared * self.node_factor(quarter(NODES, self.equal)) > LARGEST_SPREAD**2:
             raise InvalidInput(
                 f"noise of {self!r} would be wider than 2^40 units of its lattice at node "
                 f"{NODES:,}: raise rho or epsilon, take fewer weight_bits, or coarsen the "
                 f"resolution"
             )
-        return DiscreteGaussian(base.sigma_squared * self._width(level))
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of the releases, in units of the variance of the first node."""
-        at = check_steps(self, steps)
-        if not at.size:
-            return np.zeros(at.shape)
+    def _of_releases(self, at: Integers) -> Floats:
+        """Variances of releases, in units of the variance of the first node."""
         found = np.zeros(at.shape)
         for kind in self._every:
             some = (at > kind.before) & (at <= kind.last)
@@ -821,12 +804,17 @@ class GrowingSquareRoot(StreamStrategy):
             found[~near] = self._coarser * _between_known(nodes[~near], self.even)
         return found
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Of differences; each takes time in proportion to its end."""
-        first, last = check_ends(self, starts, stops)
+    def variance(
+        self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
+    ) -> NDArray[np.float64]:
+        """In units of the variance of the first node, or exactly with a calibrated law.
+
+        A difference takes time in proportion to its end.
+        """
+        first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
         alone = (first == 0) & (last > 0)
-        found[alone] = self.variance(last[alone])
+        found[alone] = self._of_releases(last[alone])
         both = (first > 0) & (last > first)
         pairs = zip(first[both].tolist(), last[both].tolist(), strict=True)
         ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
@@ -835,14 +823,14 @@ class GrowingSquareRoot(StreamStrategy):
             beginning = self.beginning(max(int(nodes.max()), 1))
             found[both] = beginning.differences(nodes[0], nodes[1])
             found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
-        return found
+        return found * self._unit(law)
 
     def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
         """What noise within blocks adds to a difference, in variances of a node of a block."""
         if (start.kind, start.block) == (stop.kind, stop.block):
             if stop.step < stop.kind.size:
                 inside = self._inside(stop.kind)
-                return float(inside.window_variance(start.step, stop.step))
+                return float(inside.variance(stop.step, start.step))
             return self._inside_until(start)
         return self._inside_until(start) + self._inside_until(stop)
 

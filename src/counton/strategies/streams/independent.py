@@ -13,17 +13,17 @@ from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
     LARGEST_HORIZON,
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Steps,
+    StrategyFacts,
     StreamStrategy,
     Workload,
-    check_ends,
     check_metric,
     check_step,
     check_window,
+    window_ends,
 )
 
 
@@ -49,7 +49,7 @@ class Independent(StreamStrategy):
 
     horizon: int
     workload: ClassVar[Workload] = "windows"
-    facts = Facts(causal=True)
+    facts = StrategyFacts(causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
@@ -76,12 +76,12 @@ class Independent(StreamStrategy):
         """Every step is a node of its own."""
         return ((Stretch(0, 1, 1), self.horizon),) if part is None else ()
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """As many as there are steps."""
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         return (last - first).astype(np.float64)
 
-    def overall_variance(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """1, mean and maximum alike."""
         check_metric(metric)
         return 1.0

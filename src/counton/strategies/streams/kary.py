@@ -29,14 +29,14 @@ from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
     CHUNK,
     ROWS_CHUNK,
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Norm,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_norm,
     check_step,
@@ -44,6 +44,7 @@ from counton.strategies.strategy import (
     is_wide,
     join_parts,
     nodes_per_chunk,
+    window_ends,
 )
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
@@ -170,7 +171,7 @@ class DigitTree(StreamStrategy):
         self.horizon, self.arity, self._digits = horizon, digits.base, digits
         #: Number of levels, and of nodes which the first item enters.
         self.height = digits.count(horizon)
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             # where two releases differ, one reads a node or the other, or neither
             unit_rows=True,
             # only nodes that are subtracted hold items to come
@@ -237,12 +238,12 @@ class DigitTree(StreamStrategy):
             ends = -(-steps // self.arity**level)
             yield np.where((ends + self._digits.below) % self.arity, ends, -1)
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Absolute digits of both ends below the highest in which they differ, and there how much.
 
         Down to that level both read the same nodes; there the nodes between their digits are left.
         """
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         total = np.zeros(first.shape, np.int64)
         for _ in range(self.height):
             cuts = [(end + self._digits.below) // self.arity for end in (first, last)]
@@ -251,13 +252,14 @@ class DigitTree(StreamStrategy):
             first, last = cuts
         return total.astype(np.float64)
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
-        return float(self._error(metric))
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """In O(height^2) integer operations.
 
-    def overall_window_variance(self, metric: Metric) -> float:
-        """1, and k - 1 more for each digit that is carried on; in closed form."""
+        Of a step alone it is 1, and k - 1 more for each digit that is carried on.
+        """
         check_metric(metric)
+        if of == "totals":
+            return float(self._error(metric))
         carried, largest = 0, 0
         number = self.horizon  # its cuts say how often each digit was carried on to the next
         while (number := self._digits.cut(number)) > 0:

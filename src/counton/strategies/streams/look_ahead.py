@@ -11,7 +11,7 @@ radices and weights in `counton.strategies.streams.look_ahead_search`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -31,7 +31,6 @@ from counton.strategies.strategy import (
     LARGEST_HORIZON,
     PART,
     ROWS_CHUNK,
-    Facts,
     Metric,
     Node,
     NodeNoise,
@@ -39,7 +38,9 @@ from counton.strategies.strategy import (
     Reader,
     ReleaseForm,
     Steps,
+    StrategyFacts,
     StreamStrategy,
+    Workload,
     check_ends,
     check_metric,
     check_norm,
@@ -192,7 +193,7 @@ class LookAhead(StreamStrategy):
         #: Number of levels.
         self.height = len(self.weights)
         self.lattice_bits = self.weights[0].bit_length() - 1
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             unit_columns=len(set(self.weights)) == 1,
             causal=not self.radices,  # estimates of a node read all that is measured below it
             # a family of every level, where steps have many coordinates; else nothing is held
@@ -370,17 +371,17 @@ class LookAhead(StreamStrategy):
         for width in self.trees.widths:
             yield leaves // width
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """In variances of one node, from how much of its node of each level is over."""
-        total: Floats = np.zeros(())
-        for at in self._along(check_steps(self, steps)):
-            total = total + at.excess * at.part * (1 - at.part)
-        return np.asarray(total + at.read)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """From how much of its node of each level is over.
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Squared differences of what both ends read of each N, family by family."""
-        first, last = check_ends(self, starts, stops)
-        total: Floats = np.zeros(first.shape)
+        Of differences from what both ends read of each N, family by family.
+        """
+        total: Floats = np.zeros(())
+        if since is None:
+            for at in self._along(check_steps(self, steps)):
+                total = total + at.excess * at.part * (1 - at.part)
+            return np.asarray(total + at.read)
+        first, last = check_ends(self, since, steps)
         for one, two in zip(self._along(first), self._along(last), strict=True):
             differ = two.node - one.node
             apart = one.whole * ((1 - one.part) ** 2 + differ - 1) + two.own * two.part**2
@@ -413,18 +414,18 @@ class LookAhead(StreamStrategy):
             above = np.where(is_last, *(unit * float(v) for v in trees.variances[level + 1][::-1]))
             node, part, excess = parent, read / spread, spread - above
 
-    def overall_variance(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """Mean or maximum variance over the horizon: from moments of parts, or branch and bound."""
         check_metric(metric)
+        if of == "windows":
+            return self._overall_of_steps(metric)
         if metric == "max":
             return largest_variance(self.trees) * float(self.weights[0]) ** 2
         weights = [weight / self.weights[0] for weight in self.weights]
         return mean_variance(self.horizon, self.radices, weights)
 
-    @override
-    def overall_window_variance(self, metric: Metric) -> float:
-        """See `StreamStrategy.overall_window_variance`; in closed form, from the variances of F."""
-        check_metric(metric)
+    def _overall_of_steps(self, metric: Metric) -> float:
+        """In closed form, from the variances of F."""
         trees, unit = self.trees, float(self.weights[0]) ** 2
         most = metric == "max"
 
@@ -518,19 +519,14 @@ class LookAhead(StreamStrategy):
                 most = max(most, sum(abs(a - b) for a, b in pairwise([*reads, 0.0])))
         return most * self.weights[0]
 
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """The same law for all levels, if its sums fit.
-
-        Raises:
-            InvalidInput: noise so wide that sums of it would leave int64.
-        """
-        if base.std > self._largest_std:
+    @override
+    def check_law(self, law: NoiseDistribution) -> None:
+        if law.std > self._largest_std:
             raise InvalidInput(
-                f"noise of LookAhead would have standard deviation {base.std:,.4g} lattice cells a "
+                f"noise of LookAhead would have standard deviation {law.std:,.4g} lattice cells a "
                 f"node; at most {self._largest_std:,.4g} fit its fixed-point sums: raise the "
                 f"budget, coarsen the resolution, or use Binary or KAry"
             )
-        return base
 
     @cached_property
     def _largest_std(self) -> float:

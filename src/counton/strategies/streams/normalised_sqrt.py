@@ -9,7 +9,6 @@ bounds for differentially private continual counting" (arXiv 2509.14334).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from itertools import count, pairwise
@@ -23,17 +22,17 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_step,
-    check_steps,
     check_window,
+    window_ends,
 )
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
@@ -98,7 +97,7 @@ class NormalisedSqrt(StreamStrategy):
     sources = ("normalised",)
 
     fraction_bits = 10
-    facts = Facts(local=False, causal=True, unit_columns=False)
+    facts = StrategyFacts(local=False, causal=True, unit_columns=False)
 
     horizon: int
 
@@ -222,25 +221,23 @@ class NormalisedSqrt(StreamStrategy):
             total[k:] += np.cumsum(d[k:] * a[: self.horizon - k]) ** 2
         return total
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Squared norms of the rows of B, for every step."""
-        return self._variances[check_steps(self, steps) - 1]
-
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum over all steps."""
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """From the squared norms of the rows of B."""
         check_metric(metric)
+        if of == "windows":
+            return super().overall_variance(metric, of)
         return float(self._variances.max() if metric == "max" else self._variances.mean())
 
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Squared norms of differences of rows.
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """Squared norms of rows, or of their differences.
 
         Takes time in proportion to the horizon for each distance up to the longest window, or for
         each window, whichever is less.
         """
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         variance = np.zeros(first.shape)
         from_start = (first == 0) & (last > 0)
-        variance[from_start] = self.variance(last[from_start])
+        variance[from_start] = self._variances[last[from_start] - 1]
         inner = (first > 0) & (last > first)
         s, t = first[inner], last[inner]
         if s.size:

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources import files
@@ -50,24 +50,23 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text
-from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
     PART,
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_step,
-    check_steps,
     check_window,
     nodes_per_chunk,
+    window_ends,
 )
 
 #: Nodes of a table to either side of the step, and bits of the step that choose a table.
@@ -426,7 +425,7 @@ class MultiscaleInterpolation(StreamStrategy):
             raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
         self.whole = whole
         self.fraction_bits = 0 if whole else _FRACTION_BITS
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             unit_columns=False, attained=False, rounding_variance=1 / 12 if whole else 0.0
         )
         #: Bits behind the point of the weights of nodes.
@@ -550,16 +549,12 @@ class MultiscaleInterpolation(StreamStrategy):
         own = self._variances[level - upper]
         return own[np.clip(nodes - self._grid.nodes[level].start, 0, len(own) - 1)]
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Sums over all levels of the squares with which the nodes around each step are read."""
-        return self._of_differences(np.zeros(0, np.int64), check_steps(self, steps))
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """The same of differences, in time in proportion to their number."""
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         found = np.zeros(first.shape)
         alone = (first == 0) & (last > 0)
-        found[alone] = self.variance(last[alone])
+        found[alone] = self._of_differences(np.zeros(0, np.int64), last[alone])
         both = (first > 0) & (last > first)
         found[both] = self._of_differences(first[both], last[both])
         return found
@@ -599,24 +594,15 @@ class MultiscaleInterpolation(StreamStrategy):
             reads[0] = _climb(reads[0], later)
         return total
 
-    def overall_variance(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         """The mean over all steps exactly, the largest beyond 2^16 steps within 1e-4 of it."""
         check_metric(metric)
+        read, first = (_DIFFERENCE, float(self.variance([1])[0])) if of == "windows" else (_STEP, 0)
         if metric == "mean":
-            return self._sum_of_variances(_STEP) / self.horizon
+            return (first + self._sum_of_variances(read)) / self.horizon
         if self.horizon <= _ENUMERATED:
-            return float(self.variance(range(1, self.horizon + 1)).max())
-        return self._largest(_STEP)
-
-    def overall_window_variance(self, metric: Metric) -> float:
-        """Of single steps: as `overall_variance`."""
-        check_metric(metric)
-        first = float(self.variance([1])[0])
-        if metric == "mean":
-            return (first + self._sum_of_variances(_DIFFERENCE)) / self.horizon
-        if self.horizon <= _ENUMERATED:
-            return super().overall_window_variance("max")
-        return max(first, self._largest(_DIFFERENCE))
+            return super().overall_variance(metric, of)
+        return max(first, self._largest(read))
 
     def _sum_of_variances(self, read: tuple[int, ...]) -> float:
         """Sum of the variances over all steps: of releases, or of differences from the second on.
@@ -696,15 +682,6 @@ class MultiscaleInterpolation(StreamStrategy):
     def _release_rounding(self) -> float:
         """Half a unit, and half of a fine one at every level."""
         return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
-
-    def window_noise_variance(
-        self, law: NoiseDistribution, starts: Steps, stops: Steps
-    ) -> NDArray[np.float64]:
-        """The same of differences, with both ends rounded."""
-        first, last = check_ends(self, starts, stops)
-        ends = np.where(first < last, (first > 0) * 1.0 + (last > 0), 0.0)
-        exact = super().window_noise_variance(law, first, last)
-        return np.asarray(exact + ends * self.facts.rounding_variance)
 
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:

@@ -24,7 +24,7 @@ Inside a block every number estimates a count, and is rounded at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -46,14 +46,15 @@ from counton.strategies.lines.least_squares import (
 from counton.strategies.participation import Schedule, Structure
 from counton.strategies.strategy import (
     PART,
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Norm,
     Reader,
     Steps,
+    StrategyFacts,
     StreamStrategy,
+    Workload,
     check_ends,
     check_metric,
     check_norm,
@@ -166,7 +167,7 @@ class LeastSquaresFactorization(StreamStrategy):
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         self.lattice_bits = max(size.bit_length() - 1, 1)
-        self.facts = Facts(
+        self.facts = StrategyFacts(
             local=False,
             unit_columns=False,
             buffer_size=line.cells + 1,  # the sums up to every block
@@ -279,24 +280,14 @@ class LeastSquaresFactorization(StreamStrategy):
         return max(self.tree.unit * self.line.largest_entry, inside)
 
     @override
-    def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
-        """See `StreamStrategy.node_law`.
-
-        Raises:
-            InvalidInput: noise so wide that its sums do not fit int64.
-        """
-        if base.std > _LARGEST_STD * self._l1:
-            raise InvalidInput(
-                f"noise of a node of {self.saved_name} has a standard deviation of "
-                f"{base.std / self._l1:.3g} times the largest column, and sums are exact up to "
-                f"{_LARGEST_STD:.3g}: raise epsilon or rho, coarsen the resolution, or use KAry"
-            )
-        return base
-
-    @override
     def check_law(self, law: NoiseDistribution) -> None:
         """Sums up to every block, and those inside blocks."""
-        super().check_law(law)
+        if law.std > _LARGEST_STD * self._l1:
+            raise InvalidInput(
+                f"noise of a node of {self.saved_name} has a standard deviation of "
+                f"{law.std / self._l1:.3g} times the largest column, and sums are exact up to "
+                f"{_LARGEST_STD:.3g}: raise epsilon or rho, coarsen the resolution, or use KAry"
+            )
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
         sums, singles, inverse = self._blocks_known
@@ -533,10 +524,6 @@ class LeastSquaresFactorization(StreamStrategy):
             inverse = scale / self.line.own.astype(np.float64) ** 2
         return sums, equations.cell_variance * (scale / square), inverse
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of the totals of blocks before, in part that of the step's own, and of the tree."""
-        return self._variance_at(check_steps(self, steps))
-
     def _variance_at(self, steps: Integers) -> Floats:
         block, place = np.divmod(steps - 1, self.block)
         sums, singles, inverse = self._blocks_known
@@ -548,9 +535,14 @@ class LeastSquaresFactorization(StreamStrategy):
         return np.asarray(between - part * (1 - part) * singles[block] + inside)
 
     @override
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Trees add what both ends read of each family."""
-        first, last = check_ends(self, starts, stops)
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
+        """Of the totals of blocks before, in part that of the step's own, and of the tree.
+
+        Differences add what both ends read of each family.
+        """
+        if since is None:
+            return self._variance_at(check_steps(self, steps))
+        first, last = check_ends(self, since, steps)
         scale = 4.0**self.lattice_bits / self.tree.unit**2
         equations = self._equations
         found = equations.range_variance(first / self.block, last / self.block) * scale
@@ -589,8 +581,10 @@ class LeastSquaresFactorization(StreamStrategy):
         return found
 
     @override
-    def overall_variance(self, metric: Metric) -> float:
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
         check_metric(metric)
+        if of == "windows":
+            return self._overall_of_steps(metric)
         if self.horizon <= _CHUNK:
             variance = self._variance_at(np.arange(1, self.horizon + 1))
             return (
@@ -677,12 +671,10 @@ class LeastSquaresFactorization(StreamStrategy):
             largest = max(largest, float(self._variance_at(steps).max()))
         return largest
 
-    @override
-    def overall_window_variance(self, metric: Metric) -> float:
+    def _overall_of_steps(self, metric: Metric) -> float:
         """Alike in all blocks, but for weights."""
         if self.horizon <= _CHUNK:
-            return super().overall_window_variance(metric)
-        check_metric(metric)
+            return super().overall_variance(metric, "windows")
         _, singles, inverse = self._blocks_known
         if not self.radices:
             return float(singles.max() if metric == "max" else singles.mean())

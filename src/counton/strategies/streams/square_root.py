@@ -13,7 +13,7 @@ T; the exact sum is used here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import count
@@ -27,17 +27,17 @@ from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
-    Facts,
     Metric,
     Node,
     NodeNoise,
     Steps,
+    StrategyFacts,
     StreamStrategy,
-    check_ends,
+    Workload,
     check_metric,
     check_step,
-    check_steps,
     check_window,
+    window_ends,
 )
 from counton.strategies.streams.power_series import (
     DIGIT_BITS,
@@ -163,7 +163,7 @@ class SqrtToeplitz(StreamStrategy):
     sources = ("constants",)
 
     fraction_bits = 10
-    facts = Facts(local=False, causal=True, unit_columns=False)
+    facts = StrategyFacts(local=False, causal=True, unit_columns=False)
 
     horizon: int
 
@@ -238,17 +238,13 @@ class SqrtToeplitz(StreamStrategy):
         """Squared 2-norm of C's first column, exactly."""
         return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum of the squares of B's first ``step`` coefficients, for every step."""
-        return self._cumulative[check_steps(self, steps) - 1]
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """With s, t the ends: squared norms of both rows, less twice their inner product.
 
         Takes time in proportion to the horizon for each length or each start of the windows,
         whichever differ less.
         """
-        first, last = check_ends(self, starts, stops)
+        first, last = window_ends(self, steps, since)
         squares = np.concatenate([[0.0], self._cumulative])
         variance = np.asarray(squares[last - first])  # nodes that only the later end reads
         both = (first > 0) & (last > first)
@@ -282,9 +278,11 @@ class SqrtToeplitz(StreamStrategy):
             found[some] = ahead + squares[start] - 2 * products[d[some]]
         return found
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Variance at the horizon, or its mean over all steps."""
+    def overall_variance(self, metric: Metric, of: Workload = "totals") -> float:
+        """The largest is that at the horizon."""
         check_metric(metric)
+        if of == "windows":
+            return super().overall_variance(metric, of)
         return float(self._cumulative[-1] if metric == "max" else self._cumulative.mean())
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
