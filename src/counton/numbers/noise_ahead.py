@@ -108,7 +108,7 @@ class NoiseAhead:
         Where a late step costs as much as many, and nothing is kept, as long a window of whole
         steps as memory allows is computed instead.
         """
-        apart = self._alone and (self._strategy.local or self._store is not None)
+        apart = self._alone and (self._strategy.facts.local or self._store is not None)
         return self._size > (_CELLS if apart else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, Integers]]:

@@ -469,7 +469,7 @@ def _record_of(
         "strategy": choice_of(request) or "auto",
         "metric": metric_from(request.metric),
         "spare": request.spare or 0,
-        "delay": strategy.delay,
+        "delay": strategy.facts.delay,
     }
     return {name: value for name, value in said.items() if value is not None and value is not False}
 
