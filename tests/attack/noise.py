@@ -10,6 +10,7 @@ import numpy as np
 from neighbouring_jobs import KEYS, published
 
 from counton.strategies import matrices
+from counton.strategies.strategy import column_until, node_law
 from tests.attack.neighbours import _known, terms, wide_enough
 
 Case = dict[str, Any]
@@ -53,9 +54,9 @@ def run_alone(case: Case, folder: Path) -> str:
     reads, _ = matrices(design.strategy, steps)
     nodes = sorted(
         {node[:2] for step in range(1, steps + 1) for node in (
-            *design.strategy.row(step), *design.strategy.column_until(step, steps))}
+            *design.strategy.row(step), *column_until(design.strategy, step, steps))}
     )  # fmt: skip
-    width = [design.strategy.node_law(design.law, level).variance for level, _ in nodes]
+    width = [node_law(design.strategy, design.law, level).variance for level, _ in nodes]
     claimed = np.asarray(reads, float) * np.sqrt(width)
     claimed /= np.linalg.norm(claimed, axis=1, keepdims=True)
     apart = np.abs(np.corrcoef(scaled) - claimed @ claimed.T).max()

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from counton import Counter, Key
 from counton.base.errors import InvalidInput
+from counton.base.strategy_names import KINDS
 from counton.laws import simulate
 from counton.numbers.node_law import law_for
-from counton.planning import plan
+from counton.planning import plan, planner
 from counton.planning.planner import MOST_HELD
 from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
@@ -695,3 +696,11 @@ def test_octave_is_so_far_above_what_no_factorisation_is_below(horizon: int) -> 
     assert ranked.best.kind == "octave"
     above = ranked.best.mean_std / ranked.least_std("mean")["gaussian"] - 1
     assert 0.0225 < above < 0.0335
+
+
+def test_every_kind_that_is_ranked_has_a_name_and_every_name_a_kind() -> None:
+    ranked = {kind.kind.words for kind in (*planner._BOTH, *planner._WINDOWS)}
+    endless = plan(None, ZCDP(1), around=100), plan(None, PureDP(1), around=100)
+    ranked |= {choice.kind for each in endless for choice in each}
+    assert ranked == {kind.words for kinds in KINDS.values() for kind in kinds}
+    assert all(kind.name == name for name, kinds in KINDS.items() for kind in kinds)

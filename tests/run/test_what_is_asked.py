@@ -162,6 +162,26 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
         run(replace(year, name="kary", release="windows", strategy="kary"))
 
 
+@pytest.mark.parametrize(
+    ("name", "saved", "more"),
+    [
+        ("independent", "Independent", {"release": "windows"}),
+        ("cascade", "GrowingCascade", {"release": "windows"}),
+        ("epochs", "Epochs", {"steps": None, "around": 100}),
+        ("growing-sqrt", "GrowingSquareRoot", {"steps": None, "around": 100}),
+        ("octave", "Octave", {}),
+    ],
+)
+def test_what_plans_rank_can_be_named(
+    year: Job, name: str, saved: str, more: dict[str, Any]
+) -> None:
+    named = replace(year, epsilon=None, rho=1, strategy=name, **more)
+    assert released(named).design.strategy.saved_name == saved
+    wrong = "totals" if more.get("release") == "windows" else "windows"
+    with pytest.raises(InvalidInput, match=f"strategy={name} is for .*, and does not go with"):
+        run(replace(named, name="wrong", steps=366, around=None, release=wrong))
+
+
 def test_a_simple_strategy_releases_integers(year: Job) -> None:
     simple = replace(year, epsilon=None, rho=1, simple=True)
     assert released(simple).table()["estimate"].dtype == pl.Int64

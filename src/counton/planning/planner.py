@@ -20,9 +20,11 @@ import numpy as np
 from typing_extensions import override
 
 from counton import strategies as known
+from counton.base import strategy_names as names
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures
+from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
 from counton.numbers.intervals import ErrorsOf
@@ -58,8 +60,10 @@ _MEASURED, _MOST_MEASURED = 2**12, 2**21
 _SHORT = 64
 #: Beyond this horizon the square root is not weighed for Laplace noise.
 _LONG_SERIES = 2**16
-_NORMALISED, _OCTAVE, _GROWING = "normalised square root", "octave", "growing square root"
-_WHOLE = "octave, whole numbers"
+#: Kinds whose later members are coarser, for noise that is too wide for the first.
+_EVER_COARSER = {
+    kind.words for kind in (names.NORMALISED, names.OCTAVE, names.WHOLE_OCTAVE, names.GROWING_ROOT)
+}
 #: Steps that are in mind where nothing is said of them.
 _AROUND = 2**16
 #: From this many steps on it is weighed: weights are known there.
@@ -406,8 +410,8 @@ def plan_stream(
         least: dict[str, Design] = {}
         refused: list[str] = []
         for strategy in members:
-            if least and kind in (_NORMALISED, _OCTAVE, _WHOLE, _GROWING):
-                break  # the others are coarser, for noise too wide for this one
+            if least and kind in _EVER_COARSER:
+                break
             try:
                 _check_serves(strategy, horizon, release, cells)
                 choice = design_for(
@@ -601,7 +605,7 @@ class _StrategyKind(NamedTuple):
     """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
 
     Attributes:
-        kind: as it is called.
+        kind: its names.
         make: its strategies.
         norms: of noise for which it is worth weighing.
         contends: those with which it may be the best of all from 64 steps on.
@@ -611,7 +615,7 @@ class _StrategyKind(NamedTuple):
             that was tried: what is chosen is compared with it.
     """
 
-    kind: str
+    kind: KindOfStrategy
     make: Callable[[_Question, Norm], Iterable[StreamStrategy]]
     norms: tuple[Norm, ...] = (1, 2)
     contends: tuple[Norm, ...] = (1, 2)
@@ -631,38 +635,38 @@ class _StrategyKind(NamedTuple):
 
 #: Of strategies that are equally good the first is the best.
 _BOTH: tuple[_StrategyKind, ...] = (
-    _StrategyKind("solved", _solved_shapes, simple=False),
-    _StrategyKind("look-ahead tree", _look_ahead, simple=False),
-    _StrategyKind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
-    _StrategyKind(_NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
-    _StrategyKind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
-    _StrategyKind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
-    _StrategyKind("square root", _square_root, contends=(2,), simple=False),
-    _StrategyKind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _StrategyKind("smooth binary", lambda asked, norm: _smooth(asked), published=True),
+    _StrategyKind(names.SOLVED, _solved_shapes, simple=False),
+    _StrategyKind(names.LOOK_AHEAD, _look_ahead, simple=False),
+    _StrategyKind(names.SUBTRACTING, lambda asked, norm: _kary(asked, subtraction=True)),
+    _StrategyKind(names.NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(names.OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(names.WHOLE_OCTAVE, _whole_octave, (2,), (2,), only_simple=True),
+    _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
+    _StrategyKind(names.KARY, lambda asked, norm: _kary(asked, subtraction=False), contends=()),
+    _StrategyKind(names.SMOOTH, lambda asked, norm: _smooth(asked), published=True),
     _StrategyKind(
-        "smooth binary, even height",
+        names.EVEN_SMOOTH,
         lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
         published=True,
     ),
     _StrategyKind(
-        "Honaker online",
+        names.HONAKER,
         lambda asked, norm: [known.HonakerOnline(asked.horizon)],
         simple=False,
         published=True,
     ),
-    _StrategyKind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    _StrategyKind(names.BINARY, lambda asked, norm: [known.Binary(asked.horizon)], published=True),
     # Totals of numbers that are each released with noise of their own: a tree of one level.
     _StrategyKind(
-        "noise for each step",
+        names.EACH_STEP,
         lambda asked, norm: [known.KAry(asked.horizon, asked.horizon + 1, False)],
         published=True,
     ),
 )
 _WINDOWS: tuple[_StrategyKind, ...] = (
-    _StrategyKind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
+    _StrategyKind(names.INDEPENDENT, lambda asked, norm: [known.Independent(asked.horizon)]),
     _StrategyKind(
-        "growing cascade",
+        names.CASCADE,
         lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
         simple=False,
         published=True,
@@ -684,8 +688,8 @@ def _endless(
         # Fewer bits leave room for wider noise.
         even = _even(metric, _AROUND if around is None else around)
         roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
-        found.append(_Contenders(_GROWING, roots, "", 0.0))
-    found.append(_Contenders("epochs", (known.Epochs(),), "", 0.0))
+        found.append(_Contenders(names.GROWING_ROOT.words, roots, "", 0.0))
+    found.append(_Contenders(names.EPOCHS.words, (known.Epochs(),), "", 0.0))
     return tuple(found)
 
 
@@ -720,8 +724,8 @@ def _contenders(asked: _Question, family: _StrategyKind, norms: tuple[Norm, ...]
         for norm in reversed(norms):
             members += [one for one in family.make(asked, norm) if one not in members]
     except InvalidInput as error:
-        note = f"{family.kind}: left out, {error}"
-    return _Contenders(family.kind, tuple(members), note, perf_counter() - begin)
+        note = f"{family.kind.words}: left out, {error}"
+    return _Contenders(family.kind.words, tuple(members), note, perf_counter() - begin)
 
 
 def candidates(

@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.private import open_private
+from counton.base.strategy_names import KINDS
 from counton.base.windows import microseconds
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals
 from counton.run.definition import Continuation, Definition
-from counton.spec.job import STRATEGIES, Job, options_of
+from counton.spec.job import Job, options_of
 from counton.spec.stated_options import options_of_job, rename_columns
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
@@ -203,7 +204,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
         "domain": list(before.declared_groups),
-        "strategy": strategy if strategy in STRATEGIES else None,
+        "strategy": strategy if strategy in KINDS else None,
     }
     if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
         loss = before.guarantee.to_dict()

@@ -12,6 +12,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
+from counton.base.strategy_names import KINDS
 from counton.base.windows import Windows, parse_time
 from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import Discovery, counters_of
@@ -25,7 +26,6 @@ from counton.spec import stated_options as statements
 from counton.spec.job import (
     NEWEST,
     NOW,
-    STRATEGIES,
     Job,
     check_delta,
     check_most,
@@ -97,10 +97,10 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
 def check_options(job: Job) -> None:
     """Refuse what no stream takes."""
     named = isinstance(job.strategy, str) and not is_file_of(job.strategy)
-    if named and job.strategy not in ("auto", *STRATEGIES):
+    if named and job.strategy not in ("auto", *KINDS):
         raise InvalidInput(
             f"strategy {job.strategy!r} is not known; use auto or one of "
-            f"{', '.join(STRATEGIES)}, or a file with one of your own, mine.json"
+            f"{', '.join(KINDS)}, or a file with one of your own, mine.json"
         )
     check_most(job.most)
     check_people_columns(job.user, job.id)
@@ -653,12 +653,14 @@ def _choose(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=given
         ).best.strategy
     name = cast("str | None", request.strategy)
-    if release == "windows" and name not in (None, "auto"):
-        raise InvalidInput(
-            f"{field('strategy', name)} is for totals, and does not go with "
-            f"{field('release', release)}, which needs one draw of noise a window; leave one of "
-            f"them out"
-        )
+    wanted = () if name is None or name == "auto" else KINDS[name]
+    for kind in wanted:
+        if kind.windows != (release == "windows"):
+            of = "single windows" if kind.windows else "totals"
+            raise InvalidInput(
+                f"{field('strategy', name)} is for {of}, and does not go with "
+                f"{field('release', release)}; leave one of them out"
+            )
     if horizon is None and release == "both":
         release = "totals"  # which are planned; a window is the difference of two
     metric = metric_from(request.metric)
@@ -671,14 +673,14 @@ def _choose(
         shape=shape,
         release=release,
         simple=request.simple or discovering or statements.is_once(request),
-        compare=discovering or name not in (None, "auto"),
+        compare=discovering or bool(wanted),
         around=request.around,
     )
     for choice in ranked.choices:
         whole = choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0
         if discovering and not whole:  # a release has to be a sum of draws of one law
             continue
-        if name in (None, "auto") or choice.strategy.saved_name == STRATEGIES[name]:
+        if not wanted or choice.kind in [kind.words for kind in wanted]:
             return choice.strategy
     raise InvalidInput(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "

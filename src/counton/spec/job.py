@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.options import Kind, Option, Statement, check_text, check_value, wrong_type
+from counton.base.strategy_names import KINDS
 from counton.spec.own_strategies import own_strategy
 
 if TYPE_CHECKING:
@@ -182,18 +183,6 @@ def check_people_columns(user: str | None, row: str | None) -> None:
 
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
-#: Names of strategies that may be asked for, and what states call them.
-STRATEGIES = {
-    "solved": "Solved",
-    "look-ahead": "LookAhead",
-    "octave": "Octave",
-    "kary": "KAry",
-    "smooth": "SmoothBinary",
-    "honaker": "HonakerOnline",
-    "binary": "Binary",
-    "sqrt": "SqrtToeplitz",
-    "normalised-sqrt": "NormalisedSqrt",
-}
 
 
 class JobPart:
@@ -433,7 +422,7 @@ class Arrangement(JobPart):
     )
     strategy: str | StreamStrategy | None = option(
         None,
-        f"auto, {', '.join(STRATEGIES)}; or a file with one of your own, mine.json",
+        f"auto, {', '.join(KINDS)}; or a file with one of your own, mine.json",
         file=True,
         other=own_strategy,
         usual="auto",

@@ -1,0 +1,47 @@
+"""Names of strategies for streams: what users type, and what plans call them.
+
+Each stands here once. The planner says how those of a kind are found and when they are weighed;
+``--strategy`` names them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class KindOfStrategy(NamedTuple):
+    """A kind of strategies that plans rank.
+
+    Attributes:
+        name: what users type; several kinds of one class share it.
+        words: what plans call it.
+        windows: it releases each step's own number, not totals.
+    """
+
+    name: str
+    words: str
+    windows: bool = False
+
+
+SOLVED = KindOfStrategy("solved", "solved")
+LOOK_AHEAD = KindOfStrategy("look-ahead", "look-ahead tree")
+OCTAVE = KindOfStrategy("octave", "octave")
+WHOLE_OCTAVE = KindOfStrategy("octave", "octave, whole numbers")
+SUBTRACTING = KindOfStrategy("kary", "k-ary with subtraction")
+KARY = KindOfStrategy("kary", "k-ary")
+EACH_STEP = KindOfStrategy("kary", "noise for each step")
+SMOOTH = KindOfStrategy("smooth", "smooth binary")
+EVEN_SMOOTH = KindOfStrategy("smooth", "smooth binary, even height")
+HONAKER = KindOfStrategy("honaker", "Honaker online")
+BINARY = KindOfStrategy("binary", "binary")
+SQUARE_ROOT = KindOfStrategy("sqrt", "square root")
+NORMALISED = KindOfStrategy("normalised-sqrt", "normalised square root")
+GROWING_ROOT = KindOfStrategy("growing-sqrt", "growing square root")
+EPOCHS = KindOfStrategy("epochs", "epochs")
+INDEPENDENT = KindOfStrategy("independent", "one draw a step", windows=True)
+CASCADE = KindOfStrategy("cascade", "growing cascade", windows=True)
+
+#: Every kind, by what users type.
+KINDS: dict[str, tuple[KindOfStrategy, ...]] = {}
+for _kind in [one for one in globals().values() if isinstance(one, KindOfStrategy)]:
+    KINDS[_kind.name] = (*KINDS.get(_kind.name, ()), _kind)
