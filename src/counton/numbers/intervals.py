@@ -33,6 +33,7 @@ from counton.strategies.strategy import (
     check_ends,
     check_metric,
     check_steps,
+    checks_laws,
     largest_reads,
     node_law,
     window_rows,
@@ -319,7 +320,7 @@ def window_halfwidths(
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
     rounding = strategy.window_rounding(first, last) * cells
     full = largest_reads(strategy, last)
-    if law.variance and isinstance(strategy, EndlessStrategy):
+    if law.variance and checks_laws(strategy):  # the same numbers, whose last bits show
         variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
     half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)

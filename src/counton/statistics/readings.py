@@ -20,7 +20,7 @@ from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers,
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers, ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
-from counton.strategies.strategy import EndlessStrategy
+from counton.strategies.strategy import checks_laws
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -169,7 +169,7 @@ class Cells:
         if not self.std:
             return np.zeros_like(std)
         draws = 1
-        if not isinstance(strategy, EndlessStrategy):
+        if not checks_laws(strategy):
             # A cell adds up as many draws at full weight as have its variance, or more.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
             draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)

@@ -600,6 +600,11 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     return DiscreteGaussian(base.sigma_squared * factor)
 
 
+def checks_laws(strategy: StreamStrategy) -> bool:
+    """Whether it refuses noise that is too wide, or has wider noise at later nodes."""
+    return type(strategy).check_law is not StreamStrategy.check_law
+
+
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
     """Largest weight with which releases up to each of ``stops`` read a node.
 
