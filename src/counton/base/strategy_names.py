@@ -1,7 +1,7 @@
 """Names of strategies for streams: what users type, and what plans call them.
 
-Each stands here once. The planner says how those of a kind are found and when they are weighed;
-``--strategy`` names them.
+Each stands here once. The planner says how strategies of a kind are found and when they are
+weighed; a job may name a kind instead of leaving the choice to the plan.
 """
 
 from __future__ import annotations
