@@ -17,6 +17,7 @@ from counton.charts.style import (
     INK,
     PALETTE,
     WIDTH,
+    Caption,
     axis_inches,
     axis_lines,
     clean,
@@ -76,7 +77,8 @@ def plot_answers(
     names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
     row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
     figure, bottom, top = frame(
-        *(title, subtitle, foot, width, row * len(answers)),
+        Caption(title, subtitle, foot=foot, width=width),
+        row * len(answers),
         above=0.3 + axis_inches(axis, width),
         below=0.35,
     )
@@ -166,7 +168,7 @@ def plot_pattern(
         largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
         drawn = [one for one in groups if one in largest]
         subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
-    figure, bottom, top = frame(title, subtitle, foot, width, 3.2, below=0.9)
+    figure, bottom, top = frame(Caption(title, subtitle, "", foot, width), 3.2, below=0.9)
     ax = figure.add_axes((0.09, bottom, 0.88, top - bottom))
     names = table[by].unique(maintain_order=True).to_list()
     for place, group in enumerate(drawn):

@@ -10,6 +10,7 @@ from counton.charts.style import (
     FAINT,
     PALETTE,
     WIDTH,
+    Caption,
     check_width,
     clean,
     drawing,
@@ -44,7 +45,7 @@ def plot_bounds(
     7.5
     """
     width = check_width(width)
-    figure, bottom, top = frame(title, subtitle, "", width, 3.3, above=0.25, below=0.65)
+    figure, bottom, top = frame(Caption(title, subtitle, width=width), 3.3, above=0.25, below=0.65)
     ax = figure.subplots()
     right = 1 - 0.15 * WIDTH / width
     figure.subplots_adjust(left=0.75 / width, right=right, bottom=bottom, top=top)

@@ -13,6 +13,7 @@ from counton.charts.style import (
     INK,
     PALETTE,
     WIDTH,
+    Caption,
     check_width,
     clean,
     drawing,
@@ -81,7 +82,10 @@ def plot_loss(
     below = [(name, colour) for name, (_, colour, _) in curves.items()]
     names = names_inches(below, width)
     figure, bottom, top = frame(
-        title, subtitle, "", width, 3.9, above=0.25, below=0.6 + names + 0.25 * (names > 0)
+        Caption(title, subtitle, width=width),
+        3.9,
+        above=0.25,
+        below=0.6 + names + 0.25 * (names > 0),
     )
     ax = figure.subplots()
     right = 1 - (0.35 if names else 0.27 * WIDTH) / width

@@ -13,6 +13,7 @@ from counton.charts.style import (
     FAINT,
     PALETTE,
     WIDTH,
+    Caption,
     check_width,
     clean,
     drawing,
@@ -91,7 +92,9 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure
     below = [(name, colour) for name, _, colour in ends]
     width = check_width(width)
     lowest, names = foot_inches(foot, width), names_inches(below, width)
-    figure, bottom, top = frame(title, subtitle, foot, width, 3.6, above=0.3, below=0.62 + names)
+    figure, bottom, top = frame(
+        Caption(title, subtitle, "", foot, width), 3.6, above=0.3, below=0.62 + names
+    )
     ax = figure.subplots()
     right = 1 - (0.2 if names else 0.26 * WIDTH) / width
     figure.subplots_adjust(left=0.675 / width, right=right, bottom=bottom, top=top)

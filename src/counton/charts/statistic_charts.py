@@ -15,6 +15,8 @@ from counton.charts.style import (
     INK,
     PALETTE,
     WIDTH,
+    Bars,
+    Caption,
     axis_inches,
     axis_lines,
     clean,
@@ -118,26 +120,14 @@ def plot_statistic(
     if how.jointly and by is not None:
         said = f"{said}, by {by}: the {int(last.sum()):,} largest"
         promise += "" if over is None else "; the largest over the whole time"
+    under = f"{when}; {promise}" if when else promise
+    words = Caption(title or said, under, axis or shown, foot, width)
     if bars or profile is not None:
-        estimate, low, high = (end[last] for end in ends)
-        until = f"{until_in_words(when_ended[-1])}; {promise}"
-        named = names[last].tolist()
+        words = words._replace(subtitle=f"{until_in_words(when_ended[-1])}; {promise}")
+        named = Bars(names[last].tolist(), *(end[last] for end in ends))
         if profile is not None:
-            return plot_line(
-                named,
-                estimate,
-                low,
-                high,
-                title or said,
-                until,
-                axis or shown,
-                profile,
-                foot,
-                width,
-            )
-        return plot_bars(
-            named, estimate, low, high, title or said, until, axis or shown, foot, width
-        )
+            return plot_line(named, words, profile)
+        return plot_bars(named, words)
     drawn = [name for name in names[last].tolist() if chosen is None or name in chosen]
     columns = {name: column for column, name in enumerate(drawn)}
     column = np.array([columns.get(name, -1) for name in names.tolist()])
@@ -155,16 +145,8 @@ def plot_statistic(
         drawn = [of or "mean"]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
     curves = replace(curves, running=over is None)
-    return plot_totals(
-        curves,
-        title or said,
-        f"{when}; {promise}" if when else promise,
-        axis or shown,
-        alike=not how.panels,
-        from_zero=how.from_zero,
-        foot=foot,
-        width=width,
-    )
+    look: dict[str, Any] = {"alike": not how.panels, "from_zero": how.from_zero}
+    return plot_totals(curves, *words[:3], **look, foot=foot, width=width)
 
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
@@ -208,38 +190,25 @@ def _share(share: float) -> str:
 
 
 @drawing
-def plot_line(
-    names: Sequence[str],
-    estimates: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    title: str,
-    subtitle: str,
-    axis: str,
-    along: str,
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
+def plot_line(bars: Bars, words: Caption, along: str) -> Figure:
     """Cells that have an order, side by side: bars with intervals, or of many a line with a band.
 
     Args:
-        names: of the cells, in their order.
-        estimates, low, high: of each.
-        title, subtitle: what is shown, what is protected.
-        axis: what heights mean.
+        bars: the cells, in their order.
+        words: around the chart.
         along: what the cells are.
-        foot: below the chart: where numbers come from, and what is protected.
-        width: in inches.
 
     >>> counts = np.array([5.0, 2.0, 1.0])
-    >>> chart = plot_line("123", counts, counts - 1, counts + 1, "Degrees", "", "nodes", "degree")
-    >>> chart.axes[0].get_xlabel()
+    >>> bars = Bars("123", counts, counts - 1, counts + 1)
+    >>> plot_line(bars, Caption("Degrees", axis="nodes"), "degree").axes[0].get_xlabel()
     'degree'
     """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    (names, estimates, low, high), axis, width = bars, words.axis, words.width
     figure, bottom, top = frame(
-        *(title, subtitle, foot, width, 2.6 if width < WIDTH else 3.6),
+        words,
+        2.6 if width < WIDTH else 3.6,
         above=0.3 + axis_inches(axis, width),
         below=0.55,
     )

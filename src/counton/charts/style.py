@@ -10,7 +10,7 @@ from functools import partial, wraps
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,37 +178,65 @@ def heading_inches(title: str, subtitle: str, width: float = WIDTH) -> float:
     return 0.2 + 0.27 * len(lines[0]) + 0.19 * len(lines[1])
 
 
+class Caption(NamedTuple):
+    """What stands around a chart, and how wide that is.
+
+    Attributes:
+        title, subtitle: above it: what is shown; of which times, and what is protected.
+        axis: what heights or lengths mean.
+        foot: below it: where numbers come from, and what is protected.
+        width: in inches.
+    """
+
+    title: str
+    subtitle: str = ""
+    axis: str = ""
+    foot: str = ""
+    width: float = WIDTH
+
+    def adding(self, words: str) -> Caption:
+        """The same with more words in the subtitle."""
+        return self._replace(subtitle=self.subtitle + words)
+
+
+class Bars(NamedTuple):
+    """Cells that stand beside each other: their names, and of each its number and interval."""
+
+    names: Sequence[str]
+    estimates: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def at(self, places: Sequence[int]) -> Bars:
+        """Some of them, in this order."""
+        numbers = (part[places] for part in (self.estimates, self.low, self.high))
+        return Bars([self.names[place] for place in places], *numbers)
+
+
 def frame(
-    title: str,
-    subtitle: str,
-    foot: str,
-    width: float,
-    middle: float,
-    *,
-    above: float = 0.0,
-    below: float = 0.0,
+    words: Caption, middle: float, *, above: float = 0.0, below: float = 0.0
 ) -> tuple[Figure, float, float]:
     """A figure with its heading and foot; and where its middle begins and ends.
 
     Args:
-        title, subtitle, foot: above and below.
-        width, middle, above, below: inches of all, of the middle, and of what is left free around.
+        words: around it.
+        middle, above, below: inches of the middle, and of what is left free around.
 
     Returns:
         The figure, and lower and upper end of its middle, in parts of its height.
 
-    >>> figure, bottom, top = frame("Visits", "", "", 4.0, 2.0, above=0.5, below=1.0)
+    >>> figure, bottom, top = frame(Caption("Visits", width=4.0), 2.0, above=0.5, below=1.0)
     >>> round(float((top - bottom) * figure.get_figheight()), 6)
     2.0
     """
     from matplotlib.figure import Figure
 
-    head = heading_inches(title, subtitle, width) + above
-    bottom = below + foot_inches(foot, width)
+    head = heading_inches(words.title, words.subtitle, words.width) + above
+    bottom = below + foot_inches(words.foot, words.width)
     tall = head + middle + bottom
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
+    figure = Figure(figsize=(words.width, tall), dpi=150, facecolor="white")
+    write_heading(figure, words.title, words.subtitle)
+    write_foot(figure, words.foot)
     return figure, bottom / tall, 1 - head / tall
 
 
@@ -355,18 +383,11 @@ def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def draw_bars(
-    ax: Axes,
-    names: Sequence[str],
-    estimates: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    *,
-    values: Sequence[str],
-) -> None:
+def draw_bars(ax: Axes, bars: Bars, *, values: Sequence[str]) -> None:
     """Bars below each other, each with its interval, name and number, the first on top."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    names, estimates, low, high = bars
     rows = np.arange(len(names))
     ax.barh(rows, estimates, color=PALETTE[0], alpha=0.55, height=0.72)
     ends = [end[np.isfinite(end)] for end in (low, high, estimates)]

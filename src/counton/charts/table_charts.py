@@ -17,6 +17,8 @@ from counton.charts.style import (
     NARROW,
     PALETTE,
     WIDTH,
+    Bars,
+    Caption,
     clean,
     colours_at,
     draw_bars,
@@ -136,20 +138,20 @@ def plot_hierarchy(
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
-    figure, (top, bottom) = _panels_below(title, subtitle, tall, foot, width)
+    figure, (top, bottom) = _panels_below(Caption(title, subtitle, "", foot, width), tall)
     _error_by_level(top, tree, shown, stds)
     _tree_map(bottom, tree, shown, axis or "Released counts")
     return figure
 
 
-def _panels_below(
-    title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
-) -> tuple[Figure, Sequence[Axes]]:
+def _panels_below(words: Caption, tall: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
     """Panels below each other, of this many inches."""
+    width = words.width
     narrow = width < NARROW  # where names have two lines
     gap = 0.85 + 0.3 * narrow
     figure, _, top = frame(
-        *(title, subtitle, below, width, sum(tall) + gap * (len(tall) - 1)),
+        words,
+        sum(tall) + gap * (len(tall) - 1),
         above=0.5 if narrow else 0.3,
         below=0.55,
     )
@@ -465,7 +467,7 @@ def plot_ranges(
     >>> [axes.get_title("left") for axes in plot_ranges(reading, "Visits", "").axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
-    figure, (top, bottom) = _panels_below(title, subtitle, (2.9, 2.1), foot, width)
+    figure, (top, bottom) = _panels_below(Caption(title, subtitle, "", foot, width), (2.9, 2.1))
     _cells_panel(top, reading)
     if axis is not None:
         for ax in (top, bottom):
@@ -583,7 +585,7 @@ def plot_contingency(
         order = np.sort(largest) if more else np.arange(len(bars))
         shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
-    figure, all_axes = _panels_below(title, subtitle, tall, foot, width)
+    figure, all_axes = _panels_below(Caption(title, subtitle, "", foot, width), tall)
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
     told = Labels.of([""] * len(rows), *numbers).values
     right = 0.3 + VALUE_INCHES * max(len(told[place]) for _, bars in shown for _, place in bars)
@@ -593,9 +595,9 @@ def plot_contingency(
         ax.set_position(
             (left, ax.get_position().y0, 1 - right / width - left, ax.get_position().height)
         )
-        estimate, low, high = (part[places] for part in numbers)
         beside = [told[place] for _, place in bars]
-        draw_bars(ax, [name for name, _ in bars], estimate, low, high, values=beside)
+        each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
+        draw_bars(ax, each, values=beside)
         _call(ax, called)
     all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
     return figure

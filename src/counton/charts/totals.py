@@ -23,6 +23,8 @@ from counton.charts.style import (
     NARROW,
     PALETTE,
     WIDTH,
+    Bars,
+    Caption,
     axis_inches,
     axis_lines,
     clean,
@@ -84,6 +86,11 @@ class Curves:
     starts: NDArray[np.datetime64] | None = None
     places: Sequence[int] | None = None
     running: bool = True
+
+    @property
+    def last(self) -> Bars:
+        """The last step of each."""
+        return Bars(self.groups, self.estimates[-1], self.lower[-1], self.upper[-1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
@@ -195,6 +202,7 @@ def plot_totals(
     """
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
+    words = Caption(title, subtitle, ylabel, foot, width)
     several = curves.all_groups or len(curves.groups)
     windows = curves.starts is not None and len(curves.times) > _MOST_BARS
     most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other
@@ -203,20 +211,20 @@ def plot_totals(
         curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
         if several > len(curves.groups):
             which = f"{len(curves.groups)} largest" if alike else f"first {len(curves.groups)}"
-            subtitle += f"; the {which} of {several:,}{' groups' if alike else ''}"
+            words = words.adding(f"; the {which} of {several:,}{' groups' if alike else ''}")
     if len(curves.times) == 1 and alike:
-        return _one_step(curves, title, subtitle, ylabel, foot, width)
+        return _one_step(curves, words)
     if curves.starts is not None:  # the numbers beside names are of one window alone
-        subtitle += f"; in numbers: {_last_window(curves)}"
+        words = words.adding(f"; in numbers: {_last_window(curves)}")
     parts = [[place] for place in range(len(curves.groups))]
     if not panels:  # of averages none is small or large
         everything = [[*range(len(curves.groups))]]
         parts = split_by_size(curves.sizes) if from_zero else everything
     curves = curves.thin()
     if any(_is_thin(curves, part, from_zero=from_zero) for part in parts):
-        subtitle += "; where no band is seen, it is narrower than the line"
+        words = words.adding("; where no band is seen, it is narrower than the line")
     charts = _small_charts if panels else _one_chart
-    return charts(curves, parts, title, subtitle, ylabel, foot, width, from_zero=from_zero)
+    return charts(curves, parts, words, from_zero=from_zero)
 
 
 def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
@@ -232,17 +240,14 @@ def _last_window(curves: Curves) -> str:
     return " ".join(window.split())
 
 
-def _one_step(
-    curves: Curves, title: str, subtitle: str, ylabel: str, foot: str, wide: float
-) -> Figure:
+def _one_step(curves: Curves, words: Caption) -> Figure:
     """Bars of groups beside each other, each with its number; of one group its number alone."""
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
-    subtitle = f"{subtitle}; {when}"
-    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    words, wide = words.adding(f"; {when}"), words.width
     if len(curves.groups) > 1:
-        return plot_bars(list(curves.groups), *last, title, subtitle, ylabel, foot, wide)
-    labels = Labels.of(curves.groups, *last, room=wide)
-    figure, bottom, top = frame(title, subtitle, foot, wide, 1.0, below=0.1)
+        return plot_bars(curves.last, words)
+    labels = Labels.of(*curves.last, room=wide)
+    figure, bottom, top = frame(words, 1.0, below=0.1)
     ax = figure.add_axes((0.15 / wide, bottom, 1 - 0.3 / wide, top - bottom))
     ax.set_axis_off()
     size = min(30.0, 66 * wide / len(labels.values[0]))
@@ -253,43 +258,21 @@ def _one_step(
 
 
 @drawing
-def plot_bars(
-    names: Sequence[str],
-    estimates: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    title: str,
-    subtitle: str,
-    axis: str,
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
+def plot_bars(bars: Bars, words: Caption) -> Figure:
     """Cells beside each other, each with its interval and its number; of many the largest.
 
-    Args:
-        names: of the cells.
-        estimates, low, high: of each.
-        title, subtitle: what is shown, what is protected.
-        axis: what lengths mean.
-        foot: below the chart: where numbers come from, and what is protected.
-        width: in inches.
-
     >>> counts = np.array([5.0, 2.0])
-    >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
-    >>> len(chart.axes)
+    >>> bars = Bars(["AC", "GT"], counts, counts - 1, counts + 1)
+    >>> len(plot_bars(bars, Caption("Words", "letters", "count")).axes)
     1
     """
-    kept = list(range(len(names)))
-    if len(names) > _MOST_CELLS:
-        kept = largest_groups(estimates, _MOST_CELLS)
-        subtitle += f"; the {_MOST_CELLS} largest of {len(names):,}"
-    figure, bottom, top = frame(
-        title, subtitle, foot, width, 0.15 + 0.24 * len(kept), above=0.3, below=0.35
-    )
+    if len(bars.names) > _MOST_CELLS:
+        words = words.adding(f"; the {_MOST_CELLS} largest of {len(bars.names):,}")
+        bars = bars.at(largest_groups(bars.estimates, _MOST_CELLS))
+    tall, width = 0.15 + 0.24 * len(bars.names), words.width
+    figure, bottom, top = frame(words, tall, above=0.3, below=0.35)
     ax = figure.subplots()
-    shown = [names[place] for place in kept]
-    numbers = [part[kept] for part in (estimates, low, high)]
-    labels = Labels.of(shown, *numbers)
+    labels = Labels.of(*bars)
     longest = max(map(len, labels.names))
     figure.subplots_adjust(
         left=min((0.25 + 0.1 * longest) / width, 0.5),
@@ -297,30 +280,23 @@ def plot_bars(
         bottom=bottom,
         top=top,
     )
-    draw_bars(ax, shown, *numbers, values=labels.values)
-    ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
+    draw_bars(ax, bars, values=labels.values)
+    ax.set_title(words.axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
 
 
 def _one_chart(
-    curves: Curves,
-    panels: list[list[int]],
-    title: str,
-    subtitle: str,
-    ylabel: str,
-    foot: str,
-    wide: float,
-    *,
-    from_zero: bool,
+    curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
+    wide = words.width
     below = wide < NARROW  # where names stand
-    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
-    labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
+    labels = Labels.of(*curves.last, room=wide - 0.6 if below else None)
     heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
     legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
     figure, bottom, top = frame(
-        *(title, subtitle, foot, wide, max(2.6 if below else 4.0, sum(heights))),
-        above=0.25 + axis_inches(ylabel, wide),
+        words,
+        max(2.6 if below else 4.0, sum(heights)),
+        above=0.25 + axis_inches(words.axis, wide),
         below=0.55 + legend,
     )
     axes = figure.subplots(
@@ -339,7 +315,7 @@ def _one_chart(
     shades = curves.colours
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, curves, panel, shades, from_zero=from_zero)
-    _name_axes(list(axes), panels, ylabel, curves, 5 if below else 8)
+    _name_axes(list(axes), panels, words.axis, curves, 5 if below else 8)
     if below:
         order = [index for panel in panels for index in panel]
         _list_below(figure, labels, order, shades, bottom - 0.55 / figure.get_figheight())
@@ -366,23 +342,14 @@ def _list_below(
 
 
 def _small_charts(
-    curves: Curves,
-    panels: list[list[int]],
-    title: str,
-    subtitle: str,
-    ylabel: str,
-    foot: str,
-    wide: float,
-    *,
-    from_zero: bool,
+    curves: Curves, panels: list[list[int]], words: Caption, *, from_zero: bool
 ) -> Figure:
     """Small multiples, as many beside each other as their headings allow."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    subtitle += f"; {ylabel}" if ylabel else ""
-    subtitle += "; each chart with its own scale"
-    count, last = len(panels), (curves.estimates[-1], curves.lower[-1], curves.upper[-1])
-    labels = Labels.of(curves.groups, *last)
+    words = words.adding(f"; {words.axis}" if words.axis else "")
+    words = words.adding("; each chart with its own scale")
+    count, wide, labels = len(panels), words.width, Labels.of(*curves.last)
     ends = [end for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
     left = 0.3 + VALUE_INCHES * max(4, *(len(f"{end:,.0f}") for end in ends))
     names, most = [min(len(name), 20) for name in labels.names], 3 if count > MOST_LINES else 2
@@ -396,7 +363,7 @@ def _small_charts(
             break
     rows = -(-count // columns)
     middle = (1.95 if between == "\n" else 1.75) * rows - 0.6
-    figure, bottom, top = frame(title, subtitle, foot, wide, middle, above=0.45, below=0.55)
+    figure, bottom, top = frame(words, middle, above=0.45, below=0.55)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
         left=left / wide,
