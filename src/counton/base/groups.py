@@ -12,10 +12,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 #: Names in one block at most.
 BLOCK = 2**20
+#: Names that are looked for one by one, at most.
+_FEW = 8
 #: Names of which a text for people shows all.
 _SHOWN = 100
 
@@ -146,6 +150,21 @@ class GroupNames(Sequence[str]):
         if place is None:
             raise ValueError(f"{value!r} is not among the names")
         return start + int(place)
+
+    def places(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Where each of some names stands; -1 of one that is not among these.
+
+        >>> GroupNames(["home", "shop"]).places(["shop", "blog", "home"]).tolist()
+        [1, -1, 0]
+        """
+        import numpy as np
+
+        if len(names) <= _FEW:
+            found = [(self.column == name).arg_true() for name in names]
+            return np.array([one[0] if len(one) else -1 for one in found], np.int64)
+        asked = GroupNames(names).column.to_frame()
+        joined = asked.join(self.positions(), on="group", how="left", maintain_order="left")
+        return joined["place"].cast(int).fill_null(-1).to_numpy()
 
     def plus(self, other: Sequence[str]) -> GroupNames:
         """These names, and then others."""

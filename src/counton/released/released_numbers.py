@@ -234,7 +234,7 @@ class ReleasedNumbers:
         since = self.since
         if since is not None:
             names = [group for group in self.groups if since[group] <= last]
-            own = own.of_groups([self.groups.index(group) for group in names])
+            own = own.of_groups(GroupNames(self.groups).places(names))
             since = {group: since[group] for group in names}
             known = None if known is None else tuple(names)
         return replace(
@@ -264,15 +264,16 @@ class ReleasedNumbers:
 
     def _of_cells(self, groups: tuple[str, ...], said: Series) -> Self:
         """The cells of some groups."""
-        places = {group: place for place, group in enumerate(self.groups)}
-        for number, group in enumerate(groups):
-            if group not in places or group in groups[:number]:
-                why = "twice" if group in places else "which is not among the groups"
-                raise InvalidInput(
-                    f"{field('groups')} names {group!r}, {why}; choose from "
-                    f"{some_of(self.groups)}, each once"
-                )
-        of = [places[group] for group in groups]
+        of = GroupNames(self.groups).places(groups)
+        again = np.ones(len(of), np.bool_)
+        again[np.unique(of, return_index=True)[1]] = False
+        if (wrong := again | (of < 0)).any():
+            number = int(np.argmax(wrong))
+            why = "twice" if of[number] >= 0 else "which is not among the groups"
+            raise InvalidInput(
+                f"{field('groups')} names {groups[number]!r}, {why}; choose from "
+                f"{some_of(self.groups)}, each once"
+            )
         carried, there, windows = self.carried, self.there, self.own_windows
         return replace(
             self,
@@ -478,14 +479,16 @@ class ReleasedNumbers:
                 "window on; take the totals, or declare the groups"
             )
 
-    def _refuse_missing(self, steps: NDArray[np.int64], place: int | None = None) -> None:
-        """Refuse steps of which rows were left out; of one group, or of any."""
+    def _refuse_missing(
+        self, steps: NDArray[np.int64], places: NDArray[np.int64] | None = None
+    ) -> None:
+        """Refuse steps of which rows were left out; of some groups, or of any."""
         assert self.there is not None
-        there = self.there[steps - 1]
-        gone = ~(there if place is None else there[:, [place]])
+        of = np.arange(len(self.groups)) if places is None else places
+        gone = ~self.there[steps - 1][:, of]
         if gone.any():
             row, column = (int(one[0]) for one in np.nonzero(gone))
-            group = self.groups[column if place is None else place]
+            group = self.groups[int(of[column])]
             raise InvalidInput(
                 f"step {int(steps[row]):,} of {group!r} is not among the rows that were read: give "
                 f"a file that has it{self._unshown}"
@@ -549,38 +552,42 @@ class ReleasedNumbers:
                 f"{self.design.name!r} holds the {self.definition.subject}: leave it out"
             )
         self._refuse_found()
-        place = {group: cell for cell, group in enumerate(self.definition.groups)}
-        wrong = next((group for group in weights if group not in place), None)
-        if wrong is not None or not weights:
+        names = list(weights)
+        cells = GroupNames(self.definition.groups).places(names).tolist()
+        if -1 in cells or not names:
+            wrong = names[cells.index(-1)] if names else None
             raise InvalidInput(
                 f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
                 f"{some_of(self.definition.groups)}{self._unshown}"
+            )
+        places = GroupNames(self.groups).places(names)
+        if (places < 0).any():
+            raise InvalidInput(
+                f"{field('groups')} leaves {names[int(np.argmin(places))]!r} out, which is asked "
+                f"for; take all groups"
             )
         from counton.numbers.contrasts import sum_formula
         from counton.numbers.formulas import Term
 
         start, stop = self.ends(steps)
+        totals = {
+            end: dict(zip(cells, self._after(places, end).tolist(), strict=True))
+            for end in (start, stop)
+        }
         parts = [
-            Term(float(weight), start, stop, place[group]) for group, weight in weights.items()
+            Term(float(weight), start, stop, cell)
+            for cell, weight in zip(cells, weights.values(), strict=True)
         ]
-        return sum_formula(self.design, parts, self._after)
+        return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
 
-    def _after(self, cell: int, step: int) -> float:
-        """The released total of a cell after a step, in this stream."""
-        group = self.definition.groups[cell]
-        if not step:
-            if self.carried is None or group not in self.groups:
-                return 0.0
-            return float(self.carried.estimates[self.groups.index(group)])
-        if group not in self.groups:
-            raise InvalidInput(
-                f"{field('groups')} leaves {group!r} out, which is asked for; take all groups"
-            )
-        place = self.groups.index(group)
-        if self.there is not None:
+    def _after(self, places: NDArray[np.int64], step: int) -> NDArray[np.float64]:
+        """The released totals of some groups after a step, in this stream."""
+        if self.there is not None and step:
             windows = self.design.strategy.workload == "windows"
-            self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
-        return float(self._totals[step - 1, place])
+            self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), places)
+        begin = np.zeros(1) if self.carried is None else self.carried.estimates
+        found = self._totals[step - 1] if step else np.broadcast_to(begin, len(self.groups))
+        return np.asarray(found[places], np.float64)
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
         """One number of one group of a statistic, or of all."""

@@ -84,7 +84,7 @@ class Series:
         there = None if self.there is None else self.there[of]
         return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
 
-    def of_groups(self, places: Sequence[int]) -> Series:
+    def of_groups(self, places: Sequence[int] | NDArray[np.int64]) -> Series:
         """Those of some groups."""
         there = None if self.there is None else self.there[:, places]
         return replace(self, values=self.values[:, places], there=there)
