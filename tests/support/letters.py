@@ -10,10 +10,8 @@ import pytest
 
 from counton import Contribution
 from counton.base.errors import InvalidInput
-from counton.numbers.releases import StepRelease
-from counton.statistics import Exact, Reading, Statistic
+from counton.statistics import Exact, Statistic
 from counton.statistics.catalogue import KNOWN
-from counton.statistics.readings import Cells
 from counton.statistics.statistic import Events
 
 
@@ -54,13 +52,6 @@ class _Kept(Exact):
         return np.array([so_far.count("ab"[cell]) for cell in cells])
 
 
-class _Shown(Reading):
-    def table_columns(
-        self, level: float = 0.95, ask: Any = None
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        return self.release.table_columns(level)
-
-
 class Letters(Statistic):
     """How often a and b came."""
 
@@ -77,9 +68,6 @@ class Letters(Statistic):
 
     def restore(self, saved: bytes) -> Exact:
         return _Kept.saved(self, saved.decode())
-
-    def read(self, release: StepRelease) -> Reading:
-        return _Shown(self, Cells(release))
 
     def cell(self, name: Any) -> int:
         if name not in ("a", "b"):

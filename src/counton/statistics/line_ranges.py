@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.columns import TextTable, readable, refuse_added
+from counton.base.columns import TextTable, refuse_added
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
@@ -79,10 +79,7 @@ class RangesReading(GridReading):
     @override
     def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
         whole = f"0:{len(self.statistic.labels)}"
-        answers = self.numbers(TableRequest([*(asked.ask or ()), whole])).columns(level)
-        names = [(name.replace("_", " "), True) for name in answers]
-        columns = {name: values.tolist() for name, values in answers.items()}
-        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
+        return super().screen(TableRequest([*(asked.ask or ()), whole]), level)
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
-from counton.base.columns import TextTable, readable
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
@@ -238,14 +237,6 @@ class QuantilesReading(Reading):
     def median(self, level: float = 0.95) -> Quantile:
         """``quantile(0.5)``."""
         return self.quantile(0.5, level)
-
-    @override
-    def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
-        found = self.numbers(asked).columns(level)
-        columns = {name: values.tolist() for name, values in found.items()}
-        return [
-            TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
-        ]
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:

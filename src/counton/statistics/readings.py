@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.columns import TextTable
+from counton.base.columns import TextTable, readable
 from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -283,13 +283,16 @@ class Reading(PublicNumbers):
         return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, asked: TableRequest, level: float) -> list[TextTable]:
-        """How a screen shows a table that was released once; none: the rows of its table.
+        """How a screen shows a table that was released once.
 
         Args:
             asked: which rows, and how their numbers are made to fit.
             level: probability with which each interval holds.
         """
-        return []
+        found = self.numbers(asked).columns(level)
+        names = [(name.replace("_", " "), True) for name in found]
+        columns = {name: values.tolist() for name, values in found.items()}
+        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.statistic!r} after step {self.step:,}>"
