@@ -445,7 +445,8 @@ class TableNumbers(NamedTuple):
         value = self.numbers.estimate
         found = {**self.about, self.called: value}
         if self.called == "estimate":
-            found["std"] = np.array(np.broadcast_to(self.numbers.std, value.shape))
+            std = self.numbers.std
+            found["std"] = std if np.ndim(std) else np.full(value.shape, std)
         return {**found, "lower": low, "upper": high, **self.beside(level)}
 
     def rows(self, places: NDArray[np.int64]) -> TableNumbers:

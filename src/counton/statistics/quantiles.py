@@ -29,7 +29,7 @@ from counton.base.exact import check_integer, exact, quote
 from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers, join_numbers
+from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
@@ -199,13 +199,7 @@ class QuantilesReading(Reading):
     def number_of(self, name: Any = None) -> Estimate:
         if isinstance(name, (tuple, list)):
             return self._between(*_pair(name))
-        share = _checked_share(0.5 if name is None else name)
-
-        def ends(level: float) -> tuple[float, float]:
-            found = self.quantile(share, level)
-            return found.lower, found.upper
-
-        return ClosedForm(self._inverse(share), ends)
+        return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
 
     @cached_property
     def monotone(self) -> Floats:
@@ -240,9 +234,15 @@ class QuantilesReading(Reading):
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        shares = self.statistic.shares if asked.ask is None else asked.ask
-        each = join_numbers([self.number_of(share) for share in shares])
-        return TableNumbers({"share": np.array(shares, np.float64)}, each, "value")
+        given = self.statistic.shares if asked.ask is None else asked.ask
+        shares = [_checked_share(one) for one in given]
+
+        def ends(level: float) -> tuple[Floats, Floats]:
+            found = [self.quantile(share, level) for share in shares]
+            return np.array([one.lower for one in found]), np.array([one.upper for one in found])
+
+        values = ClosedForm(np.array([self._inverse(share) for share in shares]), ends)
+        return TableNumbers({"share": np.array(shares)}, values, "value")
 
 
 class Quantiles(TableStatistic):
