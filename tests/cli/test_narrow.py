@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +74,13 @@ def test_a_stream_of_an_own_strategy_says_what_to_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_says_so(tmp_path: Path, forked_commands: Path) -> None:
     (tmp_path / "e.csv").write_text(
         "time,group\n" + "".join(f"2024-03-01T09:00,g{n}\n" for n in range(300))
     )
     (tmp_path / "d.txt").write_text("\n".join(f"g{n}" for n in range(300)))
     words = [
-        *(sys.executable, "-m", "counton", "count", str(tmp_path / "e.csv"), "--time", "time"),
+        *(str(forked_commands / "counton"), "count", str(tmp_path / "e.csv"), "--time", "time"),
         *("--every", "1h", "--start", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
         *("--by", "group", "--domain", str(tmp_path / "d.txt"), "--epsilon", "1", "--yes"),
         *("--state", str(tmp_path / "s.db")),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inside import Inside
+from one_interpreter import printed_by_each
 from own_statistic import PACKAGE, forget, installed
 
 import counton
@@ -35,18 +33,6 @@ def above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def command(above: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "counton", *words],
-        env={**os.environ, "PYTHONPATH": str(above)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def estimates(rows: list[dict[str, Any]]) -> list[int]:
     return [row["estimate"] for row in rows]
 
@@ -58,20 +44,30 @@ def test_it_fits_on_a_page() -> None:
 def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None:
     events, out, chart = tmp_path / "e.csv", tmp_path / "o.parquet", tmp_path / "o.png"
     events.write_text(ROWS)
-    assert "--threshold" in command(above, "statistic", "above", "--help")
     words = [f"--{name}={value}" for name, value in STREAM.items()]
-    files = [f"--state={tmp_path / 's.db'}", f"--out={out}", f"--plot={chart}"]
+    state = str(tmp_path / "s.db")
+    files = [f"--state={state}", f"--out={out}", f"--plot={chart}"]
     until = "--until=2024-03-01T02:00"
-    said = command(above, "statistic", "above", str(events), *words, *files, until)
+    helped, said, _, methods, verified = printed_by_each(
+        [
+            ["statistic", "above", "--help"],
+            ["statistic", "above", str(events), *words, *files, until],
+            ["export", state, f"--out={tmp_path / 'again.csv'}"],
+            ["methods", state],
+            ["verify", state],
+        ],
+        tmp_path,
+        {"PYTHONPATH": str(above)},  # where the package lies
+    )
+    assert "--threshold" in helped
     assert "Released 2 new windows" in said
     assert chart.stat().st_size > 10_000
     read = counton.read(out)
     assert estimates(read.table().to_dicts()) == [0, 1, 1, 1]
-    command(above, "export", str(tmp_path / "s.db"), f"--out={tmp_path / 'again.csv'}")
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
     assert read.methods(full=True).startswith("The running statistic Above")
-    assert "The statistic Above by shop" in command(above, "methods", str(tmp_path / "s.db"))
-    assert "4 values computed again" in command(above, "verify", str(tmp_path / "s.db"))
+    assert "The statistic Above by shop" in methods
+    assert "4 values computed again" in verified
 
 
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:

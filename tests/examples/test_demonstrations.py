@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from examples.__main__ import main
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> list[Any]:
+def demo(tmp_path: Path, forked_commands: Path) -> list[Any]:
     folder = tmp_path / "demo"
-    call = [sys.executable, "-m", "counton", "demo", "--folder", str(folder)]
+    call = [str(forked_commands / "counton"), "demo", "--folder", str(folder)]
     runs = [subprocess.run(call, capture_output=True, text=True, check=True) for _ in range(2)]
     return [folder, *runs]
 

@@ -11,6 +11,7 @@ from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from one_interpreter import printed_by_each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -38,11 +39,14 @@ def commands(kind: str) -> list[tuple[str, str]]:
     return [(row, one) for row, one in found if one.split()[0] == kind]
 
 
-def printed(command: str, folder: Path, programs: Path = PROGRAMS, /, **more: str) -> str:
+SCREEN = {"COLUMNS": "160", "NO_COLOR": "1"}
+
+
+def printed(command: str, folder: Path, /, **more: str) -> str:
     program, *words = command.split()
     done = subprocess.run(
-        [programs / program, *words], cwd=folder, capture_output=True, text=True, check=False,
-        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"} | more,
+        [PROGRAMS / program, *words], cwd=folder, capture_output=True, text=True, check=False,
+        env=os.environ | SCREEN | more,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -93,9 +97,9 @@ def of_make_demo() -> set[str]:
     return found
 
 
-@pytest.mark.slow
-def test_every_command_of_the_page_runs_after_make_demo(visits: Path) -> None:
-    """Without any package that only checks, documents or a service need."""
+@pytest.fixture(scope="module")
+def after_make_demo(visits: Path) -> dict[str, str]:
+    """Where to import from: no package is found that `make demo` does not install."""
     there = of_make_demo()
     assert {"polars", "matplotlib"} <= there
     assert not {"fastapi", "pytest", "pandas"} & there
@@ -106,31 +110,45 @@ def test_every_command_of_the_page_runs_after_make_demo(visits: Path) -> None:
     ]
     block = f"import sys\nsys.modules.update(dict.fromkeys({gone!r}))\n"
     (visits / "sitecustomize.py").write_text(block)
-    path = {"PYTHONPATH": os.pathsep.join([str(visits), str(ROOT)])}
+    return {"PYTHONPATH": os.pathsep.join([str(visits), str(ROOT)])}
+
+
+@pytest.fixture(scope="module")
+def shown(visits: Path, after_make_demo: dict[str, str]) -> dict[str, str]:
+    """What the commands of counton on the page print then."""
+    every = [one for _, one in commands("counton")]
+    words = [one.split()[1:] for one in every]
+    return dict(zip(every, printed_by_each(words, visits, SCREEN | after_make_demo), strict=True))
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_runs_after_make_demo(
+    visits: Path, after_make_demo: dict[str, str], shown: dict[str, str]
+) -> None:
+    """Without any package that only checks, documents or a service need."""
     with pytest.raises(AssertionError, match="pytest"):
-        printed("python -m pytest --version", visits, **path)
+        printed("python -m pytest --version", visits, **after_make_demo)
     every = [one for kind in ("counton", "python") for _, one in commands(kind)]
     assert len(every) > 6
-    for command in every:
+    assert all(shown.values())
+    for _, command in commands("python"):
         # The numbers of the whole form are held in the papers' own tests.
-        printed(f"{command} --quick" if "papers" in command else command, visits, **path)
+        printed(f"{command} --quick" if "papers" in command else command, visits, **after_make_demo)
     assert {one.split()[0] for cells in table().values() for one in re.findall("`(.*?)`", cells[2])
             if not one.startswith("--")} == {"counton", "make", "pytest", "python"}  # fmt: skip
     assert "`pytest` needs `make setup`" in PAGE
     with pytest.raises(AssertionError, match="the service needs FastAPI"):
-        printed("counton serve nightly.toml", visits, **path)
+        printed("counton serve nightly.toml", visits, **after_make_demo)
     assert "A service needs more: `make demo-live`" in PAGE
 
 
 @pytest.mark.slow
-def test_totals_of_a_year_have_the_errors_that_the_page_says(
-    visits: Path, forked_commands: Path
-) -> None:
+def test_totals_of_a_year_have_the_errors_that_the_page_says(shown: dict[str, str]) -> None:
     row = "totals of a year of hours, ε = 1"
     ours, others, _ = table()[row]
     [command] = [one for at, one in commands("counton") if at == row]
-    shown = printed(command, visits, forked_commands)
-    by_kind = dict(re.findall(r"^ +(\w[-\w ]*?)  +([\d.]+)  ", shown, re.MULTILINE))
+    kinds = re.findall(r"^ +(\w[-\w ]*?)  +([\d.]+)  ", shown[command], re.MULTILINE)
+    by_kind = dict(kinds)
     tree = plan(8760, PureDP(1), strategies=[least_squares_tree(8760, 1, "mean")]).best.mean_std
     assert re.findall(r"\d+\.\d", ours) == [f"{float(by_kind['solved']):.1f}"]
     assert re.findall(r"\d+\.\d", others) == [
@@ -159,10 +177,10 @@ def test_totals_of_a_year_have_the_errors_that_the_page_says(
     ],
 )
 def test_a_command_of_the_page_shows_what_the_row_says(
-    row: str, says: str, visits: Path, forked_commands: Path
+    row: str, says: str, shown: dict[str, str]
 ) -> None:
     for _, command in [found for found in commands("counton") if found[0] == row]:
-        assert re.search(says, printed(command, visits, forked_commands)), command
+        assert re.search(says, shown[command]), command
     assert any(at == row for at, _ in commands("counton"))
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.options import MissingOptions, OwnColumns
-from counton.base.strategy_names import KINDS
+from counton.base.strategy_names import KINDS, KindOfStrategy
 from counton.base.windows import Windows, parse_time
 from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import Discovery, counters_of
@@ -48,7 +49,7 @@ from counton.spec.refusals import (
 from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.statistics.planned_halfwidths import planned_halfwidths
-from counton.strategies import Expiring, StreamStrategy
+from counton.strategies import Expiring, Metric, StreamStrategy
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
@@ -643,18 +644,17 @@ def _choose(
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for."""
-    from counton.planning.planner import plan_stream  # a later run needs no planner
-
     release = cast("ReleaseForm", request.release or "totals")
     own = own_strategy(request.strategy)
     if own is not None:
+        from counton.planning.planner import plan_stream
+
         given = [_own(own, horizon, release)]
         return plan_stream(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=given
         ).best.strategy
-    name = cast("str | None", request.strategy)
-    wanted = () if name is None or name == "auto" else KINDS[name]
-    for kind in wanted:
+    name = cast("str | None", request.strategy) or "auto"
+    for kind in _kinds_named(name):
         if kind.windows != (release == "windows"):
             of = "single windows" if kind.windows else "totals"
             raise InvalidInput(
@@ -663,8 +663,47 @@ def _choose(
             )
     if horizon is None and release == "both":
         release = "totals"  # which are planned; a window is the difference of two
-    metric = metric_from(request.metric)
     discovering = request.unknown == "discover"
+    return _first_of_kind(
+        name,
+        horizon,
+        guarantee,
+        metric_from(request.metric),
+        contribution,
+        shape,
+        release=release,
+        whole=discovering,
+        simple=request.simple or discovering or statements.is_once(request),
+        around=request.around,
+    )
+
+
+def _kinds_named(name: str) -> tuple[KindOfStrategy, ...]:
+    return () if name == "auto" else KINDS[name]
+
+
+@lru_cache(maxsize=16)  # streams of a service, and jobs of a file, are planned alike
+def _first_of_kind(
+    name: str,
+    horizon: int | None,
+    guarantee: Guarantee,
+    metric: Metric,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+    *,
+    release: ReleaseForm,
+    whole: bool,
+    simple: bool,
+    around: int | None,
+) -> StreamStrategy:
+    """The best strategy of a kind; of those whose releases are sums of draws of one law if whole.
+
+    Raises:
+        InvalidInput: none of them can serve the stream.
+    """
+    from counton.planning.planner import plan_stream  # a later run needs no planner
+
+    wanted = [kind.words for kind in _kinds_named(name)]
     ranked = plan_stream(
         horizon,
         guarantee,
@@ -672,15 +711,14 @@ def _choose(
         contribution=contribution,
         shape=shape,
         release=release,
-        simple=request.simple or discovering or statements.is_once(request),
-        compare=discovering or bool(wanted),
-        around=request.around,
+        simple=simple,
+        compare=whole or bool(wanted),
+        around=around,
     )
     for choice in ranked.choices:
-        whole = choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0
-        if discovering and not whole:  # a release has to be a sum of draws of one law
+        if whole and not choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0:
             continue
-        if not wanted or choice.kind in [kind.words for kind in wanted]:
+        if not wanted or choice.kind in wanted:
             return choice.strategy
     raise InvalidInput(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
