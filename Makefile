@@ -245,8 +245,11 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
 	$(LIVE) -m tools.page_pictures docs/images
 
+# A type checker runs in one process, and tests wait for servers and disks: beside each other both
+# end earlier.
 .PHONY: test
-test: lint pytest ## every check: style, types, layers, tests, examples, documentation
+test: $(READY) ## every check but test-papers: style, types, layers, tests, examples, documentation
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
 # other.
@@ -261,14 +264,18 @@ PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_co
 
 .PHONY: pytest
 pytest: $(READY)
-	$(PYTEST)
+	$(PYTEST) -m 'not evidence'
+
+.PHONY: test-papers
+test-papers: $(READY) ## tables and figures of the papers, computed again and held to what is printed
+	$(PYTEST) -m evidence tests/papers tests/project/test_front_page.py
 
 # Folders or files of tests: those of what is being changed take seconds.
 ROOMS ?=
 
 .PHONY: quick
-quick: $(READY) ## the tests without figures, pages, kills and servers: minutes; ROOMS=tests/noise: seconds
-	$(PYTEST) -m 'not slow' $(ROOMS)
+quick: $(READY) ## the tests without figures, pages, papers, kills and servers: minutes; ROOMS=tests/noise: seconds
+	$(PYTEST) -m 'not slow and not evidence' $(ROOMS)
 
 # Examples of each of 19 statistics; one takes a sixth of a second of CPU, of tables once half of one.
 FUZZ ?= 300

@@ -8,10 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
 from papers import Evidence, reproduce
+
+#: What takes seconds to compute: fixtures below.
+_EVIDENCE = {"drawn", "expiration", "less_noise", "smooth", "constants", "elders", "flights"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        asked = _EVIDENCE & {*getattr(item, "fixturenames", ())}
+        if asked and item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.evidence)
 
 
 @pytest.fixture(scope="session")

@@ -121,6 +121,15 @@ def test_continuous_integration_runs_make_test() -> None:
     assert "make test" in script.read_text(encoding="utf-8")
 
 
+def test_what_make_test_leaves_out_continuous_integration_runs() -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (left_out,) = re.findall(r"\npytest: .*\n\t\$\(PYTEST\) -m 'not (\w+)'\n", rules)
+    runs = re.findall(rf"\n([\w-]+): .*\n\t\$\(PYTEST\) -m {left_out} ", rules)
+    assert len(runs) == 1
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"\nmake {runs[0]} <" in script
+
+
 def test_the_citation_names_the_version_and_the_papers() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
