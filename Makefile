@@ -267,8 +267,8 @@ pytest: $(READY)
 	$(PYTEST) -m 'not evidence'
 
 .PHONY: test-papers
-test-papers: $(READY) ## tables and figures of the papers, computed again and held to what is printed
-	$(PYTEST) -m evidence tests/papers tests/project/test_front_page.py
+test-papers: $(READY) ## what papers and others print, computed again: tables, figures, docs/beside.md
+	$(PYTEST) -m evidence tests/papers tests/project
 
 # Folders or files of tests: those of what is being changed take seconds.
 ROOMS ?=

@@ -15,7 +15,7 @@ import pytest
 from papers import Evidence, reproduce
 
 #: What takes seconds to compute: fixtures below.
-_EVIDENCE = {"drawn", "expiration", "less_noise", "smooth", "constants", "elders", "flights"}
+_EVIDENCE = {"drawn", "expiration", "less_noise", "smooth", "constants", "elders"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

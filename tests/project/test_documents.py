@@ -35,6 +35,8 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+#: Whose numbers are those of the papers, or beside what others have published.
+EVIDENCE = {"beside.md"}
 PROGRAMS = Path(sys.executable).parent
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^(?P=indent)```\s*$",
@@ -155,7 +157,17 @@ def page_on_a_server(
     engine.dispose()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=[pytest.mark.evidence] if page.name in EVIDENCE else [],
+        )
+        for page in PAGES
+    ],
+)
 @pytest.mark.slow
 def test_examples_of_a_page(
     page: Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from otherwise import OTHERWISE
 from counton import Contribution, PureDP
 from counton.base.errors import BudgetExceeded, CountonError, InvalidInput
 from counton.run import Job, run
+from counton.run.definition import Definition
 from counton.spec.job import options_of
 from counton.state import Store, Stream
 from counton.strategies import Binary
@@ -265,36 +267,57 @@ TWICE_READ = [
 PATIENT = [row(f"2013-10-27T0{hour}:0{hour}", id=f"p{hour}") for hour in (0, 1, 3, 4)]
 
 
-def berlin(
-    folder: Path, units: Sequence[Row], more: dict[str, Any], *, when: str
-) -> tuple[list[int], bool]:
-    """As `streams`, in three runs of which the later ones read rows as ``more`` says.
+#: By when rows are read otherwise: how many of the four runs come before.
+READ_ALIKE = {"both": 1, "first": 1, "next": 3}
+
+
+def berlin(folder: Path, units: Sequence[Row], when: str) -> list[int]:
+    """As `streams`, the runs before rows are read otherwise; `go_on_in_berlin` has the others.
 
     Args:
+        folder: that is not there.
         units: of one row each; the first comes five times, the next 25 times, and so on, each time
             as somebody else: digits of a total say how many rows of which it counts.
         when: from the first stream's last run on, in that alone, or from the next one's last on.
 
     Returns:
-        The total of each stream, and whether no unit is said to be in both.
+        What each run released.
     """
     folder.mkdir()
-    events, state = folder / "events.csv", folder / "state.db"
     rows = [("o", *one) for one in PATIENT]
     for number, one in enumerate(units):
         names = [f"u{number}-{copy}" for copy in range(5 ** (number + 1))]
         rows += [(name, *one._replace(id=name)) for name in names]
-    events.write_text(
+    (folder / "events.csv").write_text(
         "user,time,paid,id\n"
         + "".join(f"{user},{at},{paid},{id}\n" for user, at, paid, id, _ in rows)
     )
-    nothing = folder / "nothing.csv"
-    nothing.write_text("user,time,paid,id\n")
+    (folder / "nothing.csv").write_text("user,time,paid,id\n")
+    return released_by(runs_of_berlin(folder, {}, when)[: READ_ALIKE[when]])[0]
+
+
+def go_on_in_berlin(
+    folder: Path, more: dict[str, Any], when: str, released: Sequence[int]
+) -> tuple[list[int], bool]:
+    """The last of the four runs, which read rows as ``more`` says.
+
+    Returns:
+        The total of each stream, and whether no unit is said to be in both.
+    """
+    later, definition = released_by(runs_of_berlin(folder, more, when)[READ_ALIKE[when] :])
+    released = [*released, *later]
+    assert definition.continues is not None
+    return [released[1], released[3]], definition.continues.apart
+
+
+def runs_of_berlin(folder: Path, more: dict[str, Any], when: str) -> list[Job]:
+    """Two of the first stream, and two of the next."""
+    events, nothing, state = (folder / name for name in ("events.csv", "nothing.csv", "state.db"))
     again: dict[str, Any] = {name: BERLIN[name] for name in ("append", "confirmed")}
     other = {**again, **({} if when == "next" else more)}
     next_one = {**again, "clock_change": "earliest", **(more if when == "both" else {})}
     next_one.pop("rename", None)  # a stream that begins takes the name that there is
-    asked = [
+    return [
         Job("count", events, state, **BERLIN, until="2013-10-27T00:00+00:00"),
         Job("count", nothing, state, **{**other, "until": "2013-10-27T01:00+00:00"}),
         Job(
@@ -306,13 +329,16 @@ def berlin(
             **{**again, **({} if when == "first" else more), "until": "2013-10-27T04:00+00:00"},
         ),
     ]  # fmt: skip
+
+
+def released_by(jobs: Sequence[Job]) -> tuple[list[int], Definition]:
+    """The newest total after each run, and what the last one's stream is."""
     released = []
-    for job in asked:
+    for job in jobs:
         with run(job) as outcome:
             released.append(round(outcome.read().own.estimates[-1, 0]))
             definition = outcome.definition
-    assert definition.continues is not None
-    return [released[1], released[3]], definition.continues.apart
+    return released, definition
 
 
 def rows_of_units(totals: Sequence[int]) -> list[int]:
@@ -339,8 +365,10 @@ def rows_of_units(totals: Sequence[int]) -> list[int]:
 def test_where_times_were_ever_read_otherwise_both_count(
     more: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert berlin(tmp_path / "none", [], {}, when="both")[1]
-    totals, said = berlin(tmp_path / "more", TWICE_READ, more, when="both")
+    alike, otherwise = tmp_path / "alike", tmp_path / "otherwise"
+    assert go_on_in_berlin(alike, {}, "both", berlin(alike, [], "both"))[1]
+    before = berlin(otherwise, TWICE_READ, "both")
+    totals, said = go_on_in_berlin(otherwise, more, "both", before)
     assert not said
     assert max(rows_of_units(totals)) == 2  # so that to count one of them would be wrong
 
@@ -348,10 +376,13 @@ def test_where_times_were_ever_read_otherwise_both_count(
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["both", "first", "next"])
 def test_whatever_a_later_run_says_the_ledger_counts_each_stream_that_a_unit_is_in(
-    when: str, tmp_path: Path
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every option of a job is tried; it is refused, or both are counted, or one alone moves."""
     assert set(OTHERWISE) == set(options_of(Job))
+    begun = tmp_path / "begun"
+    monkeypatch.setenv("XDG_STATE_HOME", str(begun / "home"))  # a copy has its own second witness
+    before = berlin(begun, TWICE_READ, when)
     tried = dict[str, str]()
     for name, value in {**OTHERWISE, "nothing": None}.items():
         if value is None and name != "nothing":
@@ -360,8 +391,11 @@ def test_whatever_a_later_run_says_the_ledger_counts_each_stream_that_a_unit_is_
         if isinstance(value, str) and value.endswith((".db", ".key", ".csv", ".png")):
             start, colon, file = value.rpartition(":")
             given = {name: f"{start}{colon}{tmp_path / file}"}
+        folder = tmp_path / f"{name} "
+        shutil.copytree(begun, folder)
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "home"))
         try:
-            totals, said = berlin(tmp_path / f"{name} ", TWICE_READ, given, when=when)
+            totals, said = go_on_in_berlin(folder, given, when, before)
         except CountonError:
             tried[name] = "refused"
             continue
