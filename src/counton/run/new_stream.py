@@ -53,7 +53,6 @@ from counton.strategies import Expiring, Metric, StreamStrategy
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
-    from counton.strategies import Metric
     from counton.strategies.strategy import ReleaseForm
 
 
