@@ -249,7 +249,7 @@ screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in 
 # end earlier.
 .PHONY: test
 test: $(READY) ## every check but test-papers: style, types, layers, tests, examples, documentation
-	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
 # other.
@@ -264,7 +264,12 @@ PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_co
 
 .PHONY: pytest
 pytest: $(READY)
-	$(PYTEST) -m 'not evidence'
+	$(PYTEST) -m 'not evidence and not types'
+
+# After the type checker, whose cache it reads.
+.PHONY: types
+types: lint
+	$(PYTEST) -n 0 -m types tests/project/test_wall.py
 
 .PHONY: test-papers
 test-papers: $(READY) ## what papers and others print, computed again: tables, figures, docs/beside.md

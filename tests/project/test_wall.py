@@ -294,7 +294,8 @@ HANDS = (
 )
 
 
-@pytest.mark.slow  # a type checker reads the package, from its cache where there is one
+@pytest.mark.slow
+@pytest.mark.types  # a type checker reads the package, from its cache where there is one
 def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
     # Other options than those of `make lint` would make its cache useless, here and there.
     lines = ["# mypy: disable-error-code=no-redef", *HEAD.splitlines()]
