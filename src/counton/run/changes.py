@@ -35,11 +35,11 @@ from counton.rows.tally import Tally
 from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
+from counton.spec.job import Job
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
-    from counton.run.settlement import SettledJob
     from counton.state import Stream
     from counton.state.stream_writer import Addition
 
@@ -136,13 +136,14 @@ def chunks(steps: range, cells: int) -> Iterator[range]:
 
 
 def read_whole(
-    settled: SettledJob, source: Source, read: Callable[[Source], X]
+    job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
 ) -> tuple[X, Source]:
     """What is read of a source, and the source: without lines that are no rows, where they may be.
 
     Args:
-        settled: the job.
-        source: its rows.
+        job: what is asked, with its policies.
+        definition: of the stream.
+        source: the job's rows.
         read: reads a source.
 
     Raises:
@@ -151,7 +152,7 @@ def read_whole(
     try:
         found = read(source)
     except UnreadableRow:
-        source = source.sift(settled.definition.reads, settled.job.policies().unread)
+        source = source.sift(definition.reads, job.policies().unread)
         found = read(source)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
@@ -164,19 +165,24 @@ def for_operator(private: Private[X]) -> X:
 
 
 def ended_steps(
-    settled: SettledJob, source: Source | None, found: Private[Tally], now: datetime | None
+    job: Job,
+    definition: Definition,
+    source: Source | None,
+    found: Private[Tally],
+    released: int | None,
+    now: datetime | None,
 ) -> tuple[int | None, int]:
     """Until when windows are released, and how many have ended: see `clock.windows_ended`.
 
     Where no time is cut all rows are one step, or each is.
     """
-    job, definition, tally = settled.job, settled.definition, open_private(found)
+    tally = open_private(found)
     if definition.once:
         return None, 1
     if definition.each_row or source is None:
         return None, tally.rows
     begin = microseconds(definition.windows.start)
-    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, settled.steps_released)
+    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(

@@ -208,10 +208,10 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     if source is None:
         rows = read_letters(job, definition.statistic)
     else:
-        rows, source = read_whole(settled, source, partial(read_rows, job, definition))
+        rows, source = read_whole(job, definition, source, partial(read_rows, job, definition))
         if definition.columns.id is None:
             refuse_copies(source, job, definition, open_private(rows).sums)
     events, found = fitting(rows, definition, settled.steps_released)
-    until, ended = ended_steps(settled, source, found, now)
+    until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     counts = Private(counts_of(open_private(found)))
     return OrderedRows(settled, events, counts, until, ended)

@@ -389,7 +389,7 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
         definition.once or definition.columns.id is not None or source.comes_once
     )
     rows, files, bounding, source = _count(settled, source, progress, looks=looks)
-    until, ended = ended_steps(settled, source, rows.found, now)
+    until, ended = ended_steps(job, definition, source, rows.found, settled.steps_released, now)
     return TalliedRows(settled, rows, bounding, files, until, ended, looks)
 
 
@@ -398,8 +398,9 @@ def _count(
 ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
     read = partial(_read, settled, progress=progress, looks=looks)
-    (rows, bounding), source = read_whole(settled, source, read)
-    return rows, known_by(source, settled.job, settled.definition, rows.found), bounding, source
+    job, definition = settled.job, settled.definition
+    (rows, bounding), source = read_whole(job, definition, source, read)
+    return rows, known_by(source, job, definition, rows.found), bounding, source
 
 
 def _read(
