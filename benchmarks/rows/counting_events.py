@@ -23,7 +23,7 @@ ROWS = (200_000, 8_000_000)
 FILES = {
     "csv": ("CSV", 1.5, 1.5),
     "jsonl": ("JSON lines", 1.5, None),
-    "parquet": ("Parquet", 2.5, 3),
+    "parquet": ("Parquet", 2, 2),
 }
 PAGES = tuple(f"g{number}" for number in range(200))
 KINDS = ("a", "b", "c")
@@ -47,6 +47,7 @@ def measure() -> Iterator[Row]:
                 file.unlink()
         yield from _scalars(folder)
         yield from _runs(folder)
+        yield _more_rows(folder)
 
 
 def _slope(
@@ -172,3 +173,21 @@ def _runs(folder: Path) -> Iterator[Row]:
         yield Row(f"{name}, state", size, 5, unit="B", note="for each released number")
         for path in folder.iterdir():
             path.unlink()
+
+
+def _more_rows(folder: Path) -> Row:
+    """Memory of whole runs of the command: rows pass by, so ten times as many need no more."""
+    few = _visits(folder / "few.parquet", 2_000_000)
+    many = folder / "many.parquet"
+    pl.concat([pl.scan_parquet(few)] * 10).sink_parquet(many)
+    (folder / "pages.txt").write_text("\n".join(PAGES))
+    stream = (
+        *("--time", "time", "--by", "page", "--domain", str(folder / "pages.txt"), "--epsilon"),
+        *("1", "--every", "1d", "--start", "2024-03-01", "--steps", str(DAYS), "--until", "newest"),
+    )
+    needed = [
+        process(["-m", "counton", "count", str(file), *stream, "--state", f"{file}.db"])
+        for file in (few, many)
+    ]
+    ratio = needed[1].peak_megabytes / needed[0].peak_megabytes
+    return Row("memory for ten times as many rows", ratio, 1.2, note="20,000,000 of Parquet")

@@ -23,7 +23,7 @@ from counton.cli.command_options import (
 )
 from counton.spec.job import Job, options_of
 from counton.spec.stated_options import hint, statistic_class
-from counton.statistics.catalogue import keywords
+from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
     from counton.privacy import Guarantee
@@ -121,7 +121,7 @@ def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statisti
         name, *rest = shlex.split(words) or [""]
     except ValueError as error:
         raise InvalidInput(f"{field(option, words)} is not understood ({error})") from error
-    if name not in keywords():
+    if not is_keyword(name):
         raise InvalidInput(
             f"{field(option)} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
             f"each followed by the options that define it, as in 'distinct --changes 4'"

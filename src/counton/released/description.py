@@ -27,7 +27,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import people_in_words, plural
 from counton.statistics import Statistic
-from counton.statistics.catalogue import keywords, statistic_named
+from counton.statistics.catalogue import is_keyword, statistic_named
 from counton.statistics.live_statistic import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 
@@ -468,7 +468,7 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
     """The statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
         return statistic_of(terms)[0]
-    of = statistic_named(what) if what in keywords() else Statistic
+    of = statistic_named(what) if is_keyword(what) else Statistic
     return of.of_contribution(terms.contribution)
 
 

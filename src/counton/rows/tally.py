@@ -237,14 +237,14 @@ def _add_alike(
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
     sums = [
         *(pl.len().cast(pl.Int64).alias("rows"), us.max()),
-        *(us.sum().alias("sum"), (us * (us + _E)).sum().alias("moment")),
+        *(us.sum().alias("times"), (us * (us + _E)).sum().alias("moment")),
     ]
     alike = with_total(
         collect(rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(sums)), reading
     )
     # The moment of `_word`, which is a time and what rows say that are alike in it.
     number = pl.col("rows")
-    rest = 2 * said * pl.col("sum") + number * said * (said + _E)
+    rest = 2 * said * pl.col("times") + number * said * (said + _E)
     moments = [(pl.col("moment") + rest).sum()]
     return _add(
         *(alike.lazy(), pl.col("cell"), reading.adds),

@@ -28,7 +28,7 @@ from counton.run.journal_values import level_of, read_released
 from counton.spec.job import Job
 from counton.state import Store
 from counton.state.store import StoredStream
-from counton.statistics.catalogue import keywords, statistic_named
+from counton.statistics.catalogue import is_keyword, statistic_named
 
 #: What has been released of a stream, at a level, is kept for this many pairs of both.
 _KEPT = 8
@@ -417,7 +417,7 @@ class Journal:
 def _what(definition: Definition) -> str:
     if definition.statistic.additive:
         return definition.subject
-    named = definition.what in keywords()
+    named = is_keyword(definition.what)
     return statistic_named(definition.what).says if named else definition.what
 
 

@@ -833,9 +833,9 @@ class Job(
 def _stream_of(what: object) -> str:
     if not isinstance(what, str):
         return str(getattr(what, "stream", "statistic"))
-    from counton.statistics.catalogue import keywords, statistic_named
+    from counton.statistics.catalogue import is_keyword, statistic_named
 
-    return statistic_named(what).stream if what in keywords() else "statistic"
+    return statistic_named(what).stream if is_keyword(what) else "statistic"
 
 
 def _plain(value: Any) -> Any:

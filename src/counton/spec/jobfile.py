@@ -41,7 +41,7 @@ from counton.spec.stated_options import (
     words_of_files,
 )
 from counton.state.whole_file import replace_file
-from counton.statistics.catalogue import keywords
+from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -226,7 +226,7 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
-    if what not in keywords():
+    if not is_keyword(what):
         raise InvalidInput(
             f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(keywords())}"
         )

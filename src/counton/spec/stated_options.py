@@ -26,9 +26,9 @@ def statistic_class(name: str) -> type[Statistic]:
     >>> [option.name for option in statistic_class("average").options]
     ['value', 'lower', 'upper', 'resolution', 'number']
     """
-    from counton.statistics.catalogue import keywords, statistic_named
+    from counton.statistics.catalogue import is_keyword, keywords, statistic_named
 
-    if name not in keywords():
+    if not is_keyword(name):
         raise InvalidInput(
             f"{field('what')} is {name!r}{hint(name)}; use one of {', '.join(keywords())}"
         )

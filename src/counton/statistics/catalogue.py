@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import quote
@@ -72,6 +72,15 @@ def keywords() -> tuple[str, ...]:
     ('count', 'sum', 'average')
     """
     return (*_OWN, *(name for name in _others() if name not in _OWN))
+
+
+def is_keyword(name: object) -> TypeGuard[str]:
+    """Whether a statistic has this name; other packages are asked for those that are not our own.
+
+    >>> is_keyword("average"), is_keyword("Average")
+    (True, False)
+    """
+    return isinstance(name, str) and (name in _OWN or name in _others())
 
 
 @cache
