@@ -264,7 +264,8 @@ PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_co
 
 .PHONY: pytest
 pytest: $(READY)
-	$(PYTEST) -m 'not evidence and not types'
+	@# test-live runs all of tests/live, also what needs no browser.
+	$(PYTEST) --ignore=tests/live -m 'not evidence and not types'
 
 # After the type checker, whose cache it reads.
 .PHONY: types

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,14 @@ def test_no_unit_of_a_statistic_does() -> None:
     assert all(one.pairs and max(one.shares) > 0.1 for one in tried), [*map(str, tried)]
 
 
+@pytest.fixture
+def jobs_lie_with_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory where that is so: a state is synced dozens of times."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("jobs_lie_with_the_tests")
 def test_no_person_does() -> None:
     tried = list(try_people(share=0.01))
     assert all(one.pairs and max(one.shares) > 0.1 for one in tried), [*map(str, tried)]
@@ -96,6 +104,7 @@ def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("jobs_lie_with_the_tests")
 def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "PROMISES", [{"most": 2, "append": True}])
     monkeypatch.setattr(

@@ -123,13 +123,21 @@ def test_continuous_integration_runs_make_test() -> None:
 
 def test_what_pytest_leaves_out_continuous_integration_runs() -> None:
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
-    (left_out,) = re.findall(r"\npytest: .*\n\t\$\(PYTEST\) -m '(.*)'\n", rules)
+    (folder, left_out), *others = re.findall(
+        r"\n\t\$\(PYTEST\) --ignore=tests/(\w+) -m '(.*)'\n", rules
+    )
+    assert not others
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (beside,) = re.findall(r"\ntest: .*\n\t@\$\(MAKE\) .* --jobs=2 (.*)\n", rules)
     for marker in re.findall(r"not (\w+)", left_out):
         (target,) = re.findall(rf"\n([\w-]+): .*\n\t\$\(PYTEST\) .*-m {marker} ", rules)
         assert target in beside.split() or f"\nmake {target} <" in script
     assert "pytest" in beside.split()
+    assert re.search(rf"\ntest-{folder}: [^#]*(?:##.*)?\n(?:\t.*\n)*\t.*tests/{folder}\b", rules)
+    assert re.search(
+        rf"\nfor stage in [\w ]*\b{folder}\b[\w ]*; do\n.*\n    make \"test-\$stage\"", script
+    )
+    assert folder not in (ROOT / ".ci" / "optional").read_text(encoding="utf-8")
     assert "\nmake test <" in script
 
 
