@@ -18,6 +18,8 @@ from counton.released.figures import window_curves
 from counton.released.periods import check_periods, periods_of
 from counton.released.release import Release
 from counton.run import Job, run
+from counton.run.definition import Definition
+from counton.state import Store
 from counton.strategies import Independent
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -229,3 +231,25 @@ def test_all_that_is_missing_is_named_at_once(
     with pytest.raises(InvalidInput, match=f"^a new stream needs {missing}"):
         run(Job(what, tmp_path / "e.csv", tmp_path / "s.db", **stated))
     assert not (tmp_path / "s.db").exists()
+
+
+def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_path: Path) -> None:
+    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events.write_text("at,who,paid\n2024-03-01T09:00,u,3\n")
+    job = Job(
+        "sum", events, state, time="at", every="1d", start="2024-03-01", steps=9, value="paid",
+        lower=0, upper="9", resolution=1, user="who", most=2, per="1w", epsilon=1,
+        until="2024-03-02", watermark="6h", level=0.9,
+    )  # fmt: skip
+    with run(job) as outcome:
+        created, details = outcome.definition, outcome.stream.details
+    assert details["record"] == {
+        "time": "at", "every": "1d", "start": "2024-03-01T00:00:00+00:00", "steps": 9,
+        "timezone": "UTC", "value": "paid", "lower": "0", "upper": "9", "resolution": "1",
+        "user": "who", "most": 2, "per": "1w", "unit": "user", "release": "totals",
+        "strategy": "auto", "metric": "mean", "spare": 0, "delay": 0, "watermark": "6h",
+        "level": 0.9,
+    }  # fmt: skip
+    with Store(state) as store:
+        reader = store.reader(job.name)
+        assert Definition.reopen(reader.design, reader.details) == created
