@@ -56,9 +56,9 @@ def test_rows_stand_by_time_and_equal_times_as_they_came() -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ("x,a,1", "row 2 .* a time that cannot be read in column 'at'"),
+        ("x,a,1", r"row 2 .* a time that cannot be read in column 'at' \('x'\)"),
         ("2024-03-01T00:00,,1", "row 2 .* no value in column 'u'"),
-        ("2024-03-01T00:00,a,b", "row 2 .* not a finite number in column 'w'"),
+        ("2024-03-01T00:00,a,b", r"row 2 .* not a finite number in column 'w' \('b'\)"),
         ("2024-03-01T00:00,a,nan", "row 2 .* not a finite number in column 'w'"),
     ],
 )
