@@ -77,6 +77,21 @@ class GroupNames(Sequence[str]):
             yield start, part
             start += len(part)
 
+    def at(self, places: Sequence[int] | NDArray[np.int64]) -> list[str]:
+        """The names at some places, in their order; blocks are decoded for them alone.
+
+        >>> GroupNames(["home", "shop", "help"]).at([2, 0])
+        ['help', 'home']
+        """
+        import numpy as np
+
+        wanted = np.asarray(places, np.int64)
+        found: Any = np.empty(len(wanted), object)
+        for start, part in self.parts():
+            here = np.flatnonzero((wanted >= start) & (wanted < start + len(part)))
+            found[here] = part.gather(wanted[here] - start).to_list()
+        return list(found)
+
     def blocks(self) -> list[bytes]:
         """The names in blocks, each a compressed table of Arrow (IPC)."""
         import polars as pl

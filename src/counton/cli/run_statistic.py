@@ -90,12 +90,12 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
 
 
 def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
-    """Release what is due and write it; print it too unless silently. The machine's report.
+    """Release what is due and write it; print it, or give the machine's report.
 
-    What went wrong with a chart is in the report alone: ``not_drawn``.
+    What went wrong with a chart is in what is given alone: ``not_drawn``.
 
     Args:
-        silently: print what is for the operator alone.
+        silently: print what is for the operator alone, and give the whole report.
         about: before what is for the operator, of one job of several.
     """
     errors = Console(stderr=True)
@@ -110,9 +110,10 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
             for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
                 print_line(errors, f"{about}{note}")
-            if not silently:
-                show(Console(), outcome, written, outputs)
-            return as_json(outcome, written, outputs)
+            if silently:
+                return as_json(outcome, written, outputs)
+            show(Console(), outcome, written, outputs)
+            return {"not_drawn": written.not_drawn}
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:

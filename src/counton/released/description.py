@@ -142,6 +142,18 @@ class Threshold(NamedTuple):
         return f"rows are left out whose {number} is not above {self.value:,.15g}"
 
 
+class GroupBlock(NamedTuple):
+    """Consecutive groups of a release, as they stand in a file of their own.
+
+    Attributes:
+        number: which, from 0 on.
+        declared: how many groups there are in all.
+    """
+
+    number: int
+    declared: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Description:
     """What is public of a stream of events.
@@ -162,6 +174,8 @@ class Description:
         metric: by which error the strategy was chosen.
         discovery: how groups are found where none is declared; then ``domain`` is empty.
         above: which rows are shown, where it is not all; then ``domain`` has the groups of these.
+        block: which groups these are of all, in a file of some; then ``domain`` has them, and the
+            rows name them.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -192,6 +206,7 @@ class Description:
     once: bool = False
     simulated: bool = False
     above: Threshold | None = None
+    block: GroupBlock | None = None
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
@@ -329,7 +344,8 @@ class Description:
     @property
     def declares(self) -> int:
         """How many groups are declared, shown or not."""
-        return len(self.domain or ()) if self.above is None else self.above.declared
+        of = self.above or self.block
+        return len(self.domain or ()) if of is None else of.declared
 
     @property
     def subject(self) -> str:
@@ -358,12 +374,13 @@ class Description:
 
     def public(self) -> dict[str, Any]:
         """As JSON values, but for what the terms of the stream say."""
+        named = self.domain if self.block is None else None if self.domain is None else ()
         return {
             "what": self.what,
             "by": self.by,
             "value": self.value,
             "windows": None if self.cut is None else windows_to_dict(self.cut, local=True),
-            "groups": None if self.domain is None else list(self.domain),
+            "groups": None if named is None else list(named),
             "unit": self.unit,
             "people": None if self.people is None else self.people._asdict(),
             "release": self.release,
@@ -372,6 +389,7 @@ class Description:
             **({"once": True} if self.once else {}),
             **({"simulated": True} if self.simulated else {}),
             **({} if self.above is None else {"above": self.above._asdict()}),
+            **({} if self.block is None else {"block": self.block._asdict()}),
         }
 
     @classmethod

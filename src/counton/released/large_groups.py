@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
-from counton.released.description import Description, Threshold
+from counton.released.description import Description, GroupBlock, Threshold
+from counton.released.series import LateValues
 
 if TYPE_CHECKING:
     from counton.released.release import Release
@@ -78,30 +80,48 @@ def only_above(
             f"{name} does not go with groups that nobody declared, which are shown by a threshold "
             f"of their own: leave it out"
         )
-    main = released.main.with_zeros()
-    numbers = np.asarray(main.estimates if of == "estimate" else main.lower)
-    there = numbers > value
+    late = isinstance(released.series.values, LateValues)
+    held = released.shown_steps if late else released.steps
+    main = released.main_of(held).with_zeros()
+    large = np.asarray(main.estimates if of == "estimate" else main.lower) > value
     if released.there is not None:
-        there &= released.there
-    first = slice(released.first - 1, None)
-    places = np.flatnonzero(there[first].any(axis=0))
-    names = GroupNames(GroupNames(released.groups).column.gather(places))
+        large &= released.there[held.start - 1 :]
+    shown = large[released.first - held.start :]
+    places = np.flatnonzero(shown.any(axis=0))
+    there = np.zeros((released.steps.stop - 1, len(places)), np.bool_)
+    there[held.start - 1 :] = large[:, places]
     declared = released.definition.declares
-    facts = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
     threshold = Threshold(float(value), of, declared)
-    windows, carried = released.own_windows, released.carried
-    found = replace(
+    found = replace(_at(released, places, above=threshold), there=there)
+    names = found.definition.groups
+    rows, all_rows = int(shown.sum()), len(released.shown_steps) * len(released.groups)
+    how = f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
+    if released.definition.block is not None:  # the same note in all files
+        how = ""
+    return found.with_note(
+        f"{how}{threshold}. A number that is shown because it is large is on the average larger "
+        f"than the true one"
+    )
+
+
+def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
+    """The groups at some places, as if no others had been declared but for some public facts."""
+    names = GroupNames(GroupNames(released.groups).at(places))
+    held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
+    there, windows, carried = released.there, released.own_windows, released.carried
+    return replace(
         released,
-        definition=Description(**facts | {"domain": names, "above": threshold}),
-        said=released.series.of_groups(places.tolist()),
+        definition=Description(**held | {"domain": names} | facts),
+        said=released.series.of_groups(places),
         chosen=None,
-        there=there[:, places],
+        there=None if there is None else there[:, places],
         own_windows=None if windows is None else windows[:, places],
         carried=carried and replace(carried, estimates=carried.estimates[places]),
     )
-    rows, all_rows = int(there[first].sum()), len(released.shown_steps) * len(released.groups)
-    return found.with_note(
-        f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
-        f"{threshold}. A number that is shown because it is large is on the average larger than "
-        f"the true one"
-    )
+
+
+def block_of(released: Release, places: range, number: int) -> Release:
+    """Some consecutive groups of counts or sums, as they stand in a file of their own."""
+    none = {"domain": None} if released.definition.domain is None else {}
+    block = GroupBlock(number, released.definition.declares)
+    return _at(released, np.asarray(places), block=block, **none)

@@ -186,7 +186,11 @@ def _release_of(
     files: Sequence[_File], described: Mapping[str, Any], level: float | None
 ) -> Release:
     """The release in files of one stream."""
-    if "above" in described:  # of each file the groups that it shows
+    if "block" in described and described["groups"] is not None:  # whose rows say its groups
+        files = sorted(files, key=lambda one: (one.described["block"]["number"], one.last()))
+        rows = [one.rows["group"].unique(maintain_order=True) for one in files]
+        described = {**described, "groups": [*dict.fromkeys(name for of in rows for name in of)]}
+    elif "above" in described:  # of each file the groups that it shows
         named = dict.fromkeys(name for one in files for name in one.described["groups"])
         described = {**described, "groups": list(named)}
     terms = Design.from_dict(described["terms"])
@@ -333,7 +337,9 @@ def _places(source: Any) -> list[str]:
             found.append(name)
             continue
         paths = [name]
-        if not os.path.exists(name) and glob.has_magic(name):
+        if os.path.isdir(name):
+            paths = sorted(glob.glob(os.path.join(glob.escape(name), "*.parquet")))
+        elif not os.path.exists(name) and glob.has_magic(name):
             paths = sorted(glob.glob(name, recursive=True))
             paths = [path for path in paths if not path.endswith(".json") or path in given]
         if not paths or not all(os.path.isfile(path) for path in paths):
@@ -572,6 +578,24 @@ def _check_fits(one: _File, found: Release) -> None:
             raise InvalidInput(
                 f"its step {both['step'][row]:,} has the {name} {given[row]:g}, and {there} has "
                 f"{known[row]:g} there: name its own table"
+            )
+
+
+def check_one_release(path: Path, described: Mapping[str, Any]) -> None:
+    """Refuse a file that does not go on with what is described, with intervals of its level.
+
+    Raises:
+        InvalidInput: it is of another release, or shows it in another way.
+    """
+    with _naming(str(path)):
+        facts = _facts(path, TABLES[path.suffix.lower()]) or {}
+        nothing = pl.DataFrame(schema=_NOTHING)
+        there = _File(str(path), nothing, facts.get("description") or {"terms": {}})
+        _refuse_others(there, _File("what is written", nothing, described))
+        if there.described["level"] != described["level"]:
+            raise InvalidInput(
+                f"its intervals have level {there.described['level']:g}, and not "
+                f"{described['level']:g}: state that level, or name another folder"
             )
 
 

@@ -26,7 +26,7 @@ from counton.numbers.fit_request import TableRequest
 from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import EVERYTHING, View
-from counton.released.series import Numbers, Series, finite, local_times, some_of
+from counton.released.series import LateValues, Numbers, Series, finite, local_times, some_of
 from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.readings import Readings
 
@@ -115,19 +115,22 @@ class ReleasedNumbers:
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
         own_windows: Numbers | None = None,
+        start: int = 1,
     ) -> Self:
         """What was published, with intervals of confidence ``level``.
 
         Args:
             definition, terms: of the stream.
-            values: all cells by step, from step 1 on; of counts and sums totals, or windows where
-                no totals are published.
+            values: all cells by step, from ``start`` on; of counts and sums totals, or windows
+                where no totals are published.
             level: probability with which each interval holds.
             shown, carried, since, there, own_windows: see the class.
+            start: the first step at hand, of counts and sums.
         """
-        steps = range(1, len(values) + 1)
+        steps = range(1, start + len(values))
         if definition.statistic.additive:
-            flat, std = values.reshape(len(values), math.prod(values.shape[1:])), terms.std(steps)
+            flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
+            flat, std = flat if start == 1 else LateValues(flat, start), terms.std(steps)
             said: Series | Readings = Series(flat, std, terms.halfwidths(steps, level), there)
             shown = shown.of_ranking() if definition.ranks else EVERYTHING
         else:
@@ -274,6 +277,10 @@ class ReleasedNumbers:
                 f"{field('groups')} names {groups[number]!r}, {why}; choose from "
                 f"{some_of(self.groups)}, each once"
             )
+        return self._at_places(of, groups, said)
+
+    def _at_places(self, of: NDArray[np.int64], groups: tuple[str, ...], said: Series) -> Self:
+        """The cells of some groups, by their places."""
         carried, there, windows = self.carried, self.there, self.own_windows
         return replace(
             self,
@@ -295,11 +302,13 @@ class ReleasedNumbers:
         """
         if len(self.groups) <= count:
             return self
-        sizes = np.asarray(self.main.values[-1], np.float64)
-        if self.totals is None:
-            sizes = np.asarray(self.main.values[self.first - 1 :], np.float64).sum(axis=0)
-        places = np.argsort(-sizes, kind="stable")[:count]
-        return replace(self.only(groups=[self.groups[place] for place in places]), by_size=True)
+        shown = self.shown_steps if self.totals is None else self.steps[-1:]
+        sizes = np.asarray(self.main_of(shown).values, np.float64).sum(axis=0)
+        least = np.partition(sizes, -count)[-count]
+        places = np.flatnonzero(sizes >= least)
+        places = places[np.argsort(-sizes[places], kind="stable")][:count]
+        names = tuple(GroupNames(self.groups).at(places))
+        return replace(self._at_places(places, names, self.series), by_size=True)
 
     def part(self, name: str) -> Self:
         """Give the release of one statistic of a report, as if it were released alone.
@@ -425,6 +434,12 @@ class ReleasedNumbers:
         """Totals and windows of the last step alone."""
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
+
+    def main_of(self, steps: range) -> Series:
+        """The totals of some steps, or the windows where no totals are asked for."""
+        found = self._windows(steps) if self.totals is None else self.totals.part(steps)
+        assert found is not None
+        return found
 
     @property
     def main(self) -> Series:

@@ -141,10 +141,11 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
 def _noise_in_words(released: ReleasedNumbers) -> str:
     """Standard deviations of what was released last."""
     parts, step = [], f"{released.steps[-1]:,}"
-    if released.totals is not None:
-        parts.append(f"{figures(released.totals.std[-1])} of the total after window {step}")
-    if released.windows is not None:
-        parts.append(f"{figures(released.windows.std[-1])} of window {step} by itself")
+    totals, windows = released.last_series
+    if totals is not None:
+        parts.append(f"{figures(totals.std[-1])} of the total after window {step}")
+    if windows is not None:
+        parts.append(f"{figures(windows.std[-1])} of window {step} by itself")
     return ", ".join(parts)
 
 

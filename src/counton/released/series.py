@@ -99,6 +99,43 @@ class Series:
         }
 
 
+@dataclass(frozen=True)
+class LateValues:
+    """Values by step as an array of all steps, where those before some step are not at hand.
+
+    Attributes:
+        values: of the first step at hand and the following ones, shape ``(steps, groups)``.
+        start: that step.
+
+    >>> late = LateValues(np.array([[12], [17]]), 365)
+    >>> late.shape, late[365].tolist(), late[:365].shape
+    ((366, 1), [17], (365, 1))
+    """
+
+    values: Numbers
+    start: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps and groups."""
+        return self.start - 1 + len(self.values), self.values.shape[1]
+
+    def __getitem__(self, key: Any) -> Any:
+        before = self.start - 1
+        if isinstance(key, tuple) and key[0] == slice(None):
+            return LateValues(self.values[key], self.start)
+        if isinstance(key, slice) and not key.start:
+            return LateValues(self.values[: max(key.stop - before, 0)], self.start)
+        if isinstance(key, slice):
+            first, key = key.start, slice(key.start - before, key.stop - before)
+        else:
+            first = np.min(key)
+            key = key - before
+        if first < before:
+            raise IndexError(f"step {first + 1:,} is not at hand, which begins at {self.start:,}")
+        return self.values[key]
+
+
 def steps_in_words(steps: NDArray[np.int64]) -> str:
     """Steps in ascending order, as ranges: the first few, and how many more there are."""
     parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)

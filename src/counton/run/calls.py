@@ -109,7 +109,7 @@ def release(
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
-            written = outputs.write(outcome, progress)
+            written = outputs.write(outcome, progress, whole=True)
             found = written.released or outcome.read(outputs.level, outputs.shown)
             return found.at_hand()
 

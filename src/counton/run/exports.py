@@ -45,11 +45,13 @@ from counton.run.outputs import (
     PICTURES,
     beside,
     check_output,
+    is_folder,
     pictures_of,
     save_charts,
     write_table,
 )
 from counton.run.read_back import public_places, read_public
+from counton.run.release_folder import check_foldable, write_folder
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
@@ -282,7 +284,9 @@ def export(
             table, a published database, the address of a stream of a service.
         out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
             A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
-            beside it.
+            beside it. A name without an ending is a folder of Parquet files, one for each step and
+            block of groups of counts and sums: those that are there stay, and the last step is
+            returned.
         name: of the stream; needed where the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
@@ -330,10 +334,17 @@ def export(
                 f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
             )
         found = _part_of(public, steps, start, until, groups)
+        if path is not None and is_folder(path):
+            check_foldable(found.definition, path)
+            of = found.shown_steps, len(found.groups)
+            return write_folder(path, found.only, *of, above, surely_above)
         found = large_only(found, above, surely_above)
     else:
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
+            if path is not None and is_folder(path):
+                thresholds = above, surely_above
+                return _into_folder(reader, path, steps, start, until, groups, level, *thresholds)
             found = _of_stream(reader, steps, start, until, groups, level, fit)
             found = large_only(found, above, surely_above)
             if (doubt := reader.doubt()) is not None:
@@ -342,6 +353,41 @@ def export(
         look = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)
     return found
+
+
+def _into_folder(
+    reader: JournalReader,
+    folder: Path,
+    steps: str | range | None,
+    start: Moment | None,
+    until: Moment | None,
+    groups: str | Sequence[str] | None,
+    level: float | None,
+    above: float | None,
+    surely_above: float | None,
+) -> Release:
+    """Add what a folder lacks; the last step of it."""
+    of_events = reader.details.get("kind") == KIND
+    definition = Definition.reopen(reader.design, reader.details) if of_events else None
+    check_foldable(definition, folder)
+    assert definition is not None
+    if groups is not None:
+        raise InvalidInput(
+            f"{field('groups')} does not go with a folder, whose files are of all groups in their "
+            f"order: name a file"
+        )
+    if not reader.step:
+        raise RequestMismatch(f"{reader.design.name!r} has released no step yet: release first")
+    if (doubt := reader.doubt()) is not None:
+        raise OldCopy(f"nothing was written: {doubt}")
+    level, view = level_of(definition) if level is None else level, shown_of(definition.record)
+
+    def read(some: range) -> Release:
+        return read_cells(reader, definition, level, view, some)
+
+    last = read(range(reader.step, reader.step + 1))
+    chosen, groups_of = last.steps_named(steps, start, until), len(definition.groups)
+    return write_folder(folder, read, chosen, groups_of, above, surely_above)
 
 
 #: What stands in the name of a file for that of a release.
@@ -423,7 +469,10 @@ def export_all(
                 more = fits if store.reader(each).details.get("once") else {}
         found[of, each] = export(of, name=each, **asked, **more)
     for place, path in files.items():
-        write_release(found[place], path, **look)
+        if is_folder(path):
+            export(place[0], path, name=place[1], **asked)
+        else:
+            write_release(found[place], path, **look)
     several = len({each for _, each in places}) < len(places)
     return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
 

@@ -143,12 +143,21 @@ def _is_total(pair: Any) -> bool:
 
 
 def read_cells(
-    stream: Stream | JournalReader, definition: Definition, level: float, shown: View
+    stream: Stream | JournalReader,
+    definition: Definition,
+    level: float,
+    shown: View,
+    steps: range | None = None,
 ) -> Release:
-    """All counts or sums in the journal, with intervals of confidence ``level``."""
+    """Counts or sums in the journal, with intervals of confidence ``level``.
+
+    Args:
+        steps: of declared groups, read these alone and what their windows need; None: all.
+    """
     if definition.discovery is not None:
         return _found_cells(stream, definition, definition.discovery, level, shown)
-    releases = stream.releases()
+    start = 1 if steps is None else max(steps.start - 1, 1)
+    releases = stream.releases(start, None if steps is None else steps.stop)
     cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cells))
     values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
     carried = None
@@ -159,7 +168,8 @@ def read_cells(
     if carried is not None:
         carried = carried.of(len(definition.groups))
         values = values + carried.estimates
-    return Release.of(definition, stream.design, values, level, carried=carried)
+    found = Release.of(definition, stream.design, values, level, carried=carried, start=start)
+    return found if steps is None else found.only(steps)
 
 
 def _found_cells(

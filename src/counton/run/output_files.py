@@ -21,9 +21,10 @@ from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.rows.paths import event_paths, refuse_among_events
 from counton.run.definition import Definition
-from counton.run.journal_values import shown_by
-from counton.run.outputs import check_outputs, pictures_of, write_charts, write_table
+from counton.run.journal_values import read_cells, shown_by
+from counton.run.outputs import check_outputs, is_folder, pictures_of, write_charts, write_table
 from counton.run.progress import Progress, silent
+from counton.run.release_folder import check_foldable, write_folder
 from counton.run.runs import Outcome
 from counton.run.settlement import SettledJob
 from counton.spec.job import Events, Job
@@ -38,7 +39,8 @@ class WrittenOutputs:
     """What was released so far, and what was written of it.
 
     Attributes:
-        released: None where nothing is released yet.
+        released: None where nothing is released yet; the last step alone where no file needs the
+            others and that was allowed.
         drawn: whether there was anything to draw, and nothing went wrong.
         not_drawn: what went wrong with the chart, a sentence; None: nothing.
     """
@@ -100,6 +102,8 @@ class Outputs:
     def approve(self, definition: Definition) -> None:
         """Refuse what a stream of this definition does not have, before anything is released."""
         check_shown(self.shown, definition.statistic)
+        if self.out is not None and is_folder(self.out):
+            check_foldable(definition, self.out)
         given = _threshold(self.job)
         chooses = definition.shows_cells and definition.discovery is None
         if given is not None and not (chooses and definition.domain is not None):
@@ -123,38 +127,68 @@ class Outputs:
         progress: Progress = silent,
         *,
         warn: Callable[[str], object] = _warn,
+        whole: bool = False,
     ) -> WrittenOutputs:
-        """Write the files, from the journal."""
-        written = self._write(outcome, progress)
+        """Write the files, from the journal.
+
+        Args:
+            outcome: of the run.
+            progress: is told where the run is.
+            warn: is told what went wrong with a chart.
+            whole: read all steps, also where no file needs them.
+        """
+        written = self._write(outcome, progress, whole=whole)
         if written.not_drawn is not None:
             warn(written.not_drawn)
         return written
 
-    def _write(self, outcome: Outcome, progress: Progress) -> WrittenOutputs:
+    def _write(self, outcome: Outcome, progress: Progress, *, whole: bool) -> WrittenOutputs:
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
         progress("reading the journal", 0.7)
         definition = outcome.definition
-        released = outcome.read(self.level, self.shown)
-        facts = facts_of(released)
-        if self.out is not None:
+        if self.out is not None and is_folder(self.out):
             progress("writing the table", 0.75)
-            found = definition.discovery is not None
+            self._write_folder(outcome, self.out)
+        if not (whole or self._needs_all(definition)):
+            last = range(outcome.after, outcome.after + 1)
+            found = read_cells(outcome.stream, definition, self.level, self.shown, last)
+            return WrittenOutputs(found, drawn=found.drawable)
+        released = outcome.read(self.level, self.shown)
+        if self.out is not None and not is_folder(self.out):
+            progress("writing the table", 0.75)
+            by_rows = definition.discovery is not None
             shown = released
             if _threshold(self.job) is not None:
                 from counton.released.large_groups import large_only
 
                 shown = large_only(released, self.job.above, self.job.surely_above)
-            about = facts if shown is released else facts_of(shown)
-            write_table(shown.lazy(), self.out, about, found=found)
+            write_table(shown.lazy(), self.out, facts_of(shown), found=by_rows)
         for every, path in self.sums.items():
-            write_table(released.sums(every), path, facts)
+            write_table(released.sums(every), path, facts_of(released))
         drawn = released.drawable
         failed = None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
             failed = write_charts(lambda: self._charts(released), self.plot)
         return WrittenOutputs(released, drawn and failed is None, failed)
+
+    def _needs_all(self, definition: Definition) -> bool:
+        """Whether a file, a chart or the screen is of more than the last step."""
+        shows_last = definition.shows_cells and definition.release != "windows"
+        if not shows_last or definition.discovery is not None or definition.once:
+            return True
+        in_files = self.out is not None and not is_folder(self.out)
+        return in_files or self.plot is not None or bool(self.sums)
+
+    def _write_folder(self, outcome: Outcome, folder: Path) -> None:
+        definition, steps = outcome.definition, range(1, outcome.after + 1)
+
+        def read(some: range) -> Release:
+            return read_cells(outcome.stream, definition, self.level, self.shown, some)
+
+        thresholds = self.job.above, self.job.surely_above
+        write_folder(folder, read, steps, len(definition.groups), *thresholds)
 
     def _charts(self, released: Release) -> dict[Path, Figure]:
         drawn = released.figures(**self._look)
@@ -205,4 +239,5 @@ def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
     named = [every.strip() for every in sums.split(",")]
     for every in named:
         parsed_period(every)
-    return {every: out.with_name(f"{out.stem}.{every}{out.suffix}") for every in named}
+    ending = ".parquet" if is_folder(out) else out.suffix
+    return {every: out.with_name(f"{out.stem}.{every}{ending}") for every in named}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,9 @@ def check_output(
         formats: endings it may have; those of tables if None.
         inputs: files of the run, which an output must not replace.
     """
+    if formats is None and is_folder(path):
+        _check_folder(path, inputs)
+        return
     known = tuple(TABLES) if formats is None else formats
     if formats is None and path.suffix.lower() in (".gz", ".zst"):
         raise InvalidInput(
@@ -79,18 +83,11 @@ def check_output(
 
         with quietly():
             pass  # or say how to install it
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    _check_parent(path)
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise InvalidInput(f"{str(path)!r} is no plain file; name another")
-    if not os.access(folder, os.W_OK):
-        raise InvalidInput(
-            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
-            f"elsewhere"
-        )
     written = [path]
     if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
         written.append(beside(path))
@@ -103,6 +100,58 @@ def check_output(
                     f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
                     f"elsewhere"
                 )
+
+
+def _check_parent(path: Path) -> None:
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(
+            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
+            f"elsewhere"
+        )
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a table is written to a folder of files: its name has no ending.
+
+    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
+    (True, False)
+    """
+    return not path.suffix
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The Parquet files in a folder, in the order of their names.
+
+    >>> in_folder(Path("a folder that is new"))
+    []
+    """
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+
+
+def _check_folder(folder: Path, inputs: Sequence[Path]) -> None:
+    """Refuse a folder in which files by step and block could not be written, or must not be."""
+    _check_parent(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{str(folder)!r} is no folder; name another, or give it an ending")
+    for other in inputs:
+        if other.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput(
+                f"{str(folder)!r} holds {other.name!r}, which the run reads or keeps; write "
+                f"elsewhere"
+            )
+    for present in in_folder(folder):
+        if _OF_STEP.fullmatch(present.name) is None:
+            raise InvalidInput(
+                f"{str(folder)!r} holds {present.name!r}, which would be read as part of what was "
+                f"released; name another folder"
+            )
+
+
+#: Names of files in a folder.
+_OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
 
 
 def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:

@@ -38,9 +38,9 @@ def read(
     Args:
         source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
             or Arrow with the description beside it (``visits.csv.json``); a pattern such as
-            ``2024-*.parquet``. Or the address of a stream of a service:
-            ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
-            wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
+            ``2024-*.parquet``; or a folder of such files by step. Or the address of a stream of a
+            service: ``https://counts.example/v1/streams/visits``. Or a database that
+            ``counton publish`` wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
             Several, if they are of one stream. Or a frame of Spark from `Release.to_spark`, or
             from a table that keeps the metadata of its columns.
         name: name of the stream, for a database that has several.
@@ -113,6 +113,8 @@ def public_places(given: str | os.PathLike[str]) -> list[str] | None:
         from counton.state.published import is_published
 
         return [source] if is_published(source) else None
+    if Path(source).is_dir():
+        return [source]
     names = [source]
     if not Path(source).exists():
         names = [name.strip() for name in source.split(",")]

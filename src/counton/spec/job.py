@@ -579,7 +579,8 @@ class OutputFiles(JobPart):
 
     out: str | os.PathLike[str] | None = option(
         None,
-        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
+        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx; without an "
+        "ending a folder, to which each night adds its own Parquet files",
         file=True,
         served=False,
     )
