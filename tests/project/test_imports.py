@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from forked_commands import forked_python
 
 import counton
 
@@ -94,7 +95,7 @@ for package in (counton, *loaded):
     for name in getattr(package, "__all__", ()):
         assert not isinstance(getattr(package, name), types.ModuleType), (package.__name__, name)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([forked_python(), "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked_commands import forked_python
 from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton import Key, PureDP, Stream
@@ -393,7 +393,7 @@ def test_a_killed_writer_shows_one_value(statistic: Letters, file: Path) -> None
         stream.release_events("ab")
     support = str(Path(__file__).parents[1] / "support")
     program = _KILLED.format(support=support, state=str(file))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([forked_python(), "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with Stream.open(file, "s") as stream:
         answer = give(stream, "b", 3)
