@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, overload
 
 from counton.base.errors import InvalidInput, field
 
 if TYPE_CHECKING:
     from types import EllipsisType
+
+    from typing_extensions import Unpack
 
     from counton.base.exact import Number
     from counton.planning.expiration_plans import FadingPlan
@@ -21,6 +23,36 @@ if TYPE_CHECKING:
     from counton.strategies import Metric, StreamStrategy
     from counton.strategies.lines import LineStrategy
     from counton.strategies.strategy import ReleaseForm
+
+    class _OfStream(TypedDict, total=False):
+        """What is said by name of a plan for a stream."""
+
+        of: _Statistic | None
+        batched: bool
+        release: ReleaseForm
+        simple: bool
+        compare: bool
+        around: int | None
+        also: Iterable[StreamStrategy]
+
+    class _OfAnyStream(_OfStream, total=False):
+        """With what else may be said by its place, behind a guarantee."""
+
+        metric: Metric
+        contribution: Contribution | None
+        shape: Sequence[int]
+        strategies: Iterable[StreamStrategy] | None
+
+    class _OfExpiration(TypedDict, total=False):
+        """What is said of a plan for protection that fades."""
+
+        rmse: Number | None
+        largest_error: Number | None
+        steps: int | None
+        per_step: Number
+        delays: Iterable[int] | None
+        largest_growth: Number
+        concentrated: bool
 
 
 class _Statistic(Protocol):
@@ -53,14 +85,7 @@ def plan(
     contribution: Contribution | None = None,
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy] | None = None,
-    *,
-    of: _Statistic | None = None,
-    batched: bool = False,
-    release: ReleaseForm = "totals",
-    simple: bool = False,
-    compare: bool = True,
-    around: int | None = None,
-    also: Iterable[StreamStrategy] = (),
+    **options: Unpack[_OfStream],
 ) -> StreamPlan: ...
 
 
@@ -73,46 +98,16 @@ def plan(
     least: Loss = "epsilon",
     delta: Number | None = None,
     size: int | None = None,
-    metric: Metric = "mean",
-    contribution: Contribution | None = None,
-    shape: Sequence[int] = (),
-    strategies: Iterable[StreamStrategy] | None = None,
-    of: _Statistic | None = None,
-    batched: bool = False,
-    release: ReleaseForm = "totals",
-    simple: bool = False,
-    compare: bool = True,
-    around: int | None = None,
-    also: Iterable[StreamStrategy] = (),
+    **options: Unpack[_OfAnyStream],
 ) -> StreamPlan: ...
 
 
 @overload
-def plan(
-    *,
-    expire: Mapping[int, Number],
-    rmse: Number | None = None,
-    largest_error: Number | None = None,
-    steps: int | None = None,
-    per_step: Number = 1,
-    delays: Iterable[int] | None = None,
-    largest_growth: Number = 2,
-    concentrated: bool = False,
-) -> FadingPlan: ...
+def plan(*, expire: Mapping[int, Number], **options: Unpack[_OfExpiration]) -> FadingPlan: ...
 
 
 @overload
-def plan(
-    *,
-    age: int,
-    rmse: Number | None = None,
-    largest_error: Number | None = None,
-    steps: int | None = None,
-    per_step: Number = 1,
-    delays: Iterable[int] | None = None,
-    largest_growth: Number = 2,
-    concentrated: bool = False,
-) -> FadingPlan: ...
+def plan(*, age: int, **options: Unpack[_OfExpiration]) -> FadingPlan: ...
 
 
 @overload
