@@ -5,6 +5,21 @@ C, a *node*. What is released is a function of y alone. `Strategy` is the root o
 parameters and its norms. Below it stands `StreamStrategy`, C with B, so that A = B C for a workload
 A over time; lines of cells are in ``counton.strategies.lines``, trees in
 ``counton.strategies.trees``. A strategy is pure mathematics: no randomness, no data, no privacy.
+
+What a strategy for a stream says, and nothing besides:
+
+- which it is: `saved_name`, `parameters`, `to_dict`, `from_dict`, `sources`, `examples`;
+- A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
+- C: `column`, `structure`, `largest_entry`, and its norms `l1_sensitivity`, `squared_sensitivity`,
+  from which `sensitivities` and `sensitivity` follow for units that act in any steps;
+- B: `row`, `largest_read`, `window_rounding`, `check_law`;
+- errors: `variance`, `overall_variance`;
+- noise: `noise`, some steps at a time `noise_parts`, of a running stream `reader`.
+
+`EndlessStrategy` has besides what only those without a last step need. All else is a function over
+strategies: exact variances of drawn noise and of many releases together in ``joint_errors``, what
+units in several steps and what comes and goes move in ``participation``, laws of nodes and dense
+matrices here.
 """
 
 from __future__ import annotations
