@@ -17,31 +17,24 @@ if TYPE_CHECKING:
     from counton.base.exact import Number
     from counton.planning.expiration_plans import FadingPlan
     from counton.planning.least_privacy import Loss, TargetWidth
-    from counton.planning.planner import Plan, StreamPlan
+    from counton.planning.planner import Plan, RankingOptions, StreamOptions, StreamPlan
     from counton.planning.ranges_plan import Asked, CellsDesign, Strategies
     from counton.privacy import Contribution, Guarantee
     from counton.strategies import Metric, StreamStrategy
     from counton.strategies.lines import LineStrategy
     from counton.strategies.strategy import ReleaseForm
 
-    class _OfStream(TypedDict, total=False):
+    class _OfStream(RankingOptions, total=False):
         """What is said by name of a plan for a stream."""
 
         of: _Statistic | None
         batched: bool
-        release: ReleaseForm
-        simple: bool
-        compare: bool
-        around: int | None
-        also: Iterable[StreamStrategy]
 
-    class _OfAnyStream(_OfStream, total=False):
+    class _OfAnyStream(_OfStream, StreamOptions, total=False):
         """With what else may be said by its place, behind a guarantee."""
 
-        metric: Metric
         contribution: Contribution | None
         shape: Sequence[int]
-        strategies: Iterable[StreamStrategy] | None
 
     class _OfExpiration(TypedDict, total=False):
         """What is said of a plan for protection that fades."""

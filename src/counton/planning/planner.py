@@ -334,16 +334,21 @@ class StreamPlan(Plan[Design]):
         ]
 
 
-class StreamOptions(TypedDict, total=False):
-    """What may be said of a plan for a stream: see `counton.plan`."""
+class RankingOptions(TypedDict, total=False):
+    """What may be said of a plan for a stream, by name alone: see `counton.plan`."""
 
-    metric: Metric
-    strategies: Iterable[StreamStrategy] | None
     release: ReleaseForm
     simple: bool
     compare: bool
     around: int | None
     also: Iterable[StreamStrategy]
+
+
+class StreamOptions(RankingOptions, total=False):
+    """With what may be said by its place too, but for what a statistic says by itself."""
+
+    metric: Metric
+    strategies: Iterable[StreamStrategy] | None
 
 
 def plan_stream(
