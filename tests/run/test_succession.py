@@ -345,11 +345,24 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
     assert 0.947 < np.mean(inside) < 0.957
 
 
+PAID = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+
+
 @pytest.mark.parametrize(
     ("what", "own", "rename"),
     [
-        ("sum", {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}, "paid=amount"),
+        ("sum", PAID, "paid=amount"),
         ("hierarchy", {"levels": "region,city"}, "region=area"),
+        (
+            "report",
+            {
+                "statistics": {
+                    "visits": {"by": "region", "domain": ["n", "s"]},
+                    "total": {"statistic": "sum", **PAID},
+                }
+            },
+            "paid=amount",
+        ),
     ],
 )
 def test_a_successor_reads_columns_as_they_are_called_now(

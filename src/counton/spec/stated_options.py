@@ -260,14 +260,37 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
             return between.join(f"{one(name)}={value}" for name, _, value in pairs)
         return given
 
-    changed: dict[str, Any] = {"user": one(job.user), "by": one(job.by)}
-    for option in own_options(job.what):
-        given = job.option(option.name)
-        if option.column and given is not None:
-            several = option.several
-            changed[option.name] = [*map(one, split_names(given))] if several else one(given)
-        elif option.by_name and given is not None:
-            changed[option.name] = by_name(given, ",")
+    def renamed(options: Sequence[Option], stated: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for option in options:
+            for name in dict.fromkeys((option.name, option.key)):
+                given = stated.get(name)
+                if given is None:
+                    continue
+                if option.column and option.several:
+                    found[name] = [*map(one, split_names(given))]
+                elif option.column:
+                    found[name] = one(given)
+                elif option.nested:
+                    found[name] = members(given)
+                elif option.by_name:
+                    found[name] = by_name(given, ",")
+        return found
+
+    def members(given: Any) -> dict[str, dict[str, Any]]:
+        from counton.statistics.catalogue import statistic_named
+        from counton.statistics.report_members import tables_of
+
+        found = tables_of(given)
+        for own in found.values():
+            own.update(renamed(statistic_named(own.get("statistic", "count")).options, own))
+            if "by" in own:
+                own["by"] = one(own["by"])
+        return found
+
+    options = own_options(job.what)
+    stated = {option.name: job.option(option.name) for option in options}
+    changed = {"user": one(job.user), "by": one(job.by), **renamed(options, stated)}
     return job.having(**changed, domain=by_name(job.domain, ";"))
 
 
