@@ -260,7 +260,7 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
             return between.join(f"{one(name)}={value}" for name, _, value in pairs)
         return given
 
-    def renamed(options: Sequence[Option], stated: Mapping[str, Any]) -> dict[str, Any]:
+    def new_names(options: Sequence[Option], stated: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for option in options:
             for name in dict.fromkeys((option.name, option.key)):
@@ -278,19 +278,18 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
         return found
 
     def members(given: Any) -> dict[str, dict[str, Any]]:
-        from counton.statistics.catalogue import statistic_named
-        from counton.statistics.report_members import tables_of
+        from counton.statistics.report_members import kind_of_member, tables_of
 
         found = tables_of(given)
         for own in found.values():
-            own.update(renamed(statistic_named(own.get("statistic", "count")).options, own))
+            own.update(new_names(kind_of_member(own).options, own))
             if "by" in own:
                 own["by"] = one(own["by"])
         return found
 
     options = own_options(job.what)
     stated = {option.name: job.option(option.name) for option in options}
-    changed = {"user": one(job.user), "by": one(job.by), **renamed(options, stated)}
+    changed = {"user": one(job.user), "by": one(job.by), **new_names(options, stated)}
     return job.having(**changed, domain=by_name(job.domain, ";"))
 
 

@@ -280,12 +280,17 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
     return {str(name): dict(own) for name, own in found.items()}
 
 
+def kind_of_member(own: Mapping[str, Any]) -> type[Statistic]:
+    """The class of one statistic of a report, by what is stated of it."""
+    return statistic_named(own.get("statistic", "count"))
+
+
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
     """One statistic of a report, and its columns."""
-    keyword = own.get("statistic", "count")
-    kind = statistic_named(keyword)
+    kind = kind_of_member(own)
+    keyword = str(kind.keyword)
     known = {option.key: option for option in kind.options}
     known |= {option.name: option for option in kind.options}
     grouped = "domain" not in kind.reads or "by" in kind.reads
