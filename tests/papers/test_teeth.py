@@ -43,7 +43,7 @@ MISTAKES = {
     "a variance of the smooth mechanism": (
         "smooth",
         "from counton.strategies import SmoothBinary as S; old = S.variance\n"
-        "S.variance = lambda self, steps: 1.03 * old(self, steps)",
+        "S.variance = lambda self, *asked: 1.03 * old(self, *asked)",
     ),
     "its sensitivity": (
         "smooth",
@@ -66,7 +66,7 @@ MISTAKES = {
     "noise of expiring streams": (
         "expiration",
         "from counton.strategies import Expiring as S; old = S.variance\n"
-        "S.variance = lambda self, steps: 1.03 * old(self, steps)",
+        "S.variance = lambda self, *asked: 1.03 * old(self, *asked)",
     ),
 }
 

@@ -104,7 +104,7 @@ class Report(TallyStatistic):
     >>> day = counter.release_batch([{"paid": 20}, {"paid": 70}] * 500)
     >>> low, high = day.of("paid").interval("mean", 1 - 1e-9)
     >>> low <= 45 <= high, list(day.table_columns())
-    (True, ['statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
+    (True, ['step', 'statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
     """
 
     reading = ReportReading
