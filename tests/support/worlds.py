@@ -21,10 +21,10 @@ class Killed(BaseException):
 
 
 class Part(NamedTuple):
-    """A part of a world as it was: its files, and the last step that it ought to know."""
+    """A part of a world as it was: its files, and the last step that it knows, of each key."""
 
     files: dict[Path, bytes]
-    known: int
+    known: dict[str, int]
 
 
 class World:
@@ -43,7 +43,8 @@ class World:
             self.parts["ledger's witness"] = lambda: [*folder.glob("team.db.witness")]
             with Store(folder / "team.db", create=True) as store:
                 store.set_limit(PureDP(9))
-        self.known = dict.fromkeys(self.parts, 0)
+        #: The last step that a part ought to know, of each key by its fingerprint.
+        self.known: dict[tuple[str, str], int] = {}
         self.copies: list[dict[str, Part]] = []
         self.shown: dict[tuple[str, int], frozenset[int]] = {}
         self.unnoticed = 0
@@ -52,7 +53,10 @@ class World:
         """A backup of everything."""
         self.copies.append(
             {
-                name: Part({path: path.read_bytes() for path in files()}, self.known[name])
+                name: Part(
+                    {path: path.read_bytes() for path in files()},
+                    {key: step for (part, key), step in self.known.items() if part == name},
+                )
                 for name, files in self.parts.items()
             }
         )
@@ -61,11 +65,12 @@ class World:
         """A part from a backup; None: it is lost."""
         for path in self.parts[name]():
             path.unlink()
-        part = Part({}, 0) if copy is None else copy[name]
+        part = Part({}, {}) if copy is None else copy[name]
         for path, data in part.files.items():
             path.write_bytes(data)
             path.chmod(0o600)
-        self.known[name] = part.known
+        self.known = {of: step for of, step in self.known.items() if of[0] != name}
+        self.known |= {(name, key): step for key, step in part.known.items()}
 
     def release(self, rows: int, *, killed: bool = False) -> bool:
         """Count rows in the next step; whether somebody was shown it."""
@@ -92,20 +97,22 @@ class World:
                 values = reader.releases().values.tolist()
         except CountonError:
             return False
+        key = reader.key_fingerprint
         present = [name for name, files in self.parts.items() if files()]
+        known = {name: self.known.get((name, key), 0) for name in present}
         for step, value in enumerate(values, 1):
-            address = reader.key_fingerprint, step
+            address = key, step
             shown = self.shown.get(address, frozenset())
             if shown and value not in shown:  # what was shown before tells nothing new
-                if any(self.known[name] >= step for name in present if name != "key"):
-                    raise AssertionError(f"step {step} was shown twice: {self.known}, {present}")
+                if any(there >= step for name, there in known.items() if name != "key"):
+                    raise AssertionError(f"step {step} was shown twice: {known}")
                 self.unnoticed += 1
             self.shown[address] = shown | {value}
-        knows = [self.known[name] for name in present if name in ("witness", "home")]
+        knows = [known[name] for name in present if name in ("witness", "home")]
         # By a release, and where a witness is behind; of an old copy nothing is noted.
         if released or (knows and min(knows) < len(values) >= max(knows)):
             for name in present:
-                self.known[name] = max(self.known[name], len(values))
+                self.known[name, key] = max(known[name], len(values))
         return True
 
     def act(self, what: str, part: int, copy: int, rows: int) -> None:
