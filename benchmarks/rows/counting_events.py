@@ -190,4 +190,4 @@ def _more_rows(folder: Path) -> Row:
         for file in (few, many)
     ]
     ratio = needed[1].peak_megabytes / needed[0].peak_megabytes
-    return Row("memory for ten times as many rows", ratio, 1.2, note="20,000,000 of Parquet")
+    return Row("memory for ten times as many rows", ratio, 1.4, note="20,000,000 of Parquet")
