@@ -38,6 +38,8 @@ from counton.rows.window_marks import (
 
 #: So many rows are added up at a time where they are held too.
 ROWS_AT_A_TIME = 2**18
+#: So many sums are put into one text, or one array of bytes, at a time.
+_HASHED_AT_A_TIME = 2**16
 
 
 #: An odd number without a pattern, by which values are told from times, and an even one, by which
@@ -488,7 +490,9 @@ def tally(
     sums, whole = tuple[str, ...](), ""
     if reading.columns.id is None and not isinstance(source, Spread):
         sums, whole = _sums_of_parts(each, len(source.parts), domain, across)
+    parts_look = _looks(each, samplers, width, across, reading.windows.steps)
     found = _together(each).sort("cell")
+    del each  # as large as what is found
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -523,7 +527,7 @@ def tally(
             quarantined=quarantined,
             sums=sums,
             whole=whole,
-            looks=_looks(each, samplers, width, across, reading.windows.steps),
+            looks=parts_look,
         )
     )
 
@@ -619,10 +623,11 @@ def _sums_of_parts(
         hashed, rows = hashlib.sha256(b"counton/sums"), rows.sort(by)
         for name in [*by, *numbers]:
             hashed.update(f"/{name} {rows.height}/".encode())
-            if name == "name":
-                hashed.update("\n".join(rows[name]).encode())
-            else:
-                hashed.update(rows[name].to_numpy().astype("<i8").tobytes())
+            for part in rows[name].to_frame().iter_slices(_HASHED_AT_A_TIME):
+                if name == "name":
+                    hashed.update("".join(f"{one}\n" for one in part[name]).encode())
+                else:
+                    hashed.update(part[name].to_numpy().astype("<i8").tobytes())
         return hashed.hexdigest() if rows.height else ""
 
     if PART not in cells.columns:
