@@ -397,10 +397,17 @@ def _count(
     settled: SettledJob, source: Source, progress: Progress, *, looks: bool
 ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
-    read = partial(_read, settled, progress=progress, looks=looks)
     job, definition = settled.job, settled.definition
-    (rows, bounding), source = read_whole(job, definition, source, read)
-    return rows, known_by(source, job, definition, rows.found), bounding, source
+
+    def read(
+        source: Source,
+    ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None]:
+        rows, bounding = _read(settled, source, progress, looks=looks)
+        # Bytes are hashed here too: a file is known by those that were counted.
+        return rows, known_by(source, job, definition, rows.found), bounding
+
+    found, source = read_whole(job, definition, source, read)
+    return *found, source
 
 
 def _read(
