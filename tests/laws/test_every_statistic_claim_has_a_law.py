@@ -197,6 +197,7 @@ NO_LAW: dict[str, str] = {
                 "phrase",
                 "cells_in_words",
                 "chart_rows",
+                "counted",
                 "drawing",
                 "help",
                 "keyword",

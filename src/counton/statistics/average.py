@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -39,15 +38,16 @@ from counton.base.exact import Number, check_integer, quote, text
 from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
+from counton.statistics.count import ClippedValues
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import ChartSpec, ErrorScale
-from counton.statistics.tally_statistic import Part, TallyStatistic, X
+from counton.statistics.tally_statistic import X
 
 _NAMES = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
 
 
-class Average(TallyStatistic):
+class Average(ClippedValues):
     """Mean, sum and number of values.
 
     An event is a number. The average clips values outside the bounds, which moves the estimated
@@ -93,8 +93,6 @@ class Average(TallyStatistic):
     )
     sources = ("constants",)
 
-    event = "value"
-    parts = (Part("value"),)
     asks = _NAMES
 
     def __init__(
@@ -106,42 +104,11 @@ class Average(TallyStatistic):
         number: int | None = None,
         unit: str | None = None,
     ) -> None:
-        self.bounds = Contribution.values(
-            lower, upper, resolution, "replace", unit="event" if unit is None else unit
-        )
-        self._stated = unit is not None
+        self._call_units(unit)
+        self.bounds = Contribution.values(lower, upper, resolution, "replace", unit=self.unit)
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.known_beforehand = ("sum", "count") if number is None else None
         self.tallied = number is None  # else how many values a step has is checked step by step
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        bounds = self.bounds.to_dict()
-        given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
-        if self.number is not None:
-            given["number"] = self.number
-        if self._stated:
-            given["unit"] = self.bounds.unit
-        return given
-
-    @property
-    def lower(self) -> Fraction:
-        """Values below are clipped to it."""
-        assert self.bounds.lower is not None
-        return self.bounds.lower
-
-    @property
-    def upper(self) -> Fraction:
-        """Values above are clipped to it."""
-        assert self.bounds.upper is not None
-        return self.bounds.upper
-
-    @property
-    def resolution(self) -> Fraction:
-        """Distance of grid points."""
-        assert self.bounds.resolution is not None
-        return self.bounds.resolution
 
     @property
     def width(self) -> int:
@@ -161,13 +128,8 @@ class Average(TallyStatistic):
         return Contribution.of_pattern(
             BoundedChange(self.width, self.width**2, once=True),
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
-            unit=self.bounds.unit,
+            unit=self.unit,
         )
-
-    @property
-    @override
-    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        return self.bounds.value_bounds
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
@@ -207,8 +169,7 @@ class Average(TallyStatistic):
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         if self.number is not None:
-            ends = int(self.lower / self.resolution), int(self.upper / self.resolution)
-            return np.array(self.number * steps * sum(ends) // 2)
+            return np.array(self.number * steps * sum(super().row_bounds()) // 2)
         if rows is None:
             return None
         return np.asarray(self.measure(np.full((1, 2), rows * self.width // 2, np.int64))[0])
@@ -235,7 +196,7 @@ class Average(TallyStatistic):
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
-        lower, upper = (int(end / self.resolution) for end in (self.lower, self.upper))
+        lower, upper = super().row_bounds()
         return np.asarray(np.clip(grid, lower, upper) - lower)
 
     @property

@@ -19,7 +19,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.statistics.catalogue import statistic_from_dict
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.statistic import ErrorScale, Events, Exact, Statistic
-from counton.statistics.tally_statistic import Part, TallyStatistic, X
+from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
 class GroupedReading(Reading):
@@ -195,10 +195,6 @@ class Grouped(TallyStatistic):
         return _ByGroup(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return _ByGroup(self)
-
-    @override
     def encode(self, *parts: Any) -> Integers:
         return self.inner.encode(*parts)
 
@@ -244,11 +240,10 @@ class Grouped(TallyStatistic):
         return self._place[name]
 
 
-class _ByGroup(Exact):
+class _ByGroup(Sums):
     """Nothing but what the counter has."""
 
-    def __init__(self, statistic: Grouped) -> None:
-        self._statistic = statistic
+    _statistic: Grouped
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -272,10 +267,3 @@ class _ByGroup(Exact):
             ends = np.cumsum(np.bincount(steps[rows], minlength=len(stops)))
             found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
         return found
-
-    @override
-    def undo(self) -> None: ...
-
-    @override
-    def save(self) -> bytes:
-        return b""

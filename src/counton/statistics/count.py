@@ -24,11 +24,6 @@ class _SumOfRows(TallyStatistic):
     shows = ("sums",)
     additive, in_terms = True, False
 
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
-
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
         return self
@@ -76,13 +71,7 @@ class Count(_SumOfRows):
     asks = ("count",)
 
     def __init__(self, *, unit: str | None = None) -> None:
-        self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
-        self._stated = unit is not None
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        return {"unit": self.unit} if self._stated else {}
+        self._call_units(unit)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -93,7 +82,44 @@ class Count(_SumOfRows):
         return np.ones(len(parts[0]), np.int64)
 
 
-class Sum(_SumOfRows):
+class ClippedValues(TallyStatistic):
+    """Statistics of the values of one column, each clipped to bounds and put on a grid.
+
+    Attributes:
+        bounds: see `Contribution.values`.
+    """
+
+    event = "value"
+    parts = (Part("value"),)
+    bounds: Contribution
+
+    @property
+    @override
+    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction]:
+        return self.lower, self.upper, self.resolution
+
+    @property
+    def lower(self) -> Fraction:
+        """Values below are clipped to it."""
+        return self.bounds.lower or Fraction(0)
+
+    @property
+    def upper(self) -> Fraction:
+        """Values above are clipped to it."""
+        return self.bounds.upper or Fraction(0)
+
+    @property
+    def resolution(self) -> Fraction:
+        """Distance of grid points."""
+        assert self.bounds.resolution is not None
+        return self.bounds.resolution
+
+    @override
+    def row_bounds(self) -> tuple[int, int]:
+        return int(self.lower / self.resolution), int(self.upper / self.resolution)
+
+
+class Sum(_SumOfRows, ClippedValues):
     """Sum of values, each clipped to bounds and put on a grid.
 
     Args:
@@ -117,17 +143,13 @@ class Sum(_SumOfRows):
     )
     also_called = ("total", "totals")
     options = (VALUE, LOWER, UPPER, RESOLUTION)
-    event = "value"
-    parts = (Part("value"),)
     asks = ("sum",)
 
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
-        self.bounds = Contribution.values(
-            lower, upper, resolution, unit="event" if unit is None else unit
-        )
-        self._stated = unit is not None
+        self._call_units(unit)
+        self.bounds = Contribution.values(lower, upper, resolution, unit=self.unit)
 
     @classmethod
     @override
@@ -147,22 +169,8 @@ class Sum(_SumOfRows):
     @classmethod
     @override
     def of_contribution(cls, held: Contribution) -> Statistic:
-        assert held.lower is not None
-        assert held.upper is not None
-        assert held.resolution is not None
-        return cls(held.lower, held.upper, held.resolution)
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        bounds = self.bounds.to_dict()
-        given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
-        return {**given, "unit": self.bounds.unit} if self._stated else given
-
-    @property
-    @override
-    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        return self.bounds.value_bounds
+        assert held.value_bounds is not None
+        return cls(*held.value_bounds)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -172,10 +180,3 @@ class Sum(_SumOfRows):
     def encode(self, *parts: Any) -> Integers:
         """Clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
-
-    @override
-    def row_bounds(self) -> tuple[int, int]:
-        assert self.bounds.lower is not None
-        assert self.bounds.upper is not None
-        low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])
-        return int(low), int(high)

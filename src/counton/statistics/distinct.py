@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating
-from counton.base.errors import InvalidInput, StateError, field
-from counton.base.exact import check_integer, quote
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import check_integer
 from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
-from counton.privacy.contribution import checked_unit
 from counton.statistics.count import Count
 from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
-from counton.statistics.users import DIGEST, comes_or_goes, once, pair_of
+from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
 
 _MOST = 2**40
 #: A digest, and two numbers of what the user did.
@@ -86,6 +85,7 @@ class Distinct(Statistic):
     sources = ("fluctuating",)
 
     event = "user"
+    counted = "users"
 
     def __init__(
         self,
@@ -96,8 +96,7 @@ class Distinct(Statistic):
         stay: int | None = None,
         unit: str | None = None,
     ) -> None:
-        self._stated = unit is not None
-        self.unit = "user" if unit is None else checked_unit(unit)
+        self._call_units(unit, "user")
         given = {"window": window, "windows": windows, "changes": changes, "stay": stay}
         for name, number in given.items():
             if number is not None:
@@ -150,20 +149,6 @@ class Distinct(Statistic):
         flags = () if comes is None else (comes,)
         return OwnColumns((user, *flags), (), flags)
 
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        names = ("window", "windows", "changes", "stay")
-        given = {name: getattr(self, name) for name in names}
-        if self._stated:
-            given["unit"] = self.unit
-        return {name: number for name, number in given.items() if number is not None}
-
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
-
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         if self.changes is not None:
@@ -196,19 +181,8 @@ class Distinct(Statistic):
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         read = [_read(part) for part in (saved, *news)]
         records = np.concatenate([part for _, part in read])
-        digests = records["user"].tobytes()
-        last = {digests[at : at + DIGEST]: at // DIGEST for at in range(0, len(digests), DIGEST)}
+        last = {name: place for place, name in enumerate(names_in(records))}
         return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
-
-    @override
-    def cell(self, name: Any) -> int:
-        if name != "users":
-            raise InvalidInput(f"cell is {quote(name)}; there is only 'users'")
-        return 0
-
-    @override
-    def name_of(self, cell: int) -> str:
-        return "users"
 
 
 class _Users(Exact):
@@ -223,8 +197,7 @@ class _Users(Exact):
     ) -> None:
         records = np.zeros(0, _RECORD) if records is None else records
         self._statistic, self._step = statistic, step
-        digests = records["user"].tobytes()
-        self._names = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+        self._names = names_in(records)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         #: A row for each user, and room for more.
         self._did = np.stack([records["first"], records["second"]], axis=1).astype(np.int64)
@@ -422,7 +395,4 @@ def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _read(saved: bytes) -> tuple[int, NDArray[np.void]]:
     """The step, and a record for each user."""
-    try:
-        return int.from_bytes(saved[:8], "little"), np.frombuffer(saved, _RECORD, offset=8)
-    except ValueError as error:
-        raise StateError(f"users cannot be read: {error}: restore a copy") from error
+    return int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)

@@ -88,14 +88,7 @@ class TableStatistic(TallyStatistic):
 
     def _common(self) -> dict[str, Any]:
         """Parameters that tables share, as far as they are stated."""
-        given: dict[str, Any] = {}
-        if self.counts:
-            given["counts"] = True
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        if self._stated:
-            given["unit"] = self.unit
-        return given
+        return self._parameters_of("counts", "neighbours", "unit")
 
     def _contribution_of(self, moved: Sensitivity, words: str) -> Contribution:
         """The contribution of a unit that counts in one cell of one step."""

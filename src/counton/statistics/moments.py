@@ -469,7 +469,7 @@ class Moments(TallyStatistic):
                 f"such as {{'price': (0, 100)}}"
             )
         self.grid = check_integer("grid", grid, 1, _MOST_GRID)
-        self.unit = checked_unit(unit)
+        self.unit, self._stated = checked_unit(unit), unit != "event"
         self.columns: dict[str, tuple[Fraction, Fraction]] = {}
         for name, ends in given.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
@@ -534,8 +534,7 @@ class Moments(TallyStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         columns = [[name, *(text(end) for end in ends)] for name, ends in self.columns.items()]
-        given: dict[str, Any] = {"columns": columns, "grid": self.grid}
-        return given if self.unit == "event" else {**given, "unit": self.unit}
+        return {"columns": columns, "grid": self.grid, **self._parameters_of("unit")}
 
     @property
     @override

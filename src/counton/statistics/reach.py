@@ -20,15 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
-from counton.privacy.contribution import checked_unit
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import ChartSpec, Events, Exact
 from counton.statistics.tally_statistic import UsersByRank
-from counton.statistics.users import DIGEST, digests_of
+from counton.statistics.users import DIGEST, digests_of, names_in, records_of
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
@@ -90,8 +89,7 @@ class Reach(UsersByRank):
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
     ) -> None:
         self.at_least = self.counted_ranks = _thresholds(at_least)
-        self.unit = "user" if unit is None else checked_unit(unit)
-        self._stated = unit is not None
+        self._call_units(unit, "user")
 
     @classmethod
     @override
@@ -102,8 +100,7 @@ class Reach(UsersByRank):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"at_least": list(self.at_least)}
-        return {**given, "unit": self.unit} if self._stated else given
+        return {"at_least": list(self.at_least), **self._parameters_of("unit")}
 
     @property
     @override
@@ -120,10 +117,7 @@ class Reach(UsersByRank):
 
     @override
     def restore(self, saved: bytes) -> Exact:
-        try:
-            return _UserRows(self, np.frombuffer(saved, _RECORD))
-        except ValueError as error:
-            raise StateError(f"users cannot be read: {error}: restore a copy") from error
+        return _UserRows(self, records_of(saved, _RECORD))
 
     @override
     def cell(self, name: Any) -> int:
@@ -170,9 +164,7 @@ class _UserRows(Exact):
 
     def __init__(self, statistic: Reach, records: NDArray[np.void]) -> None:
         self._statistic = statistic
-        digests = records["user"].tobytes()
-        names = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
-        self._rows = dict(zip(names, records["rows"].tolist(), strict=True))
+        self._rows = dict(zip(names_in(records), records["rows"].tolist(), strict=True))
         self._before: dict[bytes, int] = {}
 
     @override

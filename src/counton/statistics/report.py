@@ -36,7 +36,6 @@ from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
-from counton.privacy.contribution import checked_unit
 from counton.statistics.readings import Reading
 from counton.statistics.report_budget import PartDesign, halfwidths_of_parts, with_weights
 from counton.statistics.report_members import (
@@ -174,8 +173,7 @@ class Report(TallyStatistic):
         self.within = bounds_by_name(within, self.statistics, self.size)
         self.shares = numbers_by_name("share", shares, self.statistics)
         self.most = check_integer("most", most, 1, 2**20)
-        self.unit = checked_unit("event" if unit is None else unit)
-        self._stated = unit is not None
+        self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
         self._bounds = [one.said_bounds() for one in self.statistics.values()]
         sizes = [high - low + 1 for low, high in self._bounds]
@@ -287,9 +285,7 @@ class Report(TallyStatistic):
         ):
             if value:
                 found[name] = dict(value) if isinstance(value, Mapping) else value
-        if self.most > 1:
-            found["most"] = self.most
-        return {**found, "unit": self.unit} if self._stated else found
+        return {**found, **self._parameters_of("most", "unit")}
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {type(one).__name__}" for name, one in self.statistics.items())

@@ -42,18 +42,7 @@ class FirstRows(UsersByRank):
     counted_ranks = (1,)
 
     def __init__(self, *, unit: str | None = None) -> None:
-        self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
-        self._stated = unit is not None
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        return {"unit": self.unit} if self._stated else {}
-
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
+        self._call_units(unit)
 
     @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:

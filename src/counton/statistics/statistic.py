@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -21,11 +23,12 @@ from numpy.typing import NDArray
 from counton.base.arrays import Integers
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import float_above, root_above
+from counton.base.exact import float_above, quote, root_above, text
 from counton.base.options import Option, OwnColumns, Statement
 from counton.numbers import StepRelease
 from counton.numbers.node_law import sensitivity_of
 from counton.privacy import Contribution, Guarantee
+from counton.privacy.contribution import checked_unit
 from counton.statistics.live_statistic import Running
 from counton.statistics.readings import Cells, OnDemandReading, Reading
 from counton.strategies import StreamStrategy
@@ -151,6 +154,7 @@ class Statistic(ABC):
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tally_statistic`).
         is_table: rows without times are released once, as a table.
+        counted: name of its cell, where it has one alone, which has a name.
         sources: where it is described, by names of `counton.base.literature`.
         unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
@@ -201,6 +205,8 @@ class Statistic(ABC):
     is_table: ClassVar[bool] = False
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
+    counted: ClassVar[str] = ""
+    _stated: bool = False
     sources: tuple[str, ...] = ()
     unprotected: tuple[str, ...] = ()
 
@@ -346,14 +352,33 @@ class Statistic(ABC):
         return self.event if self.event in ("user", "edge", "letter") else "event"
 
     @property
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """JSON values that the constructor takes."""
+        return self._parameters_of(*_defaults_of(type(self)))
+
+    def _parameters_of(self, *names: str) -> dict[str, Any]:
+        """Some parameters as JSON values, but for those that are as they are without a word.
+
+        An attribute of the same name has the value of each. Of the unit it matters whether it was
+        stated, whatever it is called.
+        """
+        defaults = _defaults_of(type(self))
+        return {
+            name: _as_json(getattr(self, name))
+            for name in names
+            if name in defaults
+            and (self._stated if name == "unit" else getattr(self, name) != defaults[name])
+        }
+
+    def _call_units(self, unit: str | None, otherwise: str = "event") -> None:
+        """What one protected unit is called, and whether somebody said so."""
+        self.unit = checked_unit(otherwise if unit is None else unit)
+        self._stated = unit is not None
 
     @property
-    @abstractmethod
     def cells(self) -> tuple[int, ...]:
         """Shape of what is counted: () for a single number."""
+        return ()
 
     @abstractmethod
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -514,11 +539,15 @@ class Statistic(ABC):
         Raises:
             InvalidInput: no cell of this name.
         """
-        raise InvalidInput(f"{type(self).__name__} has no cells with names; {name!r} is none")
+        if not self.counted:
+            raise InvalidInput(f"{type(self).__name__} has no cells with names; {name!r} is none")
+        if name != self.counted:
+            raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
+        return 0
 
     def name_of(self, cell: int) -> str:
         """Name of a cell: inverse of `cell`."""
-        return str(cell)
+        return self.counted or str(cell)
 
     def sensitivities(self, strategy: StreamStrategy, *, batched: bool = False) -> Sensitivity:
         """How far one unit moves all node values together, in lattice integers."""
@@ -676,3 +705,15 @@ class Statistic(ABC):
             assert horizon is not None
             strategy = this.plan(horizon, guarantee, batched=batched).best.strategy
         return Running.start(this, strategy, guarantee, key=key, name=name, batched=batched)
+
+
+@cache
+def _defaults_of(kind: type[Statistic]) -> Mapping[str, Any]:
+    """What the parameters of a statistic are where nobody states them, by name."""
+    return {name: one.default for name, one in signature(kind).parameters.items()}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [*value]
+    return text(value) if isinstance(value, Fraction) else value

@@ -257,7 +257,7 @@ class TallyStatistic(Statistic):
 
     @override
     def restore(self, saved: bytes) -> Exact:
-        return Sums(self)
+        return self.begin()
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:

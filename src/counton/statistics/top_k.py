@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -24,7 +24,7 @@ from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
-from counton.statistics.users import DIGEST, digests_of, pair_of
+from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
 
 #: A user, and a cell in which it counted: -1 where only their number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
@@ -165,8 +165,7 @@ class TopK(TallyStatistic):
             twice = next(g for c, g in enumerate(self.groups) if self._place[g] != c)
             raise InvalidInput(f"group {twice!r} is there twice: name each once")
         self.k = check_integer("k", k, 1)
-        self._stated = unit is not None
-        self.unit = unit if unit is not None else ("event" if most is None else "user")
+        self._call_units(unit, "event" if most is None else "user")
         if most is None:
             make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
             self._contribution = make(cells=cells, unit=self.unit)
@@ -258,10 +257,8 @@ class TopK(TallyStatistic):
             more["cells"] = held.cells
         if held.relation == "replace":
             more["neighbours"] = "replace"
-        if self._stated:
-            more["unit"] = self.unit
         stated = {name: value for name, value in more.items() if value is not None}
-        return {"groups": list(self.groups), "k": self.k, **stated}
+        return {"groups": list(self.groups), "k": self.k, **stated, **self._parameters_of("unit")}
 
     def __repr__(self) -> str:
         rest = {name: value for name, value in self.parameters.items() if name != "groups"}
@@ -304,12 +301,8 @@ class TopK(TallyStatistic):
 
     @override
     def restore(self, saved: bytes) -> Exact:
-        try:
-            records = np.frombuffer(saved, _RECORD)
-        except ValueError as error:
-            raise StateError(f"users cannot be read: {error}: restore a copy") from error
         used: dict[bytes, dict[int, int]] = {}
-        for user, cell, times in records.tolist():
+        for user, cell, times in records_of(saved, _RECORD).tolist():
             used.setdefault(bytes(user), {})[cell] = times
         return _Tally(self, used)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import quote
 
 #: Bytes of a digest: two users are taken for one with a chance below 1e-20, of 10^9 users.
@@ -63,6 +63,24 @@ def _name_bytes(user: Any) -> bytes:
         f"user is {quote(held)}; it must be a text or an integer of up to 1,000 digits: what "
         f"it is called wherever it acts"
     )
+
+
+def records_of(saved: bytes, kind: np.dtype[Any]) -> NDArray[np.void]:
+    """What exact state saved of its users, a record for each.
+
+    Raises:
+        StateError: it is no such records.
+    """
+    try:
+        return np.frombuffer(saved, kind)
+    except ValueError as error:
+        raise StateError(f"users cannot be read: {error}: restore a copy") from error
+
+
+def names_in(records: NDArray[np.void]) -> list[bytes]:
+    """The digests of the users of records."""
+    digests = records["user"].tobytes()
+    return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
 
 
 def pair_of(event: Any, what: str) -> tuple[Any, Any]:

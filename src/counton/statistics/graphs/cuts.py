@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, quote
 from counton.base.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.numbers.contrasts import Answer, answer
@@ -25,6 +24,8 @@ from counton.statistics.graphs.graph_statistic import (
     NodeNumbers,
     checked_label,
     ends_of_edges,
+    pack_edges,
+    unpack_edges,
 )
 from counton.statistics.readings import OnDemandReading
 from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
@@ -227,8 +228,8 @@ class Cuts(Statistic):
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        rows = [_unpack(part) for part in (saved, *news)]
-        return _pack(rows[-1][0], np.concatenate([row for _, row in rows]))
+        read = [unpack_edges(part, 3) for part in (saved, *news)]
+        return pack_edges(read[-1][0], [], np.concatenate([rows for *_, rows in read], axis=1))
 
     @override
     def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
@@ -392,12 +393,16 @@ class _Weights(Exact):
 
     @override
     def save(self) -> bytes:
-        rows: Iterable[Any] = (
-            [cell, step, sums[place + 1] - sums[place]]
+        rows = [
+            (cell, step, sums[place + 1] - sums[place])
             for cell, (at, sums) in sorted(self._seen.items())
             for place, step in enumerate(at)
-        )
-        return _pack(self._step, list(rows))
+        ]
+        return self._pack(rows)
+
+    def _pack(self, sightings: list[tuple[int, int, int]]) -> bytes:
+        """Sightings of pairs: the cell, the step and the weight of each."""
+        return pack_edges(self._step, [], np.array(sightings, np.int64).reshape(-1, 3).T)
 
     @override
     def news(self) -> bytes:
@@ -408,28 +413,15 @@ class _Weights(Exact):
             at, sums = self._seen[cell]
             later[cell] = place = later.get(cell, 0) - 1
             rows.append((cell, at[place], sums[place] - sums[place - 1]))
-        return _pack(self._step, rows[::-1])
+        return self._pack(rows[::-1])
 
     @classmethod
     def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
         exact = cls(statistic)
-        exact._step, rows = _unpack(saved)
-        for row in rows.tolist():
+        exact._step, _, rows = unpack_edges(saved, 3)
+        for row in rows.T.tolist():
             exact._enter(*row)
         return exact
-
-
-def _pack(step: int, rows: Any) -> bytes:
-    return json.dumps({"step": step}).encode() + b"\n" + np.array(rows, "<i8").tobytes()
-
-
-def _unpack(saved: bytes) -> tuple[int, NDArray[np.int64]]:
-    try:
-        head, body = saved.split(b"\n", 1)
-        rows = np.frombuffer(body, "<i8").reshape(-1, 3).astype(np.int64)
-        return int(json.loads(head)["step"]), rows
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateError(f"weights cannot be read ({error}): restore a copy") from error
 
 
 #: What the side of a cut must be.

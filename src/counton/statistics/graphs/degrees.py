@@ -119,12 +119,6 @@ class Degrees(GraphStatistic):
 
     @property
     @override
-    def parameters(self) -> dict[str, Any]:
-        nodes = {} if self.nodes is None else {"nodes": self.nodes}
-        return {"degree": self.degree, **nodes, **self._own_parameters}
-
-    @property
-    @override
     def cells(self) -> tuple[int, ...]:
         return (self._most + 1 - self._first,)
 

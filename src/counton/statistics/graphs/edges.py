@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +60,6 @@ class Edges(Subgraphs):
         neighbours: Relation = "add_remove",
     ) -> None:
         super().__init__(None, changes, beyond, neighbours)
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        return self._own_parameters
 
     @property
     def any_sightings(self) -> bool:

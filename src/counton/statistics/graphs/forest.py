@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating
-from counton.base.errors import InvalidInput, StateError, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, exact, quote, text
 from counton.base.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.numbers.formulas import Estimate
@@ -28,6 +27,8 @@ from counton.statistics.graphs.graph_statistic import (
     differ,
     ends_of_edges,
     keys_of,
+    pack_edges,
+    unpack_edges,
 )
 from counton.statistics.readings import Cells
 from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Exact, Statistic
@@ -89,6 +90,7 @@ class Forest(Statistic):
     unprotected = UNPROTECTED
 
     event = "edge"
+    counted = "weight"
 
     def __init__(
         self, largest: Number, *, resolution: Number = 1, neighbours: Relation = "add_remove"
@@ -131,11 +133,6 @@ class Forest(Statistic):
             given["neighbours"] = self.neighbours
         return given
 
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
-
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         """In units of the resolution; the same for batches."""
@@ -169,23 +166,13 @@ class Forest(Statistic):
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        parts = [_unpack(part) for part in (saved, *news)]
-        nodes = [label for labels, _ in parts for label in labels]
-        return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
+        parts = [unpack_edges(part, 2) for part in (saved, *news)]
+        nodes = [label for _, labels, _ in parts for label in labels]
+        return pack_edges(0, nodes, np.concatenate([edges for *_, edges in parts], axis=1))
 
     @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         return cells.one(0 if name is None else self.cell(name), self.resolution)
-
-    @override
-    def cell(self, name: Any) -> int:
-        if name != "weight":
-            raise InvalidInput(f"cell is {quote(name)}; there is only 'weight'")
-        return 0
-
-    @override
-    def name_of(self, cell: int) -> str:
-        return "weight"
 
 
 class _Forest(Exact):
@@ -290,30 +277,20 @@ class _Forest(Exact):
 
     @override
     def save(self) -> bytes:
-        return _pack(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
+        return pack_edges(0, self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
 
     @override
     def news(self) -> bytes:
         assert self._undone is not None
         nodes, entered, _ = self._undone
-        return _pack(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
+        return pack_edges(
+            0, self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]]
+        )
 
     @classmethod
     def load(cls, statistic: Forest, saved: bytes) -> _Forest:
-        nodes, edges = _unpack(saved)
+        _, nodes, edges = unpack_edges(saved, 2)
         return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
-
-
-def _pack(nodes: list[Any], edges: Any) -> bytes:
-    return json.dumps(nodes).encode() + b"\n" + np.array(edges, "<i8").tobytes()
-
-
-def _unpack(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
-    try:
-        head, body = saved.split(b"\n", 1)
-        return list(json.loads(head)), np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
-    except (ValueError, TypeError) as error:
-        raise StateError(f"edges cannot be read ({error}): restore a copy") from error
 
 
 def _priority(node: int) -> tuple[int, int]:

@@ -127,18 +127,6 @@ class GraphStatistic(Statistic):
                 f"all: choose smaller numbers"
             ) from None
 
-    @property
-    def _own_parameters(self) -> dict[str, Any]:
-        """Parameters that are not as they are without a word."""
-        given: dict[str, Any] = {}
-        if self.changes != 1:
-            given["changes"] = self.changes
-        if self.beyond != "refuse":
-            given["beyond"] = self.beyond
-        if self.neighbours != "add_remove":
-            given["neighbours"] = self.neighbours
-        return given
-
     @override
     def begin(self) -> Exact:
         return Graph(self)
@@ -152,10 +140,10 @@ class GraphStatistic(Statistic):
         nodes: list[Any] = []
         did: dict[int, int] = {}
         for part in (saved, *news):
-            step, labels, keys, changes = _unpack(part)
+            step, labels, (keys, changes) = unpack_edges(part, 2)
             nodes += labels
             did.update(zip(keys.tolist(), changes.tolist(), strict=True))
-        return _pack(step, nodes, list(did), list(did.values()))
+        return pack_edges(step, nodes, [[*did], [*did.values()]])
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
@@ -560,7 +548,7 @@ class Graph(Exact):
     def save(self) -> bytes:
         keys = self._all_keys()
         did = [] if self._index is None else list(self._index.did.values())
-        return _pack(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
+        return pack_edges(self._step, self._nodes.to_json(), [keys, did or [1] * len(keys)])
 
     @override
     def news(self) -> bytes:
@@ -573,11 +561,11 @@ class Graph(Exact):
             assert self._index is not None
             keys = list(dict.fromkeys(key for key, _ in undone))
             did = [self._index.did[key] for key in keys]
-        return _pack(self._step, self._nodes.after(known), keys, did)
+        return pack_edges(self._step, self._nodes.after(known), [keys, did])
 
     @classmethod
     def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
-        step, nodes, keys, changes = _unpack(saved)
+        step, nodes, (keys, changes) = unpack_edges(saved, 2)
         graph = cls(statistic, NodeNumbers(nodes), step)
         graph._keys = keys
         if statistic.changes > 1:
@@ -586,17 +574,23 @@ class Graph(Exact):
         return graph
 
 
-def _pack(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
+def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:
+    """What exact state saves of a graph: its step, its nodes, and rows of integers of its edges."""
     head = json.dumps({"step": step, "nodes": nodes}).encode()
-    return head + b"\n" + np.array([keys, changes], "<i8").tobytes()
+    return head + b"\n" + np.array(rows, "<i8").tobytes()
 
 
-def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
+def unpack_edges(saved: bytes, rows: int) -> tuple[int, list[Any], NDArray[np.int64]]:
+    """Inverse of `pack_edges`, of so many rows.
+
+    Raises:
+        StateError: it is no graph.
+    """
     try:
         head, body = saved.split(b"\n", 1)
         told = json.loads(head)
-        keys, changes = np.frombuffer(body, "<i8").reshape(2, -1).astype(np.int64)
-        return told["step"], list(told["nodes"]), keys, changes
+        found = np.frombuffer(body, "<i8").reshape(rows, -1).astype(np.int64)
+        return int(told["step"]), list(told["nodes"]), found
     except (ValueError, KeyError, TypeError) as error:
         raise StateError(f"edges cannot be read ({error}): restore a copy") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,11 +73,6 @@ class Stars(Subgraphs):
                 f"be counted: choose a smaller degree, or fewer leaves"
             )
         self.check_size(leaves=self.leaves)
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        return {"degree": self.degree, "leaves": self.leaves, **self._own_parameters}
 
     @property
     def most(self) -> int:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import Alternating, BoundedChange, Pattern
-from counton.base.errors import InvalidInput
-from counton.base.exact import quote
 from counton.privacy import Contribution
 from counton.statistics.graphs.graph_statistic import REPLACED, UNIT, GraphStatistic
 
@@ -42,8 +40,6 @@ class Subgraphs(GraphStatistic):
       or dropped.
     """
 
-    #: What is counted, in words.
-    counted: str
     #: Edges of each.
     size: int
 
@@ -51,11 +47,6 @@ class Subgraphs(GraphStatistic):
     @abstractmethod
     def most(self) -> int:
         """How many an edge is in, at most."""
-
-    @property
-    @override
-    def cells(self) -> tuple[int, ...]:
-        return ()
 
     @property
     def signed_changes(self) -> tuple[int, int]:
@@ -84,16 +75,6 @@ class Subgraphs(GraphStatistic):
         if self.beyond == "drop" and self.degree is not None:
             words += ", and which of the later edges of its nodes are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
-
-    @override
-    def cell(self, name: Any) -> int:
-        if name != self.counted:
-            raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
-        return 0
-
-    @override
-    def name_of(self, cell: int) -> str:
-        return self.counted
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:

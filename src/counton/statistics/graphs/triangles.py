@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,11 +88,6 @@ class Triangles(Subgraphs):
                 f"least 2: the most edges of one node"
             )
         self.check_size()
-
-    @property
-    @override
-    def parameters(self) -> dict[str, Any]:
-        return {"degree": self.degree, **self._own_parameters}
 
     @property
     def most(self) -> int:

@@ -73,11 +73,6 @@ class Words(Statistic):
 
     @property
     @override
-    def parameters(self) -> dict[str, Any]:
-        return {"alphabet": self.alphabet, "longest": self.longest}
-
-    @property
-    @override
     def cells(self) -> tuple[int, ...]:
         return (self.firsts[-1],)
 
