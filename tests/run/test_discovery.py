@@ -466,7 +466,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert len(open_private(store.labels(job.name))) == 2 + 36  # the state knows them
+        assert len(open_private(store.reader(job.name).labels())) == 2 + 36  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:

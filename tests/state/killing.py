@@ -25,11 +25,13 @@ from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
 from counton.base.errors import BudgetExceeded, ReplayMismatch, StreamConflict
+from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.state import sql as statements
 from counton.state import stream_writer as writer
+from counton.state.stream_writer import Addition
 from counton.strategies import KAry
 
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
@@ -249,11 +251,10 @@ def write(
         first, count = stream.step + 1, int(batches.choice((1, 1, 2, 5)))
         progress.set_step(first)
         xs = inputs(first, count)
-        releases = stream.release_many(
-            xs,
-            observed={first + i: x for i, x in enumerate(xs)},
-            sources=[f"file {first + i}" for i in range(count)],
-        )
+        seen = {first + i: x for i, x in enumerate(xs)}
+        files = [f"file {first + i}" for i in range(count)]
+        releases = stream.take(Private(Addition(xs, seen, files)))
+        assert releases is not None
         show(pipe, first, releases.values)
         progress.enter("shown")
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from counton import ZCDP, Contribution, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
 from counton.base.errors import ReplayMismatch
-from counton.base.private import open_private
+from counton.base.private import Private, open_private
+from counton.state.stream_writer import Addition
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 WHOLE = arrays(
@@ -135,7 +136,7 @@ def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Pat
             shape = [(2, 3), (2, 3), (400, 200), ()][rng.integers(4)]
             steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
             seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
-            stream.observe(seen)
+            stream.take(Private(Addition(observed=seen)))
             expected |= seen
             for start, stop in ((1, None), (1, 17), (7, 9), (12, None), (60, 70)):
                 found = open_private(stream.read_observed(start, stop))
@@ -149,8 +150,9 @@ def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Pa
     file = tmp_path / "state.db"
     seen = {step: np.full((2, 1, 20), step % 5) for step in range(1, 20_001)}
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
-        stream.observe(seen)
-        stream.observe({20_001: np.ones((2, 1, 20), np.int64), 3: np.ones((2, 1, 20), np.int64)})
+        stream.take(Private(Addition(observed=seen)))
+        ones = np.ones((2, 1, 20), np.int64)
+        stream.take(Private(Addition(observed={20_001: ones, 3: ones})))
         assert len(open_private(stream.read_observed())) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
@@ -166,7 +168,7 @@ def test_blocks_of_observed_windows_are_what_was_observed(tmp_path: Path) -> Non
         tmp_path / "state.db", "s", KAry.best(10), PureDP(1), key=Key.generate()
     ) as stream:
         assert [*open_private(stream.observed_blocks())] == []
-        stream.observe(seen)
+        stream.take(Private(Addition(observed=seen)))
         blocks = [*open_private(stream.observed_blocks())]
         assert len(blocks) > 2
         found = {k: x for steps, xs in blocks for k, x in zip(steps.tolist(), xs, strict=True)}

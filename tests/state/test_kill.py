@@ -18,7 +18,9 @@ from forked_commands import forked_python
 from patience import HANGS
 
 from counton import Key, PureDP, Stream
+from counton.base.private import Private
 from counton.state import Store, database, journal, schema, state_summary
+from counton.state.stream_writer import Addition
 
 pytestmark = pytest.mark.slow
 
@@ -98,11 +100,8 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
     with Stream.open(state, killing.NAME, key=key) as stream:
         last = stream.step + 5
         rest = killing.inputs(stream.step + 1, 5)
-        stream.release_many(
-            rest,
-            observed={last - 4 + i: x for i, x in enumerate(rest)},
-            sources=[f"file {last - 4 + i}" for i in range(5)],
-        )
+        windows = {last - 4 + i: x for i, x in enumerate(rest)}
+        stream.take(Private(Addition(rest, windows, [f"file {last - 4 + i}" for i in range(5)])))
 
     # With a copy of the key that has another witness: this one has seen the other state's steps.
     alone = tmp_path / "alone"
@@ -113,15 +112,11 @@ def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
     with Stream.create(
         undisturbed, killing.NAME, killing.STRATEGY, PureDP(1), key=copy, shape=killing.SHAPE
     ) as stream:
-        parts = [
-            stream.release_many(
-                xs[steps.start : steps.stop],
-                observed={1 + i: xs[i] for i in steps},
-                sources=[f"file {1 + i}" for i in steps],
-            ).values
-            for steps in (range(last - 5), range(last - 5, last))  # the last five as above
-        ]
-        values = np.concatenate(parts)
+        for steps in (range(last - 5), range(last - 5, last)):  # the last five as above
+            windows = {1 + i: xs[i] for i in steps}
+            sources = [f"file {1 + i}" for i in steps]
+            stream.take(Private(Addition(xs[steps.start : steps.stop], windows, sources)))
+        values = stream.releases().values
     assert journaled(state, last, killing.SHAPE) == journaled(undisturbed, last, killing.SHAPE)
     for table in (schema.streams, schema.observed):
         assert rows(state, table) == rows(undisturbed, table), table.name

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import StateError, StreamConflict
-from counton.base.private import open_private
+from counton.base.private import Private, open_private
 from counton.state.seen import Change, MarkSet, Secret, merge, pack, unpack
+from counton.state.stream_writer import Addition
 from counton.strategies import Binary
 
 SECRET = bytes(range(32))
@@ -93,17 +94,17 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
     part = MarkSet("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()
     with Stream.create(state, "visits", Binary(9), PureDP(1), key=Key.generate()) as stream:
-        stream.observe({}, remembered=Change(secret, [part]))
-        stream.observe({}, remembered=Change(secret, [part._replace(period=8)]))
+        stream.take(Private(Addition(remembered=Change(secret, [part]))))
+        stream.take(Private(Addition(remembered=Change(secret, [part._replace(period=8)]))))
         found = list(open_private(stream.marks("user")))
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
         assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
         whole = merge(found[:3])
         replaced = Change(secret, [whole], replaced=[("user", 7)])
-        stream.observe({}, remembered=replaced)
+        stream.take(Private(Addition(remembered=replaced)))
         assert [p.period for p in open_private(stream.marks("user"))] == [7, 7, 7, 8, 8, 8]
-        stream.observe({}, remembered=Change(secret, [], forgotten=[("user", 8)]))
+        stream.take(Private(Addition(remembered=Change(secret, [], forgotten=[("user", 8)]))))
         assert [p.period for p in open_private(stream.marks("user"))] == [8] * 3
         with pytest.raises(StreamConflict, match="has begun to count"):
-            stream.observe({}, remembered=Change(Secret.fresh(), [part]))
+            stream.take(Private(Addition(remembered=Change(Secret.fresh(), [part]))))

@@ -21,10 +21,10 @@ from counton.base.errors import (
     SumOverflow,
     WrongKey,
 )
-from counton.base.private import open_private
+from counton.base.private import Private, open_private
 from counton.noise import InsecureSeededKey
 from counton.state import Store, creation, key_path, state_summary
-from counton.state.stream_writer import Writer
+from counton.state.stream_writer import Addition, Writer
 from counton.strategies import Binary, KAry
 
 pytestmark = pytest.mark.filterwarnings("ignore::counton.noise.key.InsecureKeyWarning")
@@ -176,7 +176,7 @@ def test_one_masked_total_is_refused(file: Path, key: Key) -> None:
         with pytest.raises(InvalidInput, match="element 3 of element 1 of the inputs has 1 masked"):
             stream.release_many([hidden])
         with pytest.raises(InvalidInput, match="masked"):
-            stream.observe({1: hidden})
+            stream.take(Private(Addition(observed={1: hidden})))
         assert stream.step == 0
         assert stream.release(np.ma.array([1, 2, 3, 4])).step == 1
 
@@ -228,17 +228,18 @@ def test_an_interrupt_after_the_commit_is_noticed(
 def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: Key) -> None:
     with create(state, key) as stream:
         windows = {step: XS[step - 1] for step in range(1, 6)}
-        stream.release_many(XS[:5], observed=windows, sources=["a", "b"])
-        stream.observe({5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}, sources=["c"])
+        stream.take(Private(Addition(XS[:5], observed=windows, sources=["a", "b"])))
+        later = {5: XS[4] + 1, 6: np.array([[1, 2], [3, -4]])}
+        stream.take(Private(Addition(observed=later, sources=["c"])))
         assert stream.step == 5
         with pytest.raises(ReplayMismatch, match="source b has been counted already"):
-            stream.release_many(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])
+            stream.take(Private(Addition(XS[5:6], observed={6: XS[5]}, sources=["d", "b"])))
         assert stream.step == 5
         assert not stream.has_source("d")
         with pytest.raises(InvalidInput, match="window 0 "):
-            stream.observe({0: XS[0]})
+            stream.take(Private(Addition(observed={0: XS[0]})))
         with pytest.raises(InvalidInput, match="dtype float64"):
-            stream.observe({1: XS[0] / 2})
+            stream.take(Private(Addition(observed={1: XS[0] / 2})))
     with Stream.open(state, "visits", key=key) as stream:
         kept = open_private(stream.read_observed())
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
@@ -247,7 +248,7 @@ def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: 
         assert list(open_private(stream.read_observed(2, 4))) == [2, 3]
         assert stream.has_source("a")
         assert stream.has_source("c")
-        stream.release_many(XS[5:6], sources=["d"])
+        stream.take(Private(Addition(XS[5:6], sources=["d"])))
         assert stream.has_source("d")
 
 
@@ -255,7 +256,7 @@ def test_streams_of_one_database_do_not_touch_each_other(state: str, key: Key) -
     with create(state, key, "a") as a, create(state, key, "b") as b:
         a.release_many(XS[:5])
         b.release_many(XS[:3])
-        a.release_many(XS[5:6], sources=["s"])
+        a.take(Private(Addition(XS[5:6], sources=["s"])))
         assert (a.step, b.step) == (6, 3)
         assert not b.has_source("s")
         # one key, other name: other noise
@@ -285,7 +286,7 @@ def test_later_writer_wins_and_the_earlier_is_told(state: str, key: Key) -> None
     with pytest.raises(StreamConflict):
         first.release(XS[1])
     with pytest.raises(StreamConflict):
-        first.observe({1: XS[0]})
+        first.take(Private(Addition(observed={1: XS[0]})))
     assert second.release(XS[1]).step == 2
     with pytest.raises(StreamConflict):
         first.release(XS[2])
@@ -332,8 +333,9 @@ def test_description_has_no_secrets(state: str, key: Key) -> None:
     secret_sums = np.array([123456789, 987654321, 192837465, 918273645])
     with create(state, key, details={"groups": ["AA", "UA", "DL", "WN"]}) as stream:
         assert state_summary(state)["streams"][0]["last"] is None
-        release = stream.release_many(secret_sums[np.newaxis], observed={1: secret_sums})
+        release = stream.take(Private(Addition(secret_sums[np.newaxis], observed={1: secret_sums})))
         terms = stream.design.to_dict()
+        assert release is not None
         shown = state_summary(state)  # needs no key and does not disturb the writer
         stream.release(XS[0])
     (described,) = shown["streams"]

@@ -10,8 +10,9 @@ import pytest
 
 from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput, ReplayMismatch
-from counton.base.private import open_private
+from counton.base.private import Private, open_private
 from counton.state import Store, verify
+from counton.state.stream_writer import Addition
 from counton.statistics import Average, Quantiles, Statistic, TopK
 from counton.strategies import Binary
 
@@ -44,7 +45,9 @@ def test_it_releases_what_a_running_statistic_does(
     for step in range(len(batches)):
         with Stream.open(state, "s", key=key) as stream:
             one = changes(stream, batches)[step : step + 1]
-            stream.release_many(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
+            stream.take(
+                Private(Addition(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"]))
+            )
             assert stream.statistic == running.statistic
             assert open_private(stream.read_observed(step + 1))[step + 1].tolist() == [0, 1, 2]
     with Stream.open(state, "s", key=key) as stream:
@@ -56,7 +59,7 @@ def test_it_releases_what_a_running_statistic_does(
         with pytest.raises(ReplayMismatch):
             stream.release_many(changes(stream, batches[::-1]), first_step=1)
         with pytest.raises(ReplayMismatch, match="counted already"):
-            stream.observe({}, sources=["file 1"])
+            stream.take(Private(Addition(sources=["file 1"])))
     with Store(state) as store:
         np.testing.assert_array_equal(store.reader("s").releases().values, expected)
     (found,) = verify(state, key=key)

@@ -21,8 +21,10 @@ from counton import (
 )
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.groups import GroupNames
+from counton.base.private import Private
 from counton.state import Store, journal, verify
 from counton.state import seen as marks
+from counton.state.stream_writer import Addition
 from counton.strategies import (
     Binary,
     Epochs,
@@ -237,7 +239,7 @@ def sealed(state: Path) -> None:
     part = marks.MarkSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
         change = marks.Change(marks.Secret(bytes(range(32))), [part])
-        stream.release_many([[1, 2], [3, 4]], remembered=change, sources=["file"])
+        stream.take(Private(Addition([[1, 2], [3, 4]], remembered=change, sources=["file"])))
 
 
 @pytest.mark.parametrize(

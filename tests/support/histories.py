@@ -19,10 +19,12 @@ from states_put_back import Files, Place
 
 from counton import PureDP, Stream
 from counton.base.errors import CountonError
+from counton.base.private import Private
 from counton.noise import Key
 from counton.state import Store, state_summary
 from counton.state import key_and_witness as keyfile
 from counton.state.key_and_witness import Witness
+from counton.state.stream_writer import Addition
 from counton.state.watch import Watch
 from counton.strategies import Binary
 
@@ -303,7 +305,7 @@ class History:
     def late(self, place: int) -> None:
         name = self.stream(place)
         with Stream.open(self.places[place].address, name, key=self.key()) as stream:
-            stream.observe({stream.step + 1: 7})
+            stream.take(Private(Addition(observed={stream.step + 1: 7})))
 
     def watch(self, place: int) -> None:
         for machine in self.machines():

@@ -41,6 +41,7 @@ from counton.state import seen as marks
 from counton.state.compaction import compact
 from counton.state.inbox import HeldBatches, held_batches
 from counton.state.key_and_witness import Kept
+from counton.state.stream_writer import Addition
 
 X = TypeVar("X")
 
@@ -214,7 +215,7 @@ def retain(stream: Stream, definition: Definition, job: Job) -> None:
     last = _period(definition, end - _length(str(job.retain), "retain")) - 1
     with Store(job.state) as store:
         secret = store.secret(job.name, job.key)
-    stream.observe({}, remembered=_closing(secret or marks.Secret.fresh(), last))
+    stream.take(Private(Addition(remembered=_closing(secret or marks.Secret.fresh(), last))))
 
 
 def _length(age: str, name: str = "age") -> timedelta:
@@ -275,7 +276,7 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
     secret = marks.Secret.fresh() if known is None else known
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
-        stream.observe({}, remembered=_closing(secret, last)._replace(forgets=True))
+        stream.take(Private(Addition(remembered=_closing(secret, last)._replace(forgets=True))))
     return Private(sum(len(part.digests) for part in parts))
 
 
@@ -356,7 +357,7 @@ def _forget_person(
             [("user", period) for period in sorted(periods)],
             forgets=True,
         )
-        stream.observe({}, remembered=change)
+        stream.take(Private(Addition(remembered=change)))
     return Private(gone)
 
 

@@ -419,9 +419,9 @@ def _read(
     source = source.delegate(reading)
     labels, by = None, definition
     if definition.discovery is not None:
-        known = (
-            Private(()) if settled.store_entry is None else settled.store_entry[0].labels(job.name)
-        )
+        known = Private[tuple[str, ...]](())
+        if settled.store_entry is not None:
+            known = settled.store_entry[0].reader(job.name).labels()
         labels = labels_in(source, reading, known)
         by = counted_by(definition, labels)
     bounding = None

@@ -237,6 +237,7 @@ class Inbox(Closing):
     >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
+    >>> from counton.state.stream_writer import Addition
     >>> from counton.strategies import Binary
     >>> folder = tempfile.TemporaryDirectory()
     >>> state = folder.name + "/visits.db"
@@ -248,7 +249,7 @@ class Inbox(Closing):
     ...     again = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
     ...     fold.bodies, again.digest == fold.digest
     ...     with Stream.open(state, "visits") as stream:
-    ...         stream.observe({1: 3}, also=lambda connection: inbox.take(connection, fold))
+    ...         stream.take(Private(Addition()), lambda connection: inbox.take(connection, fold))
     ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((Private[bytes],), True)

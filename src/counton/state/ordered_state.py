@@ -128,7 +128,7 @@ class OrderedMachine(Machine):
                     None if news is None else (new, news),
                 )
 
-            writer.release(Private(Addition(inputs)), also=also)
+            writer.take(Private(Addition(inputs)), also=also)
         except BaseException:
             # A commit that the writer knows of counts, whatever failed after it. Of one that it
             # does not know of, `writer.counter` tells at the next release.

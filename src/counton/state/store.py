@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
+from typing_extensions import override
 
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, hide_secrets
 from counton.base.exact import Number, check_integer
@@ -70,7 +72,89 @@ def position_of(
     return Position(row.step, row.writer_epoch)
 
 
-class JournalReader:
+#: Numbers of some windows, and what was seen of each.
+ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+class StreamJournal(ABC):
+    """What a stream has released and keeps, for its writer and for whoever reads beside it."""
+
+    @property
+    @abstractmethod
+    def design(self) -> Design:
+        """Strategy, guarantee, contribution, shape and law."""
+
+    @property
+    @abstractmethod
+    def step(self) -> int:
+        """How many steps have been released."""
+
+    @abstractmethod
+    def _row(self) -> tuple[Database, int]:
+        """The open state, and the number of the stream in it."""
+
+    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
+        """What was released at steps ``start..stop-1``, from the journal, to the bit.
+
+        Of a job that discovers its groups that is more than may be published: also groups that are
+        not shown, whose number and labels are secret. Publish the job's own table.
+
+        Raises:
+            InvalidInput: the steps are not all released.
+        """
+        terms = self.design
+        steps = released_steps(terms, self.step, start, stop)
+        if terms.statistic is not None:
+            from counton.statistics.live_statistic import statistic_of
+
+            if statistic_of(terms)[0].on_demand:
+                raise InvalidInput(
+                    f"cells of {terms.name!r} are computed from its events and its key when they "
+                    f"are asked for, and the journal holds none: open it with Stream.open, or run "
+                    f"its command again"
+                )
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            shape = terms.shape if terms.counters is None else (-1,)
+            entries = journal.read(connection, number, steps.start, steps.stop, shape)
+        return Releases(steps, entries.values, terms)
+
+    def observed_blocks(self) -> Private[Iterator[ObservedBlock]]:
+        """What was kept as seen of all windows, some at a time.
+
+        Windows of many cells need less memory so. Nothing may be released meanwhile.
+        """
+        return Private(self._blocks(None))
+
+    def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            found = (
+                journal.read_observed(connection, number, 1, None)
+                if also is None
+                else journal.read_waiting(connection, number, self.step, also)
+            )
+            for seen in found:
+                yield seen.steps, seen.totals
+
+    def labels(self) -> Private[tuple[str, ...]]:
+        """Labels of cells that came as they were needed, in the order of these."""
+        from counton.state import labels
+
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            return Private(labels.read(connection, number))
+
+    def beside(self, name: str) -> JournalReader:
+        """Another stream of the same state, to read from.
+
+        Raises:
+            StateError: there is no such stream, or its terms cannot be read.
+        """
+        return reader_of(self._row()[0], name)
+
+
+class JournalReader(StreamJournal):
     """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
 
     >>> import tempfile
@@ -94,8 +178,8 @@ class JournalReader:
         self._key, self._shown = key, False
 
     @property
+    @override
     def design(self) -> Design:
-        """Strategy, guarantee, contribution, shape and law."""
         return self._found.design
 
     @property
@@ -109,9 +193,13 @@ class JournalReader:
         return self._found.key_fingerprint
 
     @property
+    @override
     def step(self) -> int:
-        """How many steps were released when the reader was made."""
-        return self._found.step
+        return self._found.step  # when the reader was made
+
+    @override
+    def _row(self) -> tuple[Database, int]:
+        return self._database, self._stream_id
 
     def doubt(self) -> str | None:
         """Why the state may be an old copy, as its witness says; or None."""
@@ -125,12 +213,12 @@ class JournalReader:
             return str(error)
         return None
 
+    @override
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """What was released at steps ``start..stop-1``: see `Stream.releases`."""
         if not self._shown:
             records.let_show(self._database, self.design.name, self._key)
             self._shown = True
-        return read_releases(self._database, self._stream_id, self.design, self.step, start, stop)
+        return super().releases(start, stop)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
@@ -149,46 +237,6 @@ class JournalReader:
             f"cells of {self.design.name!r} are computed with the key when they are asked for: "
             f"open the stream with Stream.open, or run its command again"
         )
-
-    def observed_blocks(self) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """See `Stream.observed_blocks`."""
-        return Private(self._observed_blocks())
-
-    def _observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        with self._database.transaction(write=False) as connection:
-            for seen in journal.read_observed(connection, self._stream_id, 1, None):
-                yield seen.steps, seen.totals
-
-    def labels(self) -> Private[tuple[str, ...]]:
-        """See `Stream.labels`."""
-        from counton.state import labels
-
-        with self._database.transaction(write=False) as connection:
-            return Private(labels.read(connection, self._stream_id))
-
-    def beside(self, name: str) -> JournalReader:
-        """Another stream of the same state."""
-        return reader_of(self._database, name)
-
-
-def read_releases(
-    database: Database, stream_id: int, terms: Design, step: int, start: int, stop: int | None
-) -> Releases:
-    """What a stream at ``step`` released at steps ``start..stop-1``, from its journal."""
-    steps = released_steps(terms, step, start, stop)
-    if terms.statistic is not None:
-        from counton.statistics.live_statistic import statistic_of
-
-        if statistic_of(terms)[0].on_demand:
-            raise InvalidInput(
-                f"cells of {terms.name!r} are computed from its events and its key when they are "
-                f"asked for, and the journal holds none: open it with Stream.open, or run its "
-                f"command again"
-            )
-    with database.transaction(write=False) as connection:
-        shape = terms.shape if terms.counters is None else (-1,)
-        entries = journal.read(connection, stream_id, steps.start, steps.stop, shape)
-    return Releases(steps, entries.values, terms)
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
@@ -229,12 +277,6 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
             details = facts.read(connection, row.id, row.details)
             terms = terms.under(row.key_fingerprint)
             return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
-
-
-def _number_of(connection: Connection, name: str) -> int | None:
-    table = schema.streams.c
-    query = sa.select(table.id).where(table.name == name)
-    return connection.execute(query).scalar_one_or_none()
 
 
 class Store(Closing):
@@ -361,14 +403,6 @@ class Store(Closing):
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         return row, held
-
-    def labels(self, name: str) -> Private[tuple[str, ...]]:
-        """See `Stream.labels`; none where there is no such stream."""
-        from counton.state import labels
-
-        with self._database.transaction(write=False) as connection:
-            number = _number_of(connection, name)
-            return Private(() if number is None else labels.read(connection, number))
 
     def counted_sources(self, name: str, key: keyfile.Kept) -> Callable[[str], bool]:
         """What says of a digest whether a stream has counted a source of it.

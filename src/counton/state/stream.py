@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, quote
@@ -23,8 +24,8 @@ from counton.privacy.value_grid import extremes
 from counton.state import creation, journal, records, shared
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
-from counton.state.database import Closing, Database, reading, state_file
-from counton.state.store import JournalReader, Store, read_releases, reader_of, released_steps
+from counton.state.database import Closing, CommitHook, Database, reading, state_file
+from counton.state.store import ObservedBlock, Store, StreamJournal, released_steps
 from counton.state.stream_facts import Facts
 from counton.state.stream_writer import Addition, Writer
 from counton.strategies import StreamStrategy
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from counton.noise import Key
     from counton.state.ordered_state import OrderedMachine
-    from counton.state.seen import Change, MarkSet
+    from counton.state.seen import MarkSet
     from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Exact, Statistic
@@ -56,7 +57,7 @@ class Amounts(NamedTuple):
         return "Amounts(secret)"
 
 
-class Stream(Closing):
+class Stream(StreamJournal, Closing):
     """A stream is a running total in a database: what was released stays released, after any crash.
 
     A stream holds counts, or a statistic whose cells are counted: `release_events` takes the
@@ -278,14 +279,19 @@ class Stream(Closing):
         return self._counter().key_fingerprint
 
     @property
+    @override
     def step(self) -> int:
-        """How many steps have been released."""
         return self._step
 
     @property
+    @override
     def design(self) -> Design:
-        """Strategy, guarantee, contribution, shape and law."""
         return self._counter().design
+
+    @override
+    def _row(self) -> tuple[Database, int]:
+        writer = self._writer()
+        return writer.database, writer.stream_id
 
     @property
     def statistic(self) -> Statistic | None:
@@ -335,11 +341,6 @@ class Stream(Closing):
         xs: ArrayLike,
         *,
         first_step: int | None = None,
-        observed: Mapping[int, ArrayLike] | None = None,
-        sources: Sequence[str] = (),
-        remembered: Change | None = None,
-        labels: tuple[int, Sequence[str]] | None = None,
-        also: Callable[[Connection], None] | None = None,
     ) -> Releases:
         """Release consecutive steps in one transaction: all of them, or none.
 
@@ -347,15 +348,10 @@ class Stream(Closing):
             xs: totals, shape ``(n, *shape)``, in data units.
             first_step: which step the first is meant to be; steps that have been released are
                 answered from the journal (see `release`).
-            observed: see `observe`; written in the same transaction.
-            sources: see `observe`; written in the same transaction.
-            remembered: what becomes of `marks`; written in the same transaction.
-            labels: see `observe`; written in the same transaction.
-            also: see `observe`.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
-            ReplayMismatch: a released step had another input, or a source was counted before.
+            ReplayMismatch: a released step had another input.
             StreamConflict: another process took the stream over, or holds the lock.
         """
         if self._ordered_machine:
@@ -363,21 +359,23 @@ class Stream(Closing):
                 f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
                 f"no changes of cells: give them to release_events"
             )
-        addition = Private(Addition(xs, observed, sources, remembered, labels))
         with self._turn.take(), self._lock:
             writer = self._writer()
-            releases = writer.release(addition, first_step, also)
+            releases = writer.take(Private(Addition(xs)), first_step)
             self._step = writer.step
+            assert releases is not None
             return releases
 
-    def take(
-        self, addition: Private[Addition], also: Callable[[Connection], None] | None = None
-    ) -> None:
-        """What `release_many`, `release_events` and `observe` do, of what comes from another room.
+    def take(self, addition: Private[Addition], also: CommitHook | None = None) -> Releases | None:
+        """Release the next steps, and keep what belongs to them, in one transaction; or keep alone.
 
         Args:
-            addition: its steps are the next ones.
-            also: see `observe`; not of events.
+            addition: what is released and kept.
+            also: called when all is written and nothing is committed yet: what it raises undoes
+                all. Not of events.
+
+        Returns:
+            What was released; None of events (see `readings`), and where nothing was.
 
         Raises:
             InvalidInput: an input is outside what is allowed; nothing was released or changed.
@@ -387,10 +385,11 @@ class Stream(Closing):
         with self._turn.take(), self._lock:
             if (given := open_private(addition).events) is not None:
                 self._take_events(*given, None)
-                return
+                return None
             writer = self._writer()
-            writer.take(addition, None, also)
+            releases = writer.take(addition, None, also)
             self._step = writer.step
+            return releases
 
     def release_events(
         self,
@@ -449,10 +448,10 @@ class Stream(Closing):
                 return ordered.release(self._writer(), events, ends, first_step)
             finally:
                 self._step = ordered.step
-        xs = _changes(machine, events, ends)
-        releases = self._writer().release(Private(Addition(xs)), first_step)
+        first = self._step + 1 if first_step is None else first_step
+        self._writer().take(Private(Addition(_changes(machine, events, ends))), first)
         self._step = self._writer().step
-        return releases.steps
+        return range(first, first + len(ends))
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None
@@ -478,7 +477,7 @@ class Stream(Closing):
             if (ordered := self._ordered_machine) is not None:
                 ordered.check(events, ends)
             elif len(ends):
-                self._writer().release(Private(Addition(_changes(machine, events, ends))), 1)
+                self._writer().take(Private(Addition(_changes(machine, events, ends))), 1)
 
     @property
     def amounts(self) -> Private[Amounts]:
@@ -493,43 +492,6 @@ class Stream(Closing):
         """A copy of what its statistic knows of the events, to try some on."""
         machine = self._machine_for("exact")
         return Private(machine.statistic.restore(machine._exact.save()))
-
-    def observe(
-        self,
-        observed: Mapping[int, ArrayLike],
-        *,
-        sources: Sequence[str] = (),
-        remembered: Change | None = None,
-        labels: tuple[int, Sequence[str]] | None = None,
-        also: Callable[[Connection], None] | None = None,
-    ) -> None:
-        """Keep what has been seen of some windows, without a release.
-
-        Args:
-            observed: totals so far by window (counted from 1), integers of any shape; they replace
-                what was kept. With them a later run tells late rows from vanished ones.
-            sources: digests of files whose rows are now counted; counting one twice is refused.
-            remembered: what becomes of `marks`.
-            labels: of cells that come as they are needed, and the first one's cell; the ones
-                before must be there. Secret.
-            also: called when all is written and nothing is committed yet: what it raises undoes
-                all.
-
-        Raises:
-            ReplayMismatch: a source was counted before.
-            StreamConflict: another process took the stream over, or holds the lock.
-        """
-        addition = Private(Addition(None, observed, sources, remembered, labels))
-        with self._turn.take(), self._lock:
-            self._writer().take(addition, None, also)
-
-    def beside(self, name: str) -> JournalReader:
-        """Another stream of the same state, to read from.
-
-        Raises:
-            StateError: there is no such stream, or its terms cannot be read.
-        """
-        return reader_of(self._writer().database, name)
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts given to `create`; nothing that is released depends on them.
@@ -546,7 +508,7 @@ class Stream(Closing):
     def read_observed(
         self, start: int = 1, stop: int | None = None
     ) -> Private[dict[int, NDArray[np.int64]]]:
-        """What `observe` kept of windows ``start..stop-1``.
+        """What was kept as seen of windows ``start..stop-1``.
 
         Raises:
             InvalidInput: ends that are no integers.
@@ -560,33 +522,17 @@ class Stream(Closing):
                 found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
             return Private(dict(sorted(found.items())))
 
+    @override
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
-    ) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """The same of all windows, some at a time: numbers of windows, and totals of each.
-
-        Windows of many cells need less memory so. Nothing may be released meanwhile.
+    ) -> Private[Iterator[ObservedBlock]]:
+        """What was kept as seen of windows, some at a time.
 
         Args:
             also: of no other windows than these, ascending, those after the last release, and those
                 of which something was seen since; and of some beside them. None: of all.
         """
-        return Private(self._observed_blocks(also))
-
-    def _observed_blocks(
-        self, also: Private[NDArray[np.int64]] | None
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        writer = self._writer()
-        with writer.database.transaction(write=False) as connection:
-            found = (
-                journal.read_observed(connection, writer.stream_id, 1, None)
-                if also is None
-                else journal.read_waiting(
-                    connection, writer.stream_id, self._step, open_private(also)
-                )
-            )
-            for seen in found:
-                yield seen.steps, seen.totals
+        return Private(self._blocks(None if also is None else open_private(also)))
 
     def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
         """Digests of users ("user") or ids ("id") that have counted, part by part."""
@@ -595,37 +541,15 @@ class Stream(Closing):
     def _marks(self, kind: str) -> Iterator[MarkSet]:
         from counton.state import seen as marks
 
-        writer = self._writer()
-        with writer.database.transaction(write=False) as connection:
-            yield from marks.read(connection, writer.stream_id, kind)
-
-    def labels(self) -> Private[tuple[str, ...]]:
-        """Labels given to `observe` and `release_many`, in the order of their cells."""
-        from counton.state import labels
-
-        writer = self._writer()
-        with writer.database.transaction(write=False) as connection:
-            return Private(labels.read(connection, writer.stream_id))
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            yield from marks.read(connection, number, kind)
 
     def has_source(self, digest: str) -> bool:
         """Whether a source of this digest has been counted."""
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             return journal.has_source(connection, writer.stream_id, digest, writer.source_key)
-
-    def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """What was released at steps ``start..stop-1``, from the journal, to the bit.
-
-        Of a job that discovers its groups that is more than may be published: also groups that are
-        not shown, whose number and labels are secret. Publish the job's own table.
-
-        Raises:
-            InvalidInput: the steps are not all released.
-        """
-        with self._lock:
-            writer = self._writer()
-            terms = writer.counter().design
-            return read_releases(writer.database, writer.stream_id, terms, self._step, start, stop)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from counton.numbers import Counter, Releases
 from counton.state import creation, journal, records, schema
 from counton.state import key_and_witness as keyfile
 from counton.state import sql as statements
-from counton.state.database import Database
+from counton.state.database import CommitHook, Database
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -34,16 +35,18 @@ class Addition(NamedTuple):
 
     Attributes:
         inputs: totals of new steps, shape ``(n, *shape)``, in data units; None: none is released.
-        observed: totals so far by window, which replace what was kept.
-        sources: digests of files whose rows are now counted.
+        observed: totals so far by window (counted from 1), integers of any shape; they replace
+            what was kept. With them a later run tells late rows from vanished ones.
+        sources: digests of files whose rows are now counted; counting one twice is refused.
         remembered: what becomes of the marks of users and ids.
-        labels: of cells that come as they are needed, and the first one's cell.
+        labels: of cells that come as they are needed, and the first one's cell; the ones before
+            must be there.
         events: of new steps, and for each the number up to its end, instead of all these: a
             statistic takes them in their order.
     """
 
-    inputs: ArrayLike | None
-    observed: Mapping[int, ArrayLike] | None = None
+    inputs: ArrayLike | None = None
+    observed: Mapping[int, ArrayLike] = MappingProxyType({})
     sources: Sequence[str] = ()
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
@@ -158,45 +161,28 @@ class Writer:
         self,
         private: Private[Addition],
         first_step: int | None = None,
-        also: Callable[[Connection], None] | None = None,
+        also: CommitHook | None = None,
     ) -> Releases | None:
         """Add to the stream in one transaction; what is released with it, if anything is.
 
         Steps that were released are answered from the journal, the others are released.
         """
-        addition = open_private(private)
-        counter = self.counter()
-        windows = journal.observed_rows(self.stream_id, addition.observed or {})
-        kept = addition.sources, addition.remembered, addition.labels
-        if addition.inputs is None:
-            self._commit(counter, [], windows, *kept, also)
-            if addition.remembered is not None and addition.remembered.forgets:
-                self._forgotten += 1
-            self.settle()
-            return None
-        return self._release(counter, addition.inputs, first_step, windows, *kept, also)
-
-    def release(
-        self,
-        private: Private[Addition],
-        first_step: int | None = None,
-        also: Callable[[Connection], None] | None = None,
-    ) -> Releases:
-        """The same of what has inputs."""
-        releases = self.take(private, first_step, also)
-        assert releases is not None
-        return releases
+        addition, counter = open_private(private), self.counter()
+        if addition.inputs is not None:
+            return self._release(counter, addition.inputs, first_step, addition, also)
+        self._commit(counter, [], addition, also)
+        if addition.remembered is not None and addition.remembered.forgets:
+            self._forgotten += 1
+        self.settle()
+        return None
 
     def _release(
         self,
         counter: Counter,
         xs: ArrayLike,
         first_step: int | None,
-        windows: list[journal.WindowTotals],
-        sources: Sequence[str],
-        remembered: Change | None,
-        labels: tuple[int, Sequence[str]] | None,
-        also: Callable[[Connection], None] | None,
+        addition: Addition,
+        also: CommitHook | None,
     ) -> Releases:
         array, grid = self._inputs(counter, xs)
         first = self.step + 1 if first_step is None else first_step
@@ -208,12 +194,10 @@ class Writer:
             )
         known = min(len(grid), self.step + 1 - first)
         if not known:
-            return self._advance(counter, array, grid, windows, sources, remembered, labels, also)
+            return self._advance(counter, array, grid, addition, also)
         answer = self._answer(counter, first, grid[:known])
         if known < len(grid):
-            fresh = self._advance(
-                counter, array[known:], grid[known:], windows, sources, remembered, labels, also
-            )
+            fresh = self._advance(counter, array[known:], grid[known:], addition, also)
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.design)
 
@@ -262,11 +246,8 @@ class Writer:
         counter: Counter,
         xs: NDArray[Any],
         grid: NDArray[np.int64],
-        observed: list[journal.WindowTotals],
-        sources: Sequence[str],
-        remembered: Change | None,
-        labels: tuple[int, Sequence[str]] | None,
-        also: Callable[[Connection], None] | None = None,
+        addition: Addition,
+        also: CommitHook | None,
     ) -> Releases:
         if counter.design.counters is not None:
             self._counter = None  # with more cells it is ahead of the journal
@@ -283,7 +264,7 @@ class Writer:
                 last = releases.values[-1]
                 digest = keyfile.release_digest(counter.step, last, self._witnessed)
                 rows[-1]["digest"] = digest
-            self._commit(counter, rows, observed, sources, remembered, labels, also)
+            self._commit(counter, rows, addition, also)
         except BaseException:
             # A counter ahead of the journal is forgotten, and read again when needed.
             if counter.step != self.step:
@@ -326,12 +307,11 @@ class Writer:
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        observed: list[journal.WindowTotals],
-        sources: Sequence[str],
-        remembered: Change | None,
-        labels: tuple[int, Sequence[str]] | None,
-        also: Callable[[Connection], None] | None = None,
+        addition: Addition,
+        also: CommitHook | None,
     ) -> None:
+        observed = journal.observed_rows(self.stream_id, addition.observed)
+        _, _, sources, remembered, labels, _ = addition
         remembers = bool(sources) or labels is not None or remembered is not None
         with self.database.transaction(write=True) as connection:
             kept = self._remembered or records.memory_digest(connection, self.stream_id)
