@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import takewhile
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,57 +34,25 @@ _COARSE, *_FINER = Fraction(1, 4), Fraction(1, 20), Fraction(1, 100)
 # ------------------------------------------------------------------------------ forms of noise
 
 
-class Form(Protocol):
-    """What differs between epsilon with Laplace noise and rho with Gaussian noise.
-
-    The parameter is the epsilon or rho of the guarantee.
-    """
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether the noise is Gaussian."""
-        ...
-
-    def noise(self, unit: float, parameter: float) -> float:
-        """How large an error is which has size ``unit`` if the parameter is 1."""
-        ...
-
-    def parameter_for(self, unit: float, noise: float) -> float:
-        """The parameter at which that error has size ``noise``."""
-        ...
-
-    def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
-        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
-        ...
-
-    def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
-        """About the loss after ``age`` + 1 releases."""
-        ...
-
-    def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
-        """Loss at an age, rounded up."""
-        ...
-
-    def guarantee(self, parameter: Fraction) -> ExpiringDP | ExpiringZCDP:
-        """The guarantee with this parameter."""
-        ...
-
-
 class _Pure:
-    """Epsilon and Laplace noise of scale 1 / epsilon."""
+    """Epsilon, the parameter, and Laplace noise of scale 1 / epsilon."""
 
     gaussian = False
 
     def noise(self, unit: float, parameter: float) -> float:
+        """How large an error is which has size ``unit`` if the parameter is 1."""
         return unit / parameter
 
     def parameter_for(self, unit: float, noise: float) -> float:
+        """The parameter at which that error has size ``noise``."""
         return unit / noise
 
     def quick_parameter(self, growth: Fraction, age: int, loss: float) -> float:
+        """About the largest parameter with at most this loss after ``age`` + 1 releases."""
         return loss / _first_loss(growth, age, "exact")
 
     def quick_loss(self, growth: Fraction, age: int, parameter: float) -> float:
+        """About the loss after ``age`` + 1 releases."""
         return parameter * _first_loss(growth, age, "exact")
 
     def loss(self, expiry: Expiry, parameter: Fraction, age: int) -> Fraction:
@@ -121,8 +89,8 @@ class _ConcentratedLoss:
         return ExpiringZCDP(parameter)
 
 
-PURE: Form = _Pure()
-CONCENTRATED: Form = _ConcentratedLoss()
+Form = _Pure | _ConcentratedLoss
+PURE, CONCENTRATED = _Pure(), _ConcentratedLoss()
 
 
 @cache
@@ -134,36 +102,18 @@ def _first_loss(growth: Fraction, age: int, analysis: Analysis) -> float:
 # -------------------------------------------------------------------------- measures of error
 
 
-class Measure(Protocol):
-    """What an error is: how large noise is, and how it adds up with ``held`` items held back."""
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        ...
-
-    def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Size of the noise whose parameter, epsilon or rho, is 1."""
-        ...
-
-    def error(self, noise: float, held: float) -> float:
-        """Noise and items held back together."""
-        ...
-
-    def room(self, error: float, held: float) -> float:
-        """The noise that makes this error; 0 if the items alone exceed it."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TypicalError:
-    """Root of the mean squared error over ``steps`` releases, of continuous noise."""
+    """Root of the mean squared error over ``steps`` releases, of continuous noise.
+
+    A delay holds items back, which add to the error.
+    """
 
     steps: int
     name = "a typical error"
 
     def noise(self, growth: Fraction, delay: int, gaussian: bool) -> float:
-        """Root of the mean variance."""
+        """Root of the mean variance of noise whose parameter, epsilon or rho, is 1."""
         mean = _mean_variance(growth, delay, self.steps, gaussian)
         return math.sqrt(mean / 2 if gaussian else 2 * mean)
 
@@ -172,6 +122,7 @@ class TypicalError:
         return math.hypot(noise, held)
 
     def room(self, error: float, held: float) -> float:
+        """The noise that makes this error; 0 if the items alone exceed it."""
         return math.sqrt(max(error**2 - held**2, 0.0))
 
 
@@ -203,7 +154,7 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
 class Limit(NamedTuple):
     """An error that is wanted."""
 
-    measure: Measure
+    measure: TypicalError | WorstError
     error: float
 
 

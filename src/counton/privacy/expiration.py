@@ -82,15 +82,16 @@ class ExpiringGuarantee(Guarantee):
             )
         return self.expiry
 
-    def _how(self) -> str:
+    def __str__(self) -> str:
+        told, _, _ = Guarantee.__str__(self).partition(" and expiry")
         if self.expiry is None:
-            return ""
+            return told
         way = f"growth {text(self.expiry.growth)}"
         if self.expiry.delay:
             way += f", delay {self.expiry.delay:,}"
         if self.expiry.levels is not None:
             way += f", levels {self.expiry.levels}"
-        return f" ({way})"
+        return f"{told} ({way})"
 
 
 def _expiry(value: object) -> Expiry | None:
@@ -152,12 +153,6 @@ class ExpiringDP(ExpiringGuarantee):
 
         return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
 
-    def __str__(self) -> str:
-        return f"expiring differential privacy with epsilon = {text(self.epsilon)}{self._how()}"
-
-    def __repr__(self) -> str:
-        return f"ExpiringDP(epsilon={text(self.epsilon)}, expiry={self.expiry})"
-
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What grows with age, in words."""
         return (
@@ -211,15 +206,6 @@ class ExpiringZCDP(ExpiringGuarantee):
             return float(self.rho) * expiration_loss(cast("Expires", self), ages, analysis)
         at_ages = [self.at_age(age) for age in checked_ages(ages)]
         return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
-
-    def __str__(self) -> str:
-        return (
-            "expiring zero-concentrated differential privacy with "
-            f"rho = {text(self.rho)}{self._how()}"
-        )
-
-    def __repr__(self) -> str:
-        return f"ExpiringZCDP(rho={text(self.rho)}, expiry={self.expiry})"
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What grows with age, in words."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
@@ -37,11 +38,19 @@ class Guarantee(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which `guarantee_from_dict` rebuilds the guarantee exactly."""
-        saved: dict[str, Any] = {"guarantee": self.kind}
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            saved[field.name] = text(value) if isinstance(value, Fraction) else value
-        return saved
+        return {"guarantee": self.kind, **self._parameters(text)}
+
+    def _parameters(self, write: Callable[[Fraction], str]) -> dict[str, Any]:
+        found = ((one.name, getattr(self, one.name)) for one in fields(self))  # type: ignore[arg-type]
+        return {name: write(one) if isinstance(one, Fraction) else one for name, one in found}
+
+    def __str__(self) -> str:
+        told = (f"{name} = {one}" for name, one in self._parameters(readable).items())
+        return f"{self.kind} differential privacy with {' and '.join(told)}"
+
+    def __repr__(self) -> str:
+        told = (f"{name}={one}" for name, one in self._parameters(text).items())
+        return f"{type(self).__name__}({', '.join(told)})"
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
@@ -143,12 +152,6 @@ class PureDP(Guarantee):
     def __init__(self, epsilon: Number) -> None:
         object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
 
-    def __str__(self) -> str:
-        return f"pure differential privacy with epsilon = {readable(self.epsilon)}"
-
-    def __repr__(self) -> str:
-        return f"PureDP(epsilon={text(self.epsilon)})"
-
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon bounds, in words."""
         return (
@@ -185,15 +188,6 @@ class ApproxDP(Guarantee):
             )
         object.__setattr__(self, "delta", number)
 
-    def __str__(self) -> str:
-        return (
-            f"approximate differential privacy with epsilon = {readable(self.epsilon)} and "
-            f"delta = {readable(self.delta)}"
-        )
-
-    def __repr__(self) -> str:
-        return f"ApproxDP(epsilon={text(self.epsilon)}, delta={text(self.delta)})"
-
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon and delta bound, in words."""
         return (
@@ -222,12 +216,6 @@ class ZCDP(Guarantee):
 
     def __init__(self, rho: Number) -> None:
         object.__setattr__(self, "rho", _positive(rho, "rho"))
-
-    def __str__(self) -> str:
-        return f"zero-concentrated differential privacy with rho = {readable(self.rho)}"
-
-    def __repr__(self) -> str:
-        return f"ZCDP(rho={text(self.rho)})"
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What rho bounds, in words."""

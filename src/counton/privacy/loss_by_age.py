@@ -205,7 +205,7 @@ def _highest(expiry: Expiry) -> int:
 
 
 @lru_cache(maxsize=256)
-def _kind(expiry: Expiry, analysis: Analysis) -> AbsoluteCosts | QuadraticCosts:
+def _kind(expiry: Expiry, analysis: Analysis) -> CostKind:
     if analysis == "exact":
         return AbsoluteCosts(_weights(expiry))
     return QuadraticCosts([float(expiry.factor(level)) for level in range(_LEVELS)])
@@ -275,44 +275,17 @@ def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | Non
     return 3 * excess  # ln (1 + S) / (1 - S), S <= e^excess - 1
 
 
-class CostKind(Protocol):
-    """Functions of the parent's label: how they start, grow and are read."""
-
-    #: Labels at which functions are compared when positions are ruled out; 0 and 1 among them.
-    labels: NDArray[np.float64]
-    #: Cost of covering a whole tree whose root has level l, by l.
-    whole: list[float]
-
-    def costs_given(self, level: int, label: float) -> Costs:
-        """An interval of ``level`` whose own label is given: shape (size, 1)."""
-        ...
-
-    def uniform(self, level: int, ones: bool) -> Costs:
-        """A whole interval of released positions (ones) or of earlier ones: shape (size, 1)."""
-        ...
-
-    def up(self, costs: Costs, level: int) -> Costs:
-        """From functions of an interval's own label to functions of its parent's."""
-        ...
-
-    def at_labels(self, costs: Costs) -> Costs:
-        """Values at ``labels``: shape (labels, positions)."""
-        ...
-
-    def rounded_up(self, costs: Costs, grid: float) -> Costs:
-        """Functions that are nowhere smaller, and larger by less than 4 ``grid``."""
-        ...
-
-    def at_zero(self, costs: Costs) -> Costs:
-        """Values for an interval without a parent."""
-        ...
-
-
 class AbsoluteCosts:
     """Laplace noise: |shift| * weight(level). Labels may be taken integral, 0 or 1.
 
+    Functions of the label of an interval's parent, of which each position has a column.
+
     A linear program over a laminar family has an integral optimum; its value is exactly the pure
     loss, which far out in the direction of the shift is attained.
+
+    Attributes:
+        labels: at which functions are compared when positions are ruled out; 0 and 1 among them.
+        whole: cost of covering a whole tree whose root has level l, by l.
     """
 
     def __init__(self, weights: list[float]) -> None:
@@ -323,20 +296,26 @@ class AbsoluteCosts:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
     def costs_given(self, level: int, label: float) -> Costs:
-        """Cost |parent's label - label| * weight."""
+        """An interval whose own label is given: cost |parent's label - label| * weight."""
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
     def uniform(self, level: int, ones: bool) -> Costs:
-        """It costs something only where the parent's label is the other one."""
+        """A whole interval of released positions (ones) or of earlier ones: shape (size, 1).
+
+        It costs something only where the parent's label is the other one.
+        """
         return self.whole[level] * np.array([[ones], [not ones]], np.float64)
 
     def up(self, costs: Costs, level: int) -> Costs:
-        """Keep the parent's label, or pay the weight for the other one."""
+        """From functions of an interval's own label to functions of its parent's.
+
+        Keep the parent's label, or pay the weight for the other one.
+        """
         kept: Costs = np.minimum(costs, self._weights[level] + costs[::-1])
         return kept
 
     def at_labels(self, costs: Costs) -> Costs:
-        """The functions are stored as their values."""
+        """Values at ``labels``, shape (labels, positions): functions are stored as their values."""
         return costs
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
@@ -345,7 +324,7 @@ class AbsoluteCosts:
         return above
 
     def at_zero(self, costs: Costs) -> Costs:
-        """The value at label 0."""
+        """Values for an interval without a parent: at label 0."""
         value: Costs = costs[0]
         return value
 
@@ -396,6 +375,9 @@ class QuadraticCosts:
         """The constant term."""
         value: Costs = costs[2]
         return value
+
+
+CostKind = AbsoluteCosts | QuadraticCosts
 
 
 class _EndCosts(NamedTuple):

@@ -55,9 +55,7 @@ def planned_halfwidths(
     """
     inner = statistic.inner
     if statistic.statistics:
-        report: Any = statistic
-        found: dict[str, float] = report.halfwidths_of_parts(terms, step, level, rows, over)
-        return found
+        return _of_parts(statistic, terms, step, level, rows, over)
     if inner is not statistic:
         # A row is of one group, and all groups are alike.
         groups = getattr(statistic, "groups", ("",))
@@ -80,6 +78,35 @@ def planned_halfwidths(
         return _by_name(statistic, _halfwidths(reading, level, ask))
     cell = float(terms.window_halfwidths(start, step, level))
     return {"": cell * statistic.error_of.mean}
+
+
+def _of_parts(
+    report: Any,
+    terms: Design,
+    step: int,
+    level: float,
+    rows: int | None,
+    over: int | None,
+) -> dict[str, float]:
+    """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
+    found: dict[str, float] = {}
+    for name, one in report.statistics.items():
+        if name not in report.derived_from:
+            own = planned_halfwidths(
+                one, report.terms_of(name, terms), step, level, rows=rows, over=over
+            )
+        elif rows is None and one.known_beforehand == ():
+            continue
+        else:
+            of = report.derived_from[name]
+            reading = planned_reading(
+                report.statistics[of], report.terms_of(of, terms), step, rows, over
+            )
+            own = halfwidths_of(report.reading_of(name, reading), level)
+            if rows is None and one.known_beforehand is not None:
+                own = {key: own[key] for key in own if key in one.known_beforehand}
+        found |= {f"{name} {key}".strip(): half for key, half in own.items()}
+    return found
 
 
 def _reading(

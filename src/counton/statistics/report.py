@@ -37,7 +37,7 @@ from counton.numbers.design import Design
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.readings import Reading
-from counton.statistics.report_budget import PartDesign, halfwidths_of_parts, with_weights
+from counton.statistics.report_budget import PartDesign, with_weights
 from counton.statistics.report_members import (
     SHARE,
     WITHIN,
@@ -479,12 +479,6 @@ class Report(TallyStatistic):
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self.with_parameters(statistics=inner)
         return with_weights(settled, guarantee, horizon)
-
-    def halfwidths_of_parts(
-        self, terms: Design, step: int, level: float, rows: int | None, over: int | None
-    ) -> dict[str, float]:
-        """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
-        return halfwidths_of_parts(self, terms, step, level, rows, over)
 
     @override
     def allows(self, other: Statistic) -> bool:

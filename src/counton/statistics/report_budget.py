@@ -261,38 +261,3 @@ def budget_shares(report: Members, norm: Literal[1, 2]) -> dict[str, Fraction]:
         for name, one in report.measured_ones.items()
     }
     return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}
-
-
-def halfwidths_of_parts(
-    report: Members,
-    terms: Design,
-    step: int,
-    level: float,
-    rows: int | None,
-    over: int | None,
-) -> dict[str, float]:
-    """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
-    from counton.statistics.planned_halfwidths import (
-        halfwidths_of,
-        planned_halfwidths,
-        planned_reading,
-    )
-
-    found: dict[str, float] = {}
-    for name, one in report.statistics.items():
-        if name not in report.derived_from:
-            own = planned_halfwidths(
-                one, report.terms_of(name, terms), step, level, rows=rows, over=over
-            )
-        elif rows is None and one.known_beforehand == ():
-            continue
-        else:
-            of = report.derived_from[name]
-            reading = planned_reading(
-                report.statistics[of], report.terms_of(of, terms), step, rows, over
-            )
-            own = halfwidths_of(report.reading_of(name, reading), level)
-            if rows is None and one.known_beforehand is not None:
-                own = {key: own[key] for key in own if key in one.known_beforehand}
-        found |= {f"{name} {key}".strip(): half for key, half in own.items()}
-    return found

@@ -38,6 +38,7 @@ class Sampler(ABC):
     Attributes:
         examples: how many there are, numbered from 0.
         epochs: how often each counts.
+        steps_per_epoch: where examples count once in each epoch, at the same place of all.
         seed: of the order, which need not be secret.
         unit: whose steps are counted, "example" or "person".
         neighbours: in what two data sets differ that the promise compares: one unit "more or less",
@@ -48,6 +49,7 @@ class Sampler(ABC):
     neighbours: str = "present or its place left empty"
     examples: int
     epochs: int
+    steps_per_epoch: int
     seed: int
     #: Probability with which a step takes an example, where that is by chance and secret.
     rate: float | None = None
@@ -67,14 +69,14 @@ class Sampler(ABC):
         raise InvalidInput(f"the batches of {type(self).__name__} are no secret: leave join out")
 
     @property
-    @abstractmethod
     def steps(self) -> int:
         """Steps of the whole run."""
+        return self.epochs * self.steps_per_epoch
 
     @property
-    @abstractmethod
     def schedule(self) -> Schedule:
         """In which steps one example counts."""
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @property
     def order(self) -> str:
@@ -165,21 +167,7 @@ class FixedEpochs(Sampler):
         self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
         self.epochs = check_integer("epochs", epochs, 1, LARGEST)
         self.seed = check_integer("seed", seed, 0)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps of one epoch."""
-        return -(-self.examples // self.batch_size)
-
-    @property
-    @override
-    def steps(self) -> int:
-        return self.epochs * self.steps_per_epoch
-
-    @property
-    @override
-    def schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+        self.steps_per_epoch = -(-self.examples // self.batch_size)
 
     @cached_property
     def _order(self) -> Examples:
@@ -191,7 +179,7 @@ class FixedEpochs(Sampler):
         return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
 
-class MinSeparation(Sampler):
+class MinSeparation(FixedEpochs):
     """Shuffled anew in each epoch, but only so far that a distance is kept.
 
     An epoch is divided into windows of some steps. An example stays in its window and has another
@@ -216,36 +204,23 @@ class MinSeparation(Sampler):
     def __init__(
         self, examples: int, batch_size: int, epochs: int = 1, window: int = 1, seed: int = 0
     ) -> None:
-        self.examples = check_integer("examples", examples, 1, LARGEST)
-        self.batch_size = check_integer("batch_size", batch_size, 1, self.examples)
-        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        super().__init__(examples, batch_size, epochs, seed)
         if self.examples % self.batch_size:
             raise InvalidInput(
                 f"examples is {examples} and batch_size is {batch_size}; batches are equally "
                 f"large: leave {examples % batch_size} examples out"
             )
-        self.steps_per_epoch = self.examples // self.batch_size
         self.window = check_integer("window", window, 1, self.steps_per_epoch)
         if self.steps_per_epoch % self.window:
             raise InvalidInput(
                 f"window is {window} and an epoch has {self.steps_per_epoch} steps; windows fill "
                 f"an epoch: take a divisor of {self.steps_per_epoch}"
             )
-        self.seed = check_integer("seed", seed, 0)
-
-    @property
-    @override
-    def steps(self) -> int:
-        return self.epochs * self.steps_per_epoch
 
     @property
     @override
     def schedule(self) -> Schedule:
         return Schedule(self.epochs, self.steps_per_epoch - self.window + 1, fixed=False)
-
-    @cached_property
-    def _order(self) -> Examples:
-        return np.random.default_rng([self.seed, 0]).permutation(self.examples)
 
     @override
     def batch(self, step: int) -> Examples:
@@ -301,16 +276,6 @@ class BallsInBins(Sampler):
         self._ids = range(self.examples) if ids is None else _checked_ids(ids, self.examples)
         if ids is not None:
             self.neighbours = "more or less"
-
-    @property
-    @override
-    def steps(self) -> int:
-        return self.epochs * self.steps_per_epoch
-
-    @property
-    @override
-    def schedule(self) -> Schedule:
-        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @cached_property
     def _places(self) -> Examples:
@@ -505,15 +470,8 @@ class SecretPlaces(_SecretSampler):
 
     @property
     @override
-    def steps(self) -> int:
-        return self.epochs * self.steps_per_epoch
-
-    @property
-    @override
     def schedule(self) -> Schedule:
-        if self.anew:
-            return Schedule(self.epochs, 1, fixed=False)
-        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+        return Schedule(self.epochs, 1, fixed=False) if self.anew else super().schedule
 
     def _places(self, draw: int) -> NDArray[np.uint64]:
         if self._drawn is None or self._drawn[0] != draw:

@@ -47,7 +47,7 @@ _PART = 2**14
 _CLIPPING = 0.01
 
 #: The identity of every run under a key that somebody chose, for tests and papers.
-_SEEDED = "0" * 32
+SEEDED = "0" * 32
 #: First steps of sessions, rising, and their identities.
 Sessions = tuple[tuple[int, str], ...]
 
@@ -132,7 +132,7 @@ class TrainingNoise:
         #: Whether the run is that of another process too.
         self.joined = False
         self._remembered: str | None = None
-        self._identity = _SEEDED if self.seeded else drawn_identity()
+        self._identity = SEEDED if self.seeded else drawn_identity()
         #: From which step on normals that are taken for the first time have which identity.
         self._sessions: Sessions = ((1, self._identity),)
 

@@ -25,15 +25,13 @@ from counton.base.errors import InvalidInput, StateError
 from counton.base.lazy import require
 from counton.noise.witness import drawn_identity
 from counton.training import trees
-from counton.training.noise import renew
+from counton.training.noise import SEEDED, renew
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
 
 __all__ = ["NoiseState", "private_aggregate", "resume"]
 
-#: The identity of all runs under a key that somebody chose.
-_SEEDED = "0" * 32
 #: Rows of a run in a state, whose shape stays the same, as checkpoints want it.
 _ROWS = 256
 #: Steps whose gradients are remembered, for programs that compute a step again.
@@ -187,7 +185,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
         if not isinstance(found, NoiseState):
             return found
         run, last = _from_numbers(np.asarray(found.run)), int(found.step)
-        if run["identity"] == _SEEDED:
+        if run["identity"] == SEEDED:
             return found
         own = drawn_identity() if identity is None else identity
         sessions = renew(tuple(map(tuple, run["sessions"])), last, own)
@@ -245,7 +243,7 @@ def _from_numbers(rows: Any) -> dict[str, Any]:
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
     """Refuse noise for other gradients than those to which it was given."""
     noise.begin(run["identity"], run["sessions"][-1][1])
-    if run["identity"] == _SEEDED and noise.seeded:
+    if run["identity"] == SEEDED and noise.seeded:
         return
     with _giving:
         given = _given.get(run["sessions"][-1][1])
