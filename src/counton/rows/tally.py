@@ -258,9 +258,13 @@ def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
     """Of each label its place in the domain, beyond all where it is not declared."""
     places = np.full(len(labels), len(domain), np.int64)
     wanted = labels.alias("group").to_frame().with_row_index("row")
+    # A join holds several times what it joins, so of few names some labels at a time.
+    at_a_time = max(ROWS_AT_A_TIME, len(domain))
     for start, names in GroupNames(domain).parts():
-        found = wanted.join(names.to_frame().with_row_index("place"), on="group", how="inner")
-        places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
+        placed = names.to_frame().with_row_index("place")
+        for some in wanted.iter_slices(at_a_time):
+            found = some.join(placed, on="group", how="inner")
+            places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
     return pl.Series("place", places)
 
 
@@ -576,8 +580,9 @@ def _looks(
     if across > 1:
         inside &= cell % across < across - 1
     part = pl.col(PART) if PART in each.columns else pl.lit(0, pl.UInt32).alias(PART)
-    by = each.filter(inside).group_by(part, step=cell // across // width).agg(pl.col("rows").sum())
-    by = by.sort("step")
+    # Of the columns that this needs alone: a filter copies what it leaves.
+    windows = each.lazy().filter(inside).select(part, "rows", step=cell // across // width)
+    by = windows.group_by(PART, "step").agg(pl.col("rows").sum()).sort("step").collect()
     return tuple(
         FileLook(sampler.sample(), by.filter(pl.col(PART) == place).select("step", "rows"))
         for place, sampler in enumerate(samplers)
@@ -611,23 +616,26 @@ def _sums_of_parts(
     """What the rows of each part come to, and those of all: see `Tally.sums`."""
     width = 1 if domain is None else len(domain) + 1
     window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
-    cells = each.with_columns(window=window, place=pl.col("cell") % across)
-    if domain is not None and "name" not in cells.columns:
+    columns = {"window": window, "place": pl.col("cell") % across}
+    if domain is not None and "name" not in each.columns:
         # Groups by name: a later night may declare more of them.
-        names = GroupNames(domain).plus([""]).column
-        cells = cells.with_columns(name=pl.lit(names).gather(group))
+        columns["name"] = pl.lit(GroupNames(domain).plus([""]).column).gather(group)
+    kept = [name for name in each.columns if name not in ("cell", "us")]
+    cells = each.select(*kept, **columns)
     by = [name for name in ("window", "name", "place") if name in cells.columns]
     numbers = [name for name in each.columns if name.startswith(("rows", "total", "moment"))]
 
     def digest(rows: pl.DataFrame) -> str:
-        hashed, rows = hashlib.sha256(b"counton/sums"), rows.sort(by)
+        hashed = hashlib.sha256(b"counton/sums")
+        order = rows.select(pl.arg_sort_by(by)).to_series()
         for name in [*by, *numbers]:
             hashed.update(f"/{name} {rows.height}/".encode())
-            for part in rows[name].to_frame().iter_slices(_HASHED_AT_A_TIME):
+            for at in range(0, rows.height, _HASHED_AT_A_TIME):
+                part = rows[name].gather(order.slice(at, _HASHED_AT_A_TIME))
                 if name == "name":
-                    hashed.update("".join(f"{one}\n" for one in part[name]).encode())
+                    hashed.update("".join(f"{one}\n" for one in part).encode())
                 else:
-                    hashed.update(part[name].to_numpy().astype("<i8").tobytes())
+                    hashed.update(part.to_numpy().astype("<i8").tobytes())
         return hashed.hexdigest() if rows.height else ""
 
     if PART not in cells.columns:
