@@ -26,6 +26,7 @@ class Above(TallyStatistic):
 
     parts = (Part("value"),)
     counts_rows = True
+    places = 2
 
     def __init__(self, threshold: int = 60) -> None:
         self.threshold = threshold
@@ -33,10 +34,6 @@ class Above(TallyStatistic):
     @property
     def cells(self) -> tuple[int, ...]:
         return (2,)
-
-    @property
-    def places(self) -> int:
-        return 2
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -310,6 +307,8 @@ def grouped(**claims: Any) -> Grouped:
     """An average by two groups that says something else."""
     cls: Any = type("WrongGroups", (Grouped,), {"settle": lambda self, *args: self, **claims})
     made: Grouped = cls(Average(0, 50, resolution=1), ["north", "south"])
+    for name in claims:
+        vars(made).pop(name, None)  # what it found out of itself
     return made
 
 

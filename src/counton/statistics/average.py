@@ -106,7 +106,9 @@ class Average(ClippedValues):
     ) -> None:
         self._call_units(unit)
         self.bounds = Contribution.values(lower, upper, resolution, "replace", unit=self.unit)
+        self.reading_bounds = float(self.lower), float(self.upper)
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
+        self.places = 2 if number is None else 1
         self.known_beforehand = ("sum", "count") if number is None else None
         self.tallied = number is None  # else how many values a step has is checked step by step
 
@@ -134,11 +136,6 @@ class Average(ClippedValues):
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
         return {name: name for name in (("count",) if place is None else _NAMES)}
-
-    @property
-    @override
-    def reading_bounds(self) -> tuple[float, float]:
-        return float(self.lower), float(self.upper)
 
     @property
     @override
@@ -198,11 +195,6 @@ class Average(ClippedValues):
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
         lower, upper = super().row_bounds()
         return np.asarray(np.clip(grid, lower, upper) - lower)
-
-    @property
-    @override
-    def places(self) -> int:
-        return 1 if self.number is not None else 2
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

@@ -129,6 +129,7 @@ class Grouped(TallyStatistic):
                 f"groups are {quote(groups)}; they must be a list of names, each once"
             )
         self._inner, self.groups = inner, tuple(names)
+        self.places = len(names) * inner.places
         self._place = {name: place for place, name in enumerate(self.groups)}
         self.tallied = True
 
@@ -197,11 +198,6 @@ class Grouped(TallyStatistic):
     @override
     def encode(self, *parts: Any) -> Integers:
         return self.inner.encode(*parts)
-
-    @property
-    @override
-    def places(self) -> int:
-        return len(self.groups) * self.inner.places
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

@@ -219,6 +219,8 @@ class Contingency(GridCells):
     ) -> None:
         self.equal = bool(equal)
         super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
+        self.domain = self.columns
+        self.cells_in_words = ", " + " and ".join(f"by {name}" for name in self.columns)
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
             raise InvalidInput(
@@ -246,21 +248,11 @@ class Contingency(GridCells):
             neighbours="replace" if stated["replace"] else "add_remove",
         )
 
-    @property
-    @override
-    def domain(self) -> Any:
-        return self.columns
-
     @override
     def label(self, names: Mapping[str, Any]) -> str:
         """With the columns, whose values may be called the same."""
         told = [f"{name} {value}" for name, value in names.items() if value is not None]
         return ", ".join(told) or "total"
-
-    @property
-    @override
-    def cells_in_words(self) -> str:
-        return ", " + " and ".join(f"by {name}" for name in self.columns)
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:

@@ -23,6 +23,7 @@ class _SumOfRows(TallyStatistic):
 
     shows = ("sums",)
     additive, in_terms = True, False
+    places = 1
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
@@ -31,11 +32,6 @@ class _SumOfRows(TallyStatistic):
     @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
         return () if groups is None else (groups,)
-
-    @property
-    @override
-    def places(self) -> int:
-        return 1
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

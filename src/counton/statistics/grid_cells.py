@@ -235,9 +235,10 @@ class GridCells(TableStatistic):
                 )
             self.columns[str(name)] = tuple(listed)
         self.shape = tuple(map(len, self.columns.values()))
-        if math.prod(self.shape) > _MOST_CELLS:
+        self.places = math.prod(self.shape)
+        if self.places > _MOST_CELLS:
             raise InvalidInput(
-                f"there are {math.prod(self.shape):,} cells; at most {_MOST_CELLS:,} can be told "
+                f"there are {self.places:,} cells; at most {_MOST_CELLS:,} can be told "
                 f"apart: take fewer columns or labels"
             )
         self.counts = self.counts_units = bool(counts)
@@ -350,11 +351,6 @@ class GridCells(TableStatistic):
         if self.counts:
             place += np.asarray(parts[-1], np.float64).astype(np.int64) * self.places
         return np.where(known, place, -1)
-
-    @property
-    @override
-    def places(self) -> int:
-        return math.prod(self.shape)
 
     @override
     def measure(self, sums: Integers) -> Integers:

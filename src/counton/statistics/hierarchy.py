@@ -339,7 +339,8 @@ class Hierarchy(TableStatistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
+        self.tree = self.domain = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
+        self.cells_in_words = "".join(f", by {level}" for level in self.tree.levels[1:2])
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
@@ -348,10 +349,11 @@ class Hierarchy(TableStatistic):
                 f"their nodes in texts: name all nodes by texts"
             )
         refuse_added(self.tree.levels[1:], "level")
-        if sum(map(len, self.tree.leaves)) > _MOST_LEAVES:
+        self.places = sum(map(len, self.tree.leaves))
+        if self.places > _MOST_LEAVES:
             raise InvalidInput(
-                f"the tree has {sum(map(len, self.tree.leaves)):,} leaves; at most "
-                f"{_MOST_LEAVES:,} can be told apart: release a coarser one"
+                f"the tree has {self.places:,} leaves; at most {_MOST_LEAVES:,} can be told "
+                f"apart: release a coarser one"
             )
         wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
@@ -380,16 +382,6 @@ class Hierarchy(TableStatistic):
             counts=stated["value"] is not None,
             neighbours="replace" if stated["replace"] else "add_remove",
         )
-
-    @property
-    @override
-    def domain(self) -> Any:
-        return self.tree
-
-    @property
-    @override
-    def cells_in_words(self) -> str:
-        return f", by {self.tree.levels[1]}" if len(self.tree.levels) > 1 else ""
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
@@ -595,11 +587,6 @@ class Hierarchy(TableStatistic):
             return leaf
         counted = np.asarray(parts[-1], np.float64).astype(np.int64)
         return np.where(leaf < 0, -1, counted * self.places + leaf)
-
-    @property
-    @override
-    def places(self) -> int:
-        return self.measuring.leaves
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:

@@ -174,7 +174,8 @@ class Ranges(GridCells):
         if isinstance(labels, int):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        self.labels = self.columns[name]
+        self.labels = self.domain = self.columns[name]
+        self.cells_in_words = f", by {name}"
 
     @override
     def check_asked(self, name: Any) -> None:
@@ -194,16 +195,6 @@ class Ranges(GridCells):
             counts=stated["value"] is not None,
             neighbours="replace" if stated["replace"] else "add_remove",
         )
-
-    @property
-    @override
-    def domain(self) -> Any:
-        return self.labels
-
-    @property
-    @override
-    def cells_in_words(self) -> str:
-        return f", by {self.name}"
 
     @override
     def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:

@@ -505,6 +505,7 @@ class Moments(TallyStatistic):
         self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
         count = len(self.names)
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
+        self.places = 1 + 2 * count + len(self.pairs)
 
     @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
@@ -539,7 +540,7 @@ class Moments(TallyStatistic):
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        return (1 + 2 * len(self.names) + len(self.pairs),)
+        return (self.places,)
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -623,11 +624,6 @@ class Moments(TallyStatistic):
             points = np.rint((np.clip(where, -1, 1) + 1) / 2 * self.grid).astype(np.int64)
             found = found * (self.grid + 1) + points
         return found
-
-    @property
-    @override
-    def places(self) -> int:
-        return self.cells[0]
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

@@ -336,19 +336,16 @@ class Quantiles(TableStatistic):
                 f"65,537 finite numbers"
             )
         self.edges: Floats = read_only(ends)
+        self.places = len(ends) - 1
+        self.reading_bounds = float(ends[0]), float(ends[-1])
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
         if isinstance(line, str):
-            self._names = (_check_line(line, len(ends) - 1),)
+            self._names = (_check_line(line, self.places),)
         elif line is not None:
-            self._line = _fitting(line, len(ends) - 1)
-
-    @property
-    @override
-    def reading_bounds(self) -> tuple[float, float]:
-        return float(self.edges[0]), float(self.edges[-1])
+            self._line = _fitting(line, self.places)
 
     @override
     def check_asked(self, name: Any) -> None:
@@ -379,7 +376,7 @@ class Quantiles(TableStatistic):
         return {**given, **self._common()}
 
     def __repr__(self) -> str:
-        where = f"{len(self.edges) - 1:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
+        where = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
         return f"Quantiles({where}{'' if self._line is None else f', {self._line.name}'})"
 
     @property
@@ -393,7 +390,7 @@ class Quantiles(TableStatistic):
         return (self.line.measurements,)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
+        line = _best_line(self.places, norm, self.neighbours, self._names)
         return type(self)(self.edges.tolist(), shares=self.shares, line=line, **self._common())
 
     @property
@@ -413,14 +410,13 @@ class Quantiles(TableStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
-            f"whose value counts in one of {len(self.edges) - 1:,} cells, which are measured "
-            f"together",
+            f"whose value counts in one of {self.places:,} cells, which are measured together",
         )
 
     @property
     @override
     def size(self) -> str:
-        return f"quantiles over {len(self.edges) - 1:,} cells"
+        return f"quantiles over {self.places:,} cells"
 
     @property
     @override
@@ -471,11 +467,6 @@ class Quantiles(TableStatistic):
 
     @property
     @override
-    def places(self) -> int:
-        return len(self.edges) - 1
-
-    @property
-    @override
     def largest_entry(self) -> int:
         return self.line.largest_entry
 
@@ -519,7 +510,7 @@ class Quantiles(TableStatistic):
     @cached_property
     def _variances(self) -> tuple[Floats, Floats, float]:
         """Of how many lie below each edge, and from it on, and of all; for rows of variance 1."""
-        cells = len(self.edges) - 1
+        cells = self.places
         places = np.arange(cells + 1)
         below = np.zeros(cells + 1)
         below[1:] = self.line.variance(np.zeros(cells, np.int64), places[1:])

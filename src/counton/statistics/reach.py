@@ -89,6 +89,7 @@ class Reach(UsersByRank):
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
     ) -> None:
         self.at_least = self.counted_ranks = _thresholds(at_least)
+        self.places = len(self.at_least)
         self._call_units(unit, "user")
 
     @classmethod

@@ -175,6 +175,7 @@ class Report(TallyStatistic):
         self.most = check_integer("most", most, 1, 2**20)
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
+        self.places = sum(one.places for one in self.measured_ones.values())
         self._bounds = [one.said_bounds() for one in self.statistics.values()]
         sizes = [high - low + 1 for low, high in self._bounds]
         if math.prod(sizes) >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
@@ -560,11 +561,6 @@ class Report(TallyStatistic):
             found[name] = rest % size + low
             rest = rest // size
         return found
-
-    @property
-    @override
-    def places(self) -> int:
-        return sum(one.places for one in self.measured_ones.values())
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

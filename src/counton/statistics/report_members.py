@@ -39,7 +39,7 @@ class FirstRows(UsersByRank):
     keyword = "distinct"
     phrase = "number of distinct users"
     additive = True
-    counted_ranks = (1,)
+    counted_ranks, places = (1,), 1
 
     def __init__(self, *, unit: str | None = None) -> None:
         self._call_units(unit)

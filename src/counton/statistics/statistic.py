@@ -155,6 +155,10 @@ class Statistic(ABC):
         tallied: the order of events does not matter (`counton.statistics.tally_statistic`).
         is_table: rows without times are released once, as a table.
         counted: name of its cell, where it has one alone, which has a name.
+        declares: the groups of rows by which its cells are called; None: its cells are others.
+        domain: what was declared of it, where that are no groups: nodes, labels, a tree.
+        cells_in_words: by what its cells are told apart, at the end of a title: ", by region".
+        reading_bounds: between what its readings lie; an interval of all that says nothing.
         sources: where it is described, by names of `counton.base.literature`.
         unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
@@ -207,6 +211,10 @@ class Statistic(ABC):
     of_letters: ClassVar[bool] = False
     counted: ClassVar[str] = ""
     _stated: bool = False
+    declares: Sequence[str] | None = None
+    domain: Any = None
+    cells_in_words: str = ""
+    reading_bounds: tuple[float, float] | None = None
     sources: tuple[str, ...] = ()
     unprotected: tuple[str, ...] = ()
 
@@ -277,16 +285,6 @@ class Statistic(ABC):
         """
         return None
 
-    @property
-    def declares(self) -> Sequence[str] | None:
-        """The groups of rows by which its cells are called; None: its cells are others."""
-        return None
-
-    @property
-    def domain(self) -> Any:
-        """What was declared of it, where that are no groups: nodes, labels, a tree."""
-        return None
-
     def showing(self, top: int) -> Statistic:
         """This statistic, of whose groups this many are shown; itself where all are."""
         return self
@@ -312,16 +310,6 @@ class Statistic(ABC):
     def label(self, names: Mapping[str, Any]) -> str:
         """What a row is about, in one text."""
         return " ".join(str(one) for one in names.values() if one is not None) or "all"
-
-    @property
-    def cells_in_words(self) -> str:
-        """By what its cells are told apart, at the end of a title: ", by region"."""
-        return ""
-
-    @property
-    def reading_bounds(self) -> tuple[float, float] | None:
-        """Between what its readings lie; an interval of all that says nothing."""
-        return None
 
     def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
         """The column in whose order cells stand beside each other; None: they have no order."""

@@ -71,6 +71,7 @@ class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows.
 
     Attributes:
+        places: how many places rows are added up in, before they are measured.
         parts: of what an event consists besides its time, group and user.
         counts_rows: every row changes one place by 1, so that totals are numbers of rows.
         asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
@@ -81,6 +82,7 @@ class TallyStatistic(Statistic):
     """
 
     tallied: bool = True
+    places: int
     parts: tuple[Part, ...] = ()
     counts_rows: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ()
@@ -157,11 +159,6 @@ class TallyStatistic(Statistic):
         Raises:
             InvalidInput: a part that cannot be.
         """
-
-    @property
-    @abstractmethod
-    def places(self) -> int:
-        """How many places rows are added up in, before they are measured."""
 
     @abstractmethod
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
@@ -288,11 +285,6 @@ class UsersByRank(TallyStatistic):
             f"users are told apart by a column, and no row says by itself how many of its user "
             f"came before it: run a job with {field('user')}"
         )
-
-    @property
-    @override
-    def places(self) -> int:
-        return len(self.counted_ranks)
 
     @override
     def said_bounds(self) -> tuple[int, int]:

@@ -153,7 +153,8 @@ class TopK(TallyStatistic):
         unit: str | None = None,
     ) -> None:
         ordered = not isinstance(groups, (str, Set, Mapping))
-        self.groups = tuple(groups) if ordered else ()
+        self.groups = self.declares = tuple(groups) if ordered else ()
+        self.places = len(self.groups)
         wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
         if wrong or not self.groups:
             raise InvalidInput(
@@ -226,11 +227,6 @@ class TopK(TallyStatistic):
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
         return (Part("by", "label", self.groups),)
 
-    @property
-    @override
-    def declares(self) -> Sequence[str] | None:
-        return self.groups
-
     @override
     def showing(self, top: int) -> Statistic:
         return type(self)(**{**self.parameters, "k": top})
@@ -285,11 +281,6 @@ class TopK(TallyStatistic):
     def encode(self, *parts: Any) -> Integers:
         """The number of the group, below 0 where not declared."""
         return np.asarray(parts[0], np.int64)
-
-    @property
-    @override
-    def places(self) -> int:
-        return len(self.groups)
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

@@ -124,6 +124,7 @@ class Cuts(Statistic):
                 f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
                 f"{_MOST_NODES:,}"
             )
+        self.domain = self.nodes
         self._named, self._labels = named, list(named.numbers)
         check_relation("neighbours", neighbours)
         self.neighbours = neighbours
@@ -166,11 +167,6 @@ class Cuts(Statistic):
             )
         more = () if weight is None else (weight,)
         return OwnColumns((*ends_of_edges(stated), *more), more)
-
-    @property
-    @override
-    def domain(self) -> Any:
-        return self.nodes
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:

@@ -50,7 +50,7 @@ class Edges(Subgraphs):
     options = OF_GRAPHS
     sources = ("constants",)
 
-    counted, size = "edges", 1
+    counted, size, most = "edges", 1, 1
 
     def __init__(
         self,
@@ -72,11 +72,6 @@ class Edges(Subgraphs):
         if self.neighbours == "replace" and not self.any_sightings:
             return 1, 1
         return super().signed_changes
-
-    @property
-    def most(self) -> int:
-        """1."""
-        return 1
 
     @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:

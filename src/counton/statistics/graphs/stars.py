@@ -67,17 +67,13 @@ class Stars(Subgraphs):
                 f"{field('leaves')} is {leaves} and {field('degree')} is {degree}, so that there "
                 f"is no star: choose a degree of at least {leaves}"
             )
+        self.most = 2 * math.comb(degree - 1, leaves - 1)  # with either node in the middle
         if self.most > _MOST_STARS:
             raise InvalidInput(
                 f"an edge is in up to {self.most} stars with {leaves} leaves, and at most 2^40 can "
                 f"be counted: choose a smaller degree, or fewer leaves"
             )
         self.check_size(leaves=self.leaves)
-
-    @property
-    def most(self) -> int:
-        """Other leaves beside the edge, on both sides."""
-        return 2 * math.comb((self.degree or 1) - 1, self.leaves - 1)
 
     @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:

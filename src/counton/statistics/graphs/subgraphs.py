@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -40,13 +39,9 @@ class Subgraphs(GraphStatistic):
       or dropped.
     """
 
-    #: Edges of each.
+    #: Edges of each, and how many of them an edge is in, at most.
     size: int
-
-    @property
-    @abstractmethod
-    def most(self) -> int:
-        """How many an edge is in, at most."""
+    most: int
 
     @property
     def signed_changes(self) -> tuple[int, int]:

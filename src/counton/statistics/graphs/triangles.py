@@ -82,17 +82,13 @@ class Triangles(Subgraphs):
         neighbours: Relation = "add_remove",
     ) -> None:
         super().__init__(degree, changes, beyond, neighbours)
+        self.most = (self.degree or 0) - 1  # the neighbours that both nodes of an edge have
         if self.most < 1:
             raise InvalidInput(
                 f"{field('degree')} is {degree!r}, so that there is no triangle; it must be at "
                 f"least 2: the most edges of one node"
             )
         self.check_size()
-
-    @property
-    def most(self) -> int:
-        """The neighbours that both nodes of an edge have."""
-        return (self.degree or 0) - 1
 
     @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
