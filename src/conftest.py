@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,12 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         return hashlib.shake_256(said).digest(size)
 
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example writes is in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,12 +27,9 @@ def sqlite_header(path: Path) -> Header | None:
     Raises:
         OSError: there is none that may be read, or it is a folder.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "visits.db")
-    ...     with closing(sqlite3.connect(file)) as made:
-    ...         _ = made.execute("PRAGMA application_id = 7")
-    ...     sqlite_header(file).application_id
+    >>> with closing(sqlite3.connect("visits.db")) as made:
+    ...     _ = made.execute("PRAGMA application_id = 7")
+    >>> sqlite_header(Path("visits.db")).application_id
     7
     """
     found = path.stat()

@@ -161,20 +161,17 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
         InvalidInput: no answers, of several levels, or one that was made otherwise than by asking a
             release.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton import PureDP, release
-    >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"at": ["2024-03-01", "2024-03-02"], "page": ["home", "shop"]})
     >>> found = release(
     ...     "count", visits, time="at", every="1d", start="2024-03-01", steps=2, until="2024-03-03",
     ...     by="page", domain=["home", "shop", "help"], guarantee=PureDP(1),
-    ...     state=folder.name + "/visits.db",
+    ...     state="visits.db",
     ... )
     >>> apart = [found.difference(page, "home") for page in ("shop", "help")]
     >>> all(one.upper < two.upper for one, two in zip(apart, jointly(apart)))
     True
-    >>> folder.cleanup()
     """
     levels = {one.level for one in answers}
     if len(levels) != 1 or any(one.asked is None for one in answers):

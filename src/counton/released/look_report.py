@@ -154,18 +154,15 @@ class Inspection:
     Raises:
         InvalidInput: other releases, or a share that is not above 0 and below 1.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton import inspect
-    >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"visitor": [f"visitor {number % 500}" for number in range(900)]})
-    >>> found = inspect(visits, user="visitor", state=folder.name + "/visits.db", epsilon=100)
+    >>> found = inspect(visits, user="visitor", state="visits.db", epsilon=100)
     >>> print(found.words()[0])
     95% of users have at most 2 events (interval of 95%: 2 to 2)
     >>> one, two = found.sweep([1, 2])
     >>> 0.4 < one.kept < 0.7, two.kept > 0.9
     (True, True)
-    >>> folder.cleanup()
     """
 
     released: Release

@@ -57,23 +57,20 @@ class Release(ReleasedNumbers):
     numbers have any; an error says what a statistic does not answer. Its attributes are those of
     `ReleasedNumbers`.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton.run import Job, run
-    >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
     >>> told = {
     ...     "time": "at", "every": "1d", "start": "2024-03-01", "steps": 365,
     ...     "until": "2024-03-03", "epsilon": 1,
     ... }
-    >>> with run(Job("count", visits, folder.name + "/c.db", release="both", **told)) as outcome:
+    >>> with run(Job("count", visits, "c.db", release="both", **told)) as outcome:
     ...     outcome.read().table().columns[3:6]
     ['group', 'estimate', 'std']
     >>> mean = {"value": "paid", "lower": "0", "upper": "9", "resolution": "1"}
-    >>> with run(Job("average", visits, folder.name + "/a.db", **mean, **told)) as outcome:
+    >>> with run(Job("average", visits, "a.db", **mean, **told)) as outcome:
     ...     outcome.read().table()["name"].unique(maintain_order=True).to_list()
     ['mean', 'sum', 'count']
-    >>> folder.cleanup()
     """
 
     def difference(
@@ -110,10 +107,8 @@ class Release(ReleasedNumbers):
             InvalidInput: no such group, step or number, groups that nobody declared, or the same
                 stream beside itself.
 
-        >>> import tempfile
         >>> import polars as pl
         >>> from counton import PureDP, release
-        >>> folder = tempfile.TemporaryDirectory()
         >>> visits = pl.DataFrame({
         ...     "time": ["2024-03-01T09:00", "2024-03-02T11:30", "2024-03-03T10:15"],
         ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
@@ -121,7 +116,7 @@ class Release(ReleasedNumbers):
         >>> found = release(
         ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
         ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
-        ...     state=folder.name + "/visits.db",
+        ...     state="visits.db",
         ... )
         >>> found.difference("home", "shop").what
         'home minus shop'
@@ -132,11 +127,10 @@ class Release(ReleasedNumbers):
         >>> paid = release(
         ...     "average", visits, time="time", every="1d", start="2024-03-01", steps=365,
         ...     by="page", until="newest", domain=["home", "shop"], guarantee=PureDP(1),
-        ...     value="paid", lower=0, upper=9, resolution=1, state=folder.name + "/paid.db",
+        ...     value="paid", lower=0, upper=9, resolution=1, state="paid.db",
         ... )
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
         'mean of home minus mean of shop (1 March to 2 March 2024)'
-        >>> folder.cleanup()
         """
         from counton.numbers.formulas import difference
 
@@ -441,19 +435,16 @@ class Release(ReleasedNumbers):
         Raises:
             InvalidInput: numbers of another shape, or that are not finite.
 
-        >>> import tempfile
         >>> import polars as pl
         >>> from counton import PureDP, release
-        >>> folder = tempfile.TemporaryDirectory()
         >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T11:30"]})
         >>> found = release(
         ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-        ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+        ...     until="newest", guarantee=PureDP(1), state="visits.db",
         ... )
         >>> one, other = found.simulate([[300], [500], [200]], 2)
         >>> one.design.name, one.table().height, other.totals.values.shape
         ('SIMULATED events', 3, (3, 1))
-        >>> folder.cleanup()
         """
         from counton.released.simulation import as_simulation, check_numbers, simulated_releases
 

@@ -5,16 +5,14 @@ the windows that have ended, once, and keeps what a later run has to know: rows 
 must not vanish. Everything that can be wrong is found before the state is touched. An error's
 ``fields`` are the fields of `Job` that it is about.
 
->>> import tempfile
 >>> from pathlib import Path
 >>> from counton.run import Job, run
->>> folder = tempfile.TemporaryDirectory()
->>> events = Path(folder.name, "visits.csv")
+>>> events = Path("visits.csv")
 >>> _ = events.write_text(
 ...     "time,page\\n2024-03-01T09:00,home\\n2024-03-01T11:30,shop\\n2024-03-02T10:15,home\\n"
 ... )
 >>> request = Job(
-...     what="count", events=events, state=Path(folder.name, "visits.db"),
+...     what="count", events=events, state=Path("visits.db"),
 ...     time="time", every="1d", by="page", domain="home,shop", start="2024-03-01", steps=365,
 ...     until="2024-03-03", epsilon=1, unit="visit",
 ... )
@@ -25,7 +23,6 @@ must not vanish. Everything that can be wrong is found before the state is touch
 >>> with run(request) as outcome:  # again: nothing new, and the same numbers from the journal
 ...     outcome.after - outcome.before, outcome.read().table().equals(table)
 (0, True)
->>> folder.cleanup()
 """
 
 from __future__ import annotations

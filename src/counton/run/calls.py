@@ -63,10 +63,8 @@ def release(
     Raises:
         CountonError: see `counton.run.run`; nothing was released or changed.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton import Average, PureDP, release
-    >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({
     ...     "time": ["2024-03-01T09:00", "2024-03-01T11:30", "2024-03-03T10:15"],
     ...     "page": ["home", "shop", "home"],
@@ -75,7 +73,7 @@ def release(
     >>> stream = {
     ...     "time": "time", "every": "1d", "start": "2024-03-01", "steps": 365, "until": "newest",
     ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
-    ...     "state": folder.name + "/visits.db",
+    ...     "state": "visits.db",
     ... }
     >>> views = release("count", visits, **stream)
     >>> views.table().select("step", "group").rows()
@@ -93,7 +91,6 @@ def release(
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
-    >>> folder.cleanup()
     """
     known = {item.name for item in fields(Job)} - {"what", "events", "state", "options"}
     known |= {option.name for option in own_options(what)}

@@ -310,10 +310,8 @@ def export(
             could not be written.
         OSError: the file could not be written; the old one, if any, is as it was.
 
-    >>> import tempfile
     >>> from counton.run import Job, run
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> events, state = Path("visits.csv"), Path("visits.db")
     >>> _ = events.write_text("time,page\\n2024-03-01T09:00,home\\n2024-03-04T10:15,shop\\n")
     >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
@@ -323,7 +321,6 @@ def export(
     >>> found = export(state, steps="2:3", groups="shop", level=0.9)
     >>> found.table().select("step", "group").rows(), found.level
     ([(2, 'shop'), (3, 'shop')], 0.9)
-    >>> folder.cleanup()
     """
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
@@ -416,18 +413,15 @@ def export_all(
     Raises:
         StateError, InvalidInput, OSError: as `export`; or two releases whose files would be one.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
     >>> for each in ("visits", "orders"):
-    ...     with Stream.create(folder.name + "/s.db", each, Binary(9), PureDP(1)) as stream:
+    ...     with Stream.create("s.db", each, Binary(9), PureDP(1)) as stream:
     ...         _ = stream.release_many([3, 0, 5])
-    >>> sorted(export_all(folder.name + "/s.db", folder.name + "/{name}.csv"))
+    >>> sorted(export_all("s.db", "{name}.csv"))
     ['orders', 'visits']
-    >>> sorted(path.name for path in Path(folder.name).glob("*.csv"))
+    >>> sorted(path.name for path in Path().glob("*.csv"))
     ['orders.csv', 'visits.csv']
-    >>> folder.cleanup()
     """
     if NAMED not in Path(out).name:
         raise InvalidInput(
@@ -544,15 +538,12 @@ def methods(
         StateError: the state cannot be read, or has released nothing.
         InvalidInput: a level outside (0, 1 - 1e-9], or a stream without a step.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    >>> with Stream.create("s.db", "visits", Binary(9), PureDP(1)) as stream:
     ...     _ = stream.release_many([3, 0, 5])
-    >>> print(methods(folder.name + "/s.db")["visits"].partition(". ")[0])
+    >>> print(methods("s.db")["visits"].partition(". ")[0])
     The total 'visits' so far was published 3 times
-    >>> folder.cleanup()
     """
     level = None if level is None else check_level(level)
     with Store(state) as store:
@@ -762,19 +753,16 @@ def publish(
             is published there, or a database that cannot be used.
         InvalidInput: a stream that was not made from events, or arguments out of range.
 
-    >>> import tempfile
     >>> from counton.run import Job, run
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> events, state = Path("visits.csv"), Path("visits.db")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-04T10:15\\n")
     >>> run(Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
     ...     until="newest",
     ...     epsilon=1,
     ... )).close()
-    >>> publish(state, Path(folder.name, "dashboards.db")).after
+    >>> publish(state, Path("dashboards.db")).after
     3
-    >>> folder.cleanup()
     """
     if level is not None:
         level = check_level(level)

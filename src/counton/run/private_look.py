@@ -305,20 +305,17 @@ def inspect(
     Raises:
         CountonError: as of `release`; nothing was released or changed.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton import PureDP, inspect
-    >>> folder = tempfile.TemporaryDirectory()
     >>> many = [f"visitor {number % 900}" for number in range(3000)]  # 3 or 4 events each
     >>> visits = pl.DataFrame({"visitor": many})
     >>> found = inspect(
-    ...     visits, user="visitor", state=folder.name + "/visits.db", guarantee=PureDP(1)
+    ...     visits, user="visitor", state="visits.db", guarantee=PureDP(1)
     ... )
     >>> found.suggestion, found.answers[0].lower, found.answers[0].upper
     ({'most': 4}, 4, 4)
     >>> [one.most for one in found.sweep(steps=365, guarantee=PureDP(1))]
     [1, 2, 4, 5]
-    >>> folder.cleanup()
     """
     shares = (share,) if isinstance(share, int | float) else tuple(share)
     if not shares:

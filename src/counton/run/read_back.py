@@ -56,19 +56,16 @@ def read(
         StateError: another version of counton wrote the file, in a form that this one does not
             know; a state; or a database in which nothing, or no such stream, is published.
 
-    >>> import tempfile
     >>> import polars as pl
     >>> from counton import PureDP, release
-    >>> folder = tempfile.TemporaryDirectory()
     >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
     >>> run = release(
     ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
-    ...     out=folder.name + "/visits.parquet",
+    ...     until="newest", guarantee=PureDP(1), state="visits.db",
+    ...     out="visits.parquet",
     ... )
-    >>> read(folder.name + "/visits.parquet").table().equals(run.table())
+    >>> read("visits.parquet").table().equals(run.table())
     True
-    >>> folder.cleanup()
     """
     return files.read(source, name=name, level=level, token=token, like=like, databases=_rows)
 

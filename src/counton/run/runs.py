@@ -68,11 +68,9 @@ class Outcome(Closing):
             InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
                 not have.
 
-        >>> import tempfile
         >>> from pathlib import Path
         >>> from counton.run import Job, run
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+        >>> events, state = Path("visits.csv"), Path("visits.db")
         >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
         >>> request = Job(
         ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
@@ -82,7 +80,6 @@ class Outcome(Closing):
         >>> with run(request) as outcome:
         ...     outcome.read(level=0.9).table().select("step", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
-        >>> folder.cleanup()
         """
         return read_released(self.stream, self.definition, level, shown)
 
@@ -113,10 +110,8 @@ def run(
         StateError: the state does not fit the request.
         ReplayMismatch: rows have disappeared, or a file was counted before.
 
-    >>> import tempfile
     >>> from pathlib import Path
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> events, state = Path(folder.name, "visits.csv"), Path(folder.name, "visits.db")
+    >>> events, state = Path("visits.csv"), Path("visits.db")
     >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-01T11:30\\n2024-03-03T10:15\\n")
     >>> request = Job(
     ...     "count", events, state, time="time", every="1d", start="2024-03-01", steps=365,
@@ -129,7 +124,6 @@ def run(
     >>> with run(Job("count", events, state, until="2024-03-04")) as outcome:
     ...     outcome.before, outcome.after, outcome.for_operator().late
     (2, 3, 0)
-    >>> folder.cleanup()
     """
     settled = resolve(request, progress=progress)
     try:
@@ -202,18 +196,15 @@ def commit(
     Raises:
         StateError, ReplayMismatch, SumOverflow: as of `run`.
 
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
     >>> import polars as pl
     >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T11:30"]})
     >>> job = Job(
-    ...     "count", rows, folder.name + "/visits.db", time="at", every="1d", start="2024-03-01",
+    ...     "count", rows, "visits.db", time="at", every="1d", start="2024-03-01",
     ...     steps=365, until="2024-03-03", epsilon=1
     ... )
     >>> with resolve(job) as settled, commit(settled, read_rows(settled)) as outcome:
     ...     outcome.before, outcome.after
     (0, 2)
-    >>> folder.cleanup()
     """
     # What a new stream cannot take is refused before there is one.
     new = rows.beside(None) if settled.store_entry is None else None

@@ -82,8 +82,7 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
         InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
             key.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[defaults]\\nstate = "v.db"\\n[jobs.visits]\\nevents = "v.csv"\\n')
     >>> load(file)["visits"].what
     'count'
@@ -160,8 +159,7 @@ class ForAll(NamedTuple):
 def for_all(path: str | os.PathLike[str]) -> ForAll:
     """What a file says of all its jobs.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "nightly.toml")
+    >>> file = Path("nightly.toml")
     >>> _ = file.write_text('[limit]\\nepsilon = 3\\n')
     >>> print(for_all(file).limit)
     pure differential privacy with epsilon = 3

@@ -92,9 +92,8 @@ def own_strategy(given: object) -> StreamStrategy | None:
 def write_strategy(strategy: StreamStrategy, path: str | os.PathLike[str]) -> None:
     """Write a strategy into a file that jobs name.
 
-    >>> import tempfile
     >>> from counton.strategies import Factorisation
-    >>> file = Path(tempfile.mkdtemp(), "mine.json")
+    >>> file = Path("mine.json")
     >>> write_strategy(Factorisation([[1, 0], [0.5, 1]]), file)
     >>> own_strategy(str(file)).horizon
     2

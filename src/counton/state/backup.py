@@ -35,14 +35,12 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     >>> from counton import PureDP, Stream
     >>> from counton.state import state_summary
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state, copy = folder.name + "/visits.db", folder.name + "/night.db"
+    >>> state, copy = "visits.db", "night.db"
     >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
     ...     _ = stream.release(3)
     ...     made = back_up(state, copy)
     >>> made.name, state_summary(copy)["streams"][0]["step"]
     ('night.db', 1)
-    >>> folder.cleanup()
     """
     database, target = Database(state), Path(copy)
     database.close()

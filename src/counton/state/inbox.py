@@ -234,27 +234,23 @@ def held_batches(database: Database, stream: str) -> HeldBatches:
 class Inbox(Closing):
     """The inbox of a state, of all its streams. Threads may share it.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.base.private import Private
     >>> from counton.state.stream_writer import Addition
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
-    >>> with Inbox(state) as inbox:
+    >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
+    >>> with Inbox("visits.db") as inbox:
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, Private(b"rows"))
     ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
     ...     fold = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
     ...     again = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
     ...     fold.bodies, again.digest == fold.digest
-    ...     with Stream.open(state, "visits") as stream:
+    ...     with Stream.open("visits.db", "visits") as stream:
     ...         stream.take(Private(Addition()), lambda connection: inbox.take(connection, fold))
     ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((Private[bytes],), True)
     True
-    >>> folder.cleanup()
 
     Args:
         state: path of a SQLite file, or a database URL; it holds the streams already.

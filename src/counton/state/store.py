@@ -157,18 +157,14 @@ class StreamJournal(ABC):
 class JournalReader(StreamJournal):
     """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> stream = Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1))
+    >>> stream = Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1))
     >>> released = stream.release_many([3, 0, 5])
-    >>> with Store(state) as store:
+    >>> with Store("visits.db") as store:
     ...     bool((store.reader("visits").releases(2).values == released.values[1:]).all())
     True
     >>> stream.close()
-    >>> folder.cleanup()
     """
 
     def __init__(
@@ -282,17 +278,13 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
 class Store(Closing):
     """The streams of one database, which share one data set and one privacy budget.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> with Store(state, create=True) as store:
+    >>> with Store("visits.db", create=True) as store:
     ...     store.set_limit(PureDP(1))
-    ...     Stream.create(state, "visits", Binary(horizon=100), PureDP(0.75)).close()
+    ...     Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(0.75)).close()
     ...     print(store.streams, store.ledger.remaining())
     ('visits',) pure differential privacy with epsilon = 0.25
-    >>> folder.cleanup()
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -600,15 +592,11 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)).close()
-    >>> [(stream["name"], stream["step"]) for stream in state_summary(state)["streams"]]
+    >>> Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1.0)).close()
+    >>> [(stream["name"], stream["step"]) for stream in state_summary("visits.db")["streams"]]
     [('visits', 0)]
-    >>> folder.cleanup()
     """
     with Store(state) as store:
         return store.summary()

@@ -74,17 +74,13 @@ class Stream(StreamJournal, Closing):
     the data. The key is not in it. A copy of the state does not know later steps: the witness
     beside the key notices, and the copy is refused.
 
-    >>> import tempfile
     >>> from counton import PureDP
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1.0)) as stream:
+    >>> with Stream.create("visits.db", "visits", Binary(100), PureDP(epsilon=1.0)) as stream:
     ...     first = stream.release(3)
-    >>> with Stream.open(state, "visits") as stream:
+    >>> with Stream.open("visits.db", "visits") as stream:
     ...     stream.step, stream.replay(1, 3).value == first.value
     (1, True)
-    >>> folder.cleanup()
     """
 
     def __init__(
@@ -417,19 +413,16 @@ class Stream(StreamJournal, Closing):
             StreamConflict: another process took the stream over, or holds the lock.
             StateError: an earlier release was interrupted half-way: open the stream again.
 
-        >>> import tempfile
         >>> from counton import PureDP
         >>> from counton.statistics import Distinct
         >>> from counton.strategies import Binary
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> state, terms = folder.name + "/users.db", (Binary(31), PureDP(1))
+        >>> state, terms = "users.db", (Binary(31), PureDP(1))
         >>> with Stream.create(state, "users", *terms, statistic=Distinct()) as stream:
         ...     (first,) = stream.release_events(["ann", "bob", "ann"])
         >>> with Stream.open(state, "users") as stream:
         ...     (again,) = stream.release_events(["ann", "bob", "ann"], first_step=1)
         ...     stream.step, again["users"] == first["users"]
         (1, True)
-        >>> folder.cleanup()
         """
         with self._turn.take(), self._lock:
             steps = self._take_events(events, stops, first_step)

@@ -104,17 +104,13 @@ def verify(
         StateError: the state cannot be read, or has no release of this name.
         WrongKey: the key of the one release asked for cannot be had.
 
-    >>> import tempfile
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
+    >>> with Stream.create("visits.db", "visits", Binary(horizon=100), PureDP(epsilon=1)) as stream:
     ...     _ = stream.release_many([3, 0, 5])
-    >>> (found,) = verify(state)
+    >>> (found,) = verify("visits.db")
     >>> found.right, found.values
     (True, 3)
-    >>> folder.cleanup()
     """
     given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
     database = Database(state)

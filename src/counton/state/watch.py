@@ -42,19 +42,17 @@ class Sighting(NamedTuple):
 class Watch:
     """What a process has seen of streams that others write.
 
-    >>> import shutil, tempfile
+    >>> import shutil
     >>> from pathlib import Path
     >>> from counton import PureDP, Stream
     >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state, copy = folder.name + "/visits.db", folder.name + "/copy.key"
+    >>> state, copy = "visits.db", "copy.key"
     >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(1)) as stream:
     ...     first = stream.release(3)
     >>> _ = shutil.copy(state + ".key", copy)
     >>> Watch().look(state, copy)
     >>> '"step": 1' in Path(copy + ".witness").read_text()
     True
-    >>> folder.cleanup()
     """
 
     def __init__(self) -> None:

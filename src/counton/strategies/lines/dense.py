@@ -93,10 +93,8 @@ class Dense(OwnCells):
         Raises:
             InvalidInput: the file exists or cannot be written.
 
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Dense(np.array([[2, 1], [0, 2]]), "mine").save(f"{folder}/mine.npz")
-        ...     Dense.load(f"{folder}/mine.npz").matrix().tolist()
+        >>> Dense(np.array([[2, 1], [0, 2]]), "mine").save("mine.npz")
+        >>> Dense.load("mine.npz").matrix().tolist()
         [[2, 1], [0, 2]]
         """
         try:
