@@ -10,7 +10,7 @@ import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_options import command_line
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.spec.job import Job
 
 _LEVELS = "continent,country,region,city"

@@ -13,7 +13,7 @@ from counton.cli.command_options import command_line
 from counton.cli.demo import data_folder
 from counton.cli.run_statistic import perform
 from counton.run import Job
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 
 _ZONE = "America/New_York"
 #: The aircraft with most departures, and the airports that most of them went to.

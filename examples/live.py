@@ -29,7 +29,7 @@ import polars as pl
 
 from counton.cli.demo import data_folder
 from counton.cli.exits import explain_errors
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.serve.tokens import Tokens
 
 #: Before this hour hardly anybody departs.

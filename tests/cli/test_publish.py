@@ -24,7 +24,7 @@ from counton.run import (
     resolve,
     run,
 )
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.state import published
 from counton.strategies import Binary
 

@@ -59,8 +59,8 @@ def command(*words: str) -> str:
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
         (
             "xlsxwriter",
-            "from pathlib import Path as P; from counton.run.outputs import check_output as c\n"
-            "c(P('t.xlsx'))",
+            "from pathlib import Path as P; from counton.run import written_files\n"
+            "written_files.check_output(P('t.xlsx'))",
         ),
         ("psycopg", "from counton import Stream; Stream.open('postgresql://ann@db/x', 's')"),
     ],

@@ -33,7 +33,7 @@ from counton import Counter, PureDP, Stream
 from counton.base.columns import html
 from counton.base.private import Private, open_private
 from counton.run import Job, Outcome, read_rows, resolve, run
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.serve.log_lines import note
 from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, page, uses
@@ -173,7 +173,11 @@ FACES = {
         "counton.cli.print_forms",
     ),
     "the machine's report": ("counton.cli.run_statistic",),
-    "a file": ("counton.released.release_files", "counton.run.outputs", "counton.run.output_files"),
+    "a file": (
+        "counton.released.release_files",
+        "counton.run.written_files",
+        "counton.run.outputs",
+    ),
     "a workbook": ("counton.released.workbooks",),
     "a chart": ("counton.charts.totals", "counton.charts.table_charts", "counton.charts.style"),
     "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),

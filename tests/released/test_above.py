@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.released.large_groups import only_above
 from counton.released.release import Release
 from counton.run import Job, commit, export, read_rows, resolve, run
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.run.settlement import recall
 
 PAGES = [f"page {number}" for number in range(40)]

@@ -26,7 +26,7 @@ from counton.base.errors import InvalidInput, StateError
 from counton.released import release_files as files
 from counton.released import sizes, workbooks
 from counton.run import export, publish
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.statistics import Count, Quantiles, Report
 
 CHANGES = 250 * int(os.environ.get("COUNTON_FUZZ", "1"))

@@ -22,8 +22,8 @@ from counton.released.figures import totals_curves, window_curves
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run import Job, commit, export, publish, read_rows, recall, resolve, run
-from counton.run.output_files import Outputs
-from counton.run.outputs import write_table
+from counton.run.outputs import Outputs
+from counton.run.written_files import write_table
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow", "xlsx")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}

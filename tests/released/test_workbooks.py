@@ -17,7 +17,7 @@ from counton import PureDP, read, release
 from counton.base.errors import InvalidInput
 from counton.released import workbooks
 from counton.run import export
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
@@ -145,7 +145,7 @@ def test_a_text_too_long_for_a_cell_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None:
-    from counton.run.outputs import check_output
+    from counton.run.written_files import check_output
 
     check_output(tmp_path / "t.xlsx")
     with pytest.raises(InvalidInput, match=r"does not end in .*\.xlsx; rename it"):

@@ -24,7 +24,7 @@ from counton.numbers.intervals import laplace_tail
 from counton.released.release_facts import facts_of
 from counton.rows.window_marks import label
 from counton.run import Job, changes, export, methods, publish, read, run
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.state import Store, journal, verify
 from counton.state.store import state_summary
 from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy, noise_variance

@@ -268,7 +268,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
 def test_a_table_made_in_parts_is_the_table_made_at_once(
     request_: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from counton.run.outputs import write_table
+    from counton.run.written_files import write_table
 
     with run(request_.having(release="both")) as outcome:
         released = outcome.read()

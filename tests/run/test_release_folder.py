@@ -11,9 +11,9 @@ import pytest
 
 import counton
 from counton.base.errors import InvalidInput
-from counton.run import release_folder
+from counton.run import written_files
 from counton.run.exports import export, export_all
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.state.store import JournalReader
 
 DAYS: dict[str, Any] = {"time": "t", "every": "1d", "start": "2024-03-01", "steps": 30, "rho": 1}
@@ -22,7 +22,7 @@ GROUPS: dict[str, Any] = {"by": "page", "domain": "a,b,c,d,e"}
 
 @pytest.fixture(autouse=True)
 def _two_groups_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_folder, "_BLOCK", 2)
+    monkeypatch.setattr(written_files, "_BLOCK", 2)
 
 
 def release(folder: Path, night: int, what: str = "count", **more: Any) -> counton.Release:
@@ -119,7 +119,7 @@ def test_few_steps_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
         return real(self, start, stop)
 
     monkeypatch.setattr(JournalReader, "releases", noted)
-    monkeypatch.setattr(release_folder, "_ROWS", 10)
+    monkeypatch.setattr(written_files, "_ROWS", 10)
     export(tmp_path / "s.db", tmp_path / "pages")
     assert max(read) == 3  # two steps, and the one before them
     export(tmp_path / "s.db", tmp_path / "one.parquet")
@@ -152,7 +152,7 @@ def test_a_break_leaves_whole_files_and_the_rest_is_written_next(
         real(table, path, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(release_folder, "write_table", breaking)
+        patch.setattr(written_files, "write_table", breaking)
         with pytest.raises(OSError, match="no space"):
             export(tmp_path / "s.db", tmp_path / "pages")
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == written

@@ -45,7 +45,7 @@ from counton.run import (
     run,
 )
 from counton.run.continuation import end_stream
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.spec.jobfile import save
 from counton.state import Store, verify
 from counton.statistics import Contingency, Hierarchy, Ranges

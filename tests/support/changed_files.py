@@ -26,7 +26,7 @@ import polars as pl
 from counton import read
 from counton.base.errors import CountonError
 from counton.released.release_facts import TABLES
-from counton.run.outputs import write_table
+from counton.run.written_files import write_table
 from counton.state import published
 
 PART = int(os.environ.get("COUNTON_PART", "1"))

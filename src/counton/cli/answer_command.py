@@ -21,8 +21,9 @@ from counton.released.release import Release
 from counton.released.release_facts import promise_of
 from counton.released.release_files import ADDRESSES
 from counton.released.selection import groups_named
-from counton.run.exports import draw_release, released_in
+from counton.run.exports import released_in
 from counton.run.read_back import read_public
+from counton.run.written_files import PICTURES, draw_release
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total")
@@ -30,8 +31,8 @@ _QUESTIONS = ("difference", "ratio", "change", "share", "total")
 _TABLES = ("sums", "by", "changes", "band", "hidden")
 #: Tables that have a chart.
 _DRAWABLE = (["changes"], ["by"], ["band"])
-#: Files of charts, and changes that one shows.
-_CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
+#: Changes that a chart shows.
+_DRAWN = 20
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -56,9 +57,9 @@ def perform(options: AnswerOptions) -> None:
             f"share, a total, the largest change, {field('by')} or {field('band')}; counton export "
             f"{options.source} draws what was released"
         )
-    if options.plot is not None and options.plot.suffix.lower() not in _CHARTS:
+    if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         raise InvalidInput(
-            f"{field('plot', str(options.plot))} is no chart; name a {', '.join(_CHARTS)}"
+            f"{field('plot', str(options.plot))} is no chart; name a {', '.join(PICTURES)}"
         )
     if not asked and tables != ["hidden"]:
         table = _table(released, options, steps)

@@ -26,8 +26,8 @@ from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run.exports import NAMED, export, export_all, file_of, methods, publish, registry
 from counton.run.journal_values import fit_of
-from counton.run.outputs import PICTURES
 from counton.run.read_back import read_public
+from counton.run.written_files import PICTURES
 
 #: Rows that the screen shows.
 _ROWS = 40

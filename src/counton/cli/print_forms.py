@@ -224,7 +224,7 @@ def check_chart(plot: Path | None, width: float | None) -> None:
     """Refuse what is no picture, and the width of a chart that is not drawn."""
     if plot is not None:
         from counton.charts.style import check_width
-        from counton.run.outputs import PICTURES, check_output
+        from counton.run.written_files import PICTURES, check_output
 
         check_output(plot, PICTURES)
         check_width(width)

@@ -36,7 +36,7 @@ from counton.cli.run_words import (
 from counton.privacy.ledger import totals_in_words
 from counton.released.screen import Screen
 from counton.run import Job, Outcome
-from counton.run.output_files import Outputs, WrittenOutputs
+from counton.run.outputs import Outputs, WrittenOutputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
 

@@ -14,8 +14,9 @@ from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, print_line, print_table, table_of_texts
 from counton.released.series import some_of
-from counton.run.exports import checked_file, write_release
+from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
+from counton.run.written_files import write_release
 
 #: Columns of a file of made-up numbers; groups are called as released tables call them.
 _STEP, _GROUP, _NUMBER = "step", "group", "number"

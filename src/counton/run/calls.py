@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve

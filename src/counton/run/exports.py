@@ -30,7 +30,7 @@ from counton.released.large_groups import check_thresholds, large_only
 from counton.released.packed_cells import MOST_CELLS, pack
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
-from counton.released.release_facts import AUTHOR, description_of, facts_of
+from counton.released.release_facts import AUTHOR, description_of
 from counton.released.selection import Moment, groups_named
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
@@ -41,25 +41,22 @@ from counton.run.journal_values import (
     refuse_other_fit,
     shown_of,
 )
-from counton.run.outputs import (
+from counton.run.read_back import public_places, read_public
+from counton.run.written_files import (
     PICTURES,
     beside,
+    check_foldable,
     check_output,
     is_folder,
-    pictures_of,
-    save_charts,
-    write_table,
+    write_folder,
+    write_release,
 )
-from counton.run.read_back import public_places, read_public
-from counton.run.release_folder import check_foldable, write_folder
 from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
 from counton.state.stream_facts import record_in
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from counton.state.key_and_witness import Kept
 
 #: What a reading says of each of its numbers.
@@ -702,26 +699,6 @@ def _part_of(
     if groups is not None:
         found = found.only(groups=groups_named(groups, found.groups or found.definition.groups))
     return found
-
-
-def write_release(found: Release, path: Path, **look: Any) -> None:
-    """Write a table with its description, or a chart, by the ending of the path."""
-    if path.suffix.lower() in PICTURES:
-        draw_release(found, path, **look)
-    else:
-        named_by_rows = found.definition.discovery is not None
-        write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
-
-
-def draw_release(found: Release, path: Path, **look: Any) -> None:
-    """Write its charts; totals and windows beside each other."""
-
-    def draw() -> dict[Path, Figure]:
-        figures = found.figures(**look)
-        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
-        return {pictures[kind]: figure for kind, figure in figures.items()}
-
-    save_charts(draw, path)
 
 
 def publish(

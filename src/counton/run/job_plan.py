@@ -29,7 +29,7 @@ from counton.rows.sources import EventFrame, Source
 from counton.run.definition import Definition
 from counton.run.journal_values import shown_by
 from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at, last_step
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
 from counton.spec import stated_options as statements

@@ -1,293 +1,206 @@
-"""Files that are written: refused early where they could not be, and written whole.
-
-A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
-metadata, under the name ``counton``, and so does its Arrow schema, which pyarrow and pandas write
-again with what they cut; every other file has a second one beside it, FILE.json.
-"""
+"""What a job's outputs are: checked before anything is released, written from the journal after."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-import polars as pl
-import polars.selectors as cs
-
-from counton.base.errors import CountonError, InvalidInput
-from counton.base.lazy import require
-from counton.base.options import check_text
-from counton.released.release_facts import ATTRS, TABLES
-from counton.rows.paths import is_file
-from counton.state.key_and_witness import state_files
-from counton.state.whole_file import replace_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from counton.state.key_and_witness import Kept
-
-#: Endings of pictures.
-PICTURES = (".png", ".svg", ".pdf")
-
-
-def check_outputs(
-    out: Path | None,
-    plot: Path | None,
-    *,
-    state: str | os.PathLike[str],
-    key: Kept,
-    read: Sequence[object],
-) -> None:
-    """Refuse outputs that could not be written, or would replace a file of the same run."""
-    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
-    kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
-    if out is not None:
-        check_text("out", str(out))
-        check_output(out, inputs=kept)
-        kept.append(out)
-    if plot is not None:
-        check_text("plot", str(plot))
-        check_output(plot, PICTURES, inputs=kept)
+from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
+from counton.numbers.intervals import check_level
+from counton.released.large_groups import check_thresholds, large_only
+from counton.released.periods import check_periods, check_sums, parsed_period
+from counton.released.read_options import LOOK, View, check_look, check_shown
+from counton.released.release import Release
+from counton.released.release_facts import facts_of
+from counton.rows.paths import event_paths, refuse_among_events
+from counton.run.definition import Definition
+from counton.run.journal_values import read_cells, shown_by
+from counton.run.progress import Progress, silent
+from counton.run.runs import Outcome
+from counton.run.settlement import SettledJob
+from counton.run.written_files import (
+    check_foldable,
+    check_outputs,
+    draw_release,
+    is_folder,
+    write_folder,
+    write_release,
+    write_table,
+)
+from counton.spec.job import Job
+from counton.state.shared import ledger_files
 
 
-def check_output(
-    path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
-) -> None:
-    """Refuse a path that could not be written later, or must not be.
+@dataclass(frozen=True)
+class WrittenOutputs:
+    """What was released so far, and what was written of it.
 
-    Args:
-        path: of the output.
-        formats: endings it may have; those of tables if None.
-        inputs: files of the run, which an output must not replace.
+    Attributes:
+        released: None where nothing is released yet; the last step alone where no file needs the
+            others and that was allowed.
+        drawn: whether there was anything to draw, and nothing went wrong.
+        not_drawn: what went wrong with the chart, a sentence; None: nothing.
     """
-    if formats is None and is_folder(path):
-        _check_folder(path, inputs)
-        return
-    known = tuple(TABLES) if formats is None else formats
-    if formats is None and path.suffix.lower() in (".gz", ".zst"):
-        raise InvalidInput(
-            f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
-            f".parquet, which is compressed"
-        )
-    if path.suffix.lower() not in known:
-        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
-    if path.suffix.lower() == ".xlsx":
-        require("xlsxwriter")
-    if path.suffix.lower() in PICTURES:
-        from counton.charts.style import quietly
 
-        with quietly():
-            pass  # or say how to install it
-    _check_parent(path)
-    if path.is_dir():
-        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
-    if path.exists() and not path.is_file():
-        raise InvalidInput(f"{str(path)!r} is no plain file; name another")
-    written = [path]
-    if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
-        written.append(beside(path))
-    for mine in written:
-        for other in inputs:
-            both = mine.exists() and other.exists()
-            if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
-                also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
-                raise InvalidInput(
-                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
-                    f"elsewhere"
+    released: Release | None
+    drawn: bool
+    not_drawn: str | None = None
+
+
+def _warn(said: str) -> None:
+    warnings.warn(NotDrawnWarning(said), stacklevel=4)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of a job.
+
+    Attributes:
+        job: what is asked.
+        out, plot: files of the table and the chart.
+        sums: files of sums, by the length of a period.
+        shown: what is shown of a statistic's readings.
+        level: probability with which each interval holds.
+
+    >>> job = Job("count", "-", "visits.db", out="visits.parquet", sums="1w")
+    >>> {every: file.name for every, file in Outputs.of(job).sums.items()}
+    {'1w': 'visits.1w.parquet'}
+    """
+
+    job: Job
+    out: Path | None
+    plot: Path | None
+    sums: Mapping[str, Path]
+    shown: View
+    level: float
+
+    @classmethod
+    def of_run(cls, settled: SettledJob) -> Outputs:
+        """Those of a resolved job, checked beside what defines its stream."""
+        found = cls.of(settled.outputs)
+        found.approve(settled.definition)
+        return found
+
+    @classmethod
+    def of(cls, job: Job) -> Outputs:
+        """What a job asks for, as far as it can be checked without its events."""
+        out, plot = (None if path is None else Path(path) for path in (job.out, job.plot))
+        sums = files_of_sums(job.sums, out)
+        for file in (out, *sums.values()):
+            read = [*event_paths(job.events, job.file_format), job.domain]
+            read += () if job.ledger is None else ledger_files(job.ledger)
+            check_outputs(file, plot, state=job.state, key=job.key, read=read)
+            refuse_among_events(cast("Any", job.events), file)
+        check_look(job)
+        check_thresholds(job.above, job.surely_above)
+        if (given := _threshold(job)) is not None and out is None:
+            raise InvalidInput(
+                f"{given} says which rows are written to a table; give {field('out')} too"
+            )
+        level = check_level(job.level)
+        return cls(job, out, plot, sums, shown_by(job), level)
+
+    def approve(self, definition: Definition) -> None:
+        """Refuse what a stream of this definition does not have, before anything is released."""
+        check_shown(self.shown, definition.statistic)
+        if self.out is not None and is_folder(self.out):
+            check_foldable(definition, self.out)
+        given = _threshold(self.job)
+        chooses = definition.shows_cells and definition.discovery is None
+        if given is not None and not (chooses and definition.domain is not None):
+            raise InvalidInput(
+                f"{given} chooses among declared groups by their counts or sums, and "
+                f"{self.job.name!r} has none: leave it out"
+            )
+        for every in self.sums:
+            check_sums(definition, every)
+            check_periods(definition.windows, every, definition.strategy.facts.delay)
+        if self.job.over is not None and definition.discovery is not None:
+            raise InvalidInput(
+                f"{field('over', self.job.over)} does not go with {field('unknown', 'discover')}, "
+                f"where no group is declared and each is shown from some step on; leave one of "
+                f"them out"
+            )
+
+    def write(
+        self,
+        outcome: Outcome,
+        progress: Progress = silent,
+        *,
+        warn: Callable[[str], object] = _warn,
+        whole: bool = False,
+    ) -> WrittenOutputs:
+        """Write the files, from the journal.
+
+        Args:
+            outcome: of the run.
+            progress: is told where the run is.
+            warn: is told what went wrong with a chart.
+            whole: read all steps, also where no file needs them.
+        """
+        if not outcome.after:
+            return WrittenOutputs(None, drawn=False)
+        progress("reading the journal", 0.7)
+        definition, thresholds = outcome.definition, (self.job.above, self.job.surely_above)
+
+        def read(some: range) -> Release:
+            return read_cells(outcome.stream, definition, self.level, self.shown, some)
+
+        if self.out is not None and is_folder(self.out):
+            progress("writing the table", 0.75)
+            steps, groups = range(1, outcome.after + 1), len(definition.groups)
+            write_folder(self.out, read, steps, groups, *thresholds)
+        if not (whole or self._needs_all(definition)):
+            found = read(range(outcome.after, outcome.after + 1))
+            return WrittenOutputs(found, drawn=found.drawable)
+        released = outcome.read(self.level, self.shown)
+        if self.out is not None and not is_folder(self.out):
+            progress("writing the table", 0.75)
+            write_release(large_only(released, *thresholds), self.out)
+        for every, path in self.sums.items():
+            write_table(released.sums(every), path, facts_of(released))
+        failed = None
+        if self.plot is not None and released.drawable:
+            progress("drawing", 0.85)
+            try:
+                draw_release(
+                    released, self.plot, **{name: getattr(self.job, name) for name in LOOK}
                 )
+            except (CountonError, OSError) as error:  # numbers are out by now
+                failed = str(error)
+                warn(failed)
+        return WrittenOutputs(released, released.drawable and failed is None, failed)
+
+    def _needs_all(self, definition: Definition) -> bool:
+        """Whether a file, a chart or the screen is of more than the last step."""
+        shows_last = definition.shows_cells and definition.release != "windows"
+        if not shows_last or definition.discovery is not None or definition.once:
+            return True
+        in_files = self.out is not None and not is_folder(self.out)
+        return in_files or self.plot is not None or bool(self.sums)
 
 
-def _check_parent(path: Path) -> None:
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
-    if not os.access(folder, os.W_OK):
-        raise InvalidInput(
-            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
-            f"elsewhere"
-        )
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a table is written to a folder of files: its name has no ending.
-
-    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
-    (True, False)
-    """
-    return not path.suffix
-
-
-def in_folder(folder: Path) -> list[Path]:
-    """The Parquet files in a folder, in the order of their names.
-
-    >>> in_folder(Path("a folder that is new"))
-    []
-    """
-    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
-
-
-def _check_folder(folder: Path, inputs: Sequence[Path]) -> None:
-    """Refuse a folder in which files by step and block could not be written, or must not be."""
-    _check_parent(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"{str(folder)!r} is no folder; name another, or give it an ending")
-    for other in inputs:
-        if other.resolve().is_relative_to(folder.resolve()):
-            raise InvalidInput(
-                f"{str(folder)!r} holds {other.name!r}, which the run reads or keeps; write "
-                f"elsewhere"
-            )
-    for present in in_folder(folder):
-        if _OF_STEP.fullmatch(present.name) is None:
-            raise InvalidInput(
-                f"{str(folder)!r} holds {present.name!r}, which would be read as part of what was "
-                f"released; name another folder"
-            )
-
-
-#: Names of files in a folder.
-_OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
-
-
-def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
-    """Where totals and windows are drawn: beside each other, if both are asked for.
-
-    >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
-    ['visits.png', 'visits.windows.png']
-    """
-    if plot is None:
-        return {}
-    if release != "both":
-        return {release: plot}
-    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
-
-
-def save_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> None:
-    """Draw, and write what is drawn.
-
-    >>> save_charts(lambda: {}, Path("visits.png"))
-    """
-    from counton.charts.style import save_figure
-
-    try:
-        for path, figure in draw().items():
-            replace_file(path, partial(save_figure, figure))
-    except (CountonError, OSError):  # which say by themselves what to do
-        raise
-    except Exception as error:
-        raise OSError(
-            f"{str(plot)!r} was not drawn ({type(error).__name__}: {error}): what was released is "
-            f"kept, and export writes it as a table"
-        ) from error
-
-
-def write_charts(draw: Callable[[], Mapping[Path, Figure]], plot: Path) -> str | None:
-    """The same of what was released just now: what goes wrong with a chart stops nothing else.
-
-    Returns:
-        A sentence about what went wrong; None: nothing.
-    """
-    try:
-        save_charts(draw, plot)
-    except (CountonError, OSError) as error:  # numbers are out by now, and whoever waits gets them
-        return str(error)
+def _threshold(job: Job) -> str | None:
+    """The threshold that a job gives, as messages call it."""
+    for name in ("above", "surely_above"):
+        if (value := getattr(job, name)) is not None:
+            return field(name, value)
     return None
 
 
-def beside(path: Path) -> Path:
-    """The file that says what a table promises.
-
-    >>> beside(Path("visits.csv")).name
-    'visits.csv.json'
-    """
-    return path.with_name(f"{path.name}.json")
-
-
-def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Texts that a spreadsheet would take for a formula begin with an apostrophe.
-
-    For names of groups that came with the events: whoever sends rows can choose them. It can be
-    undone: of what begins with apostrophes and then as a formula does, the first is dropped.
-
-    >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
-    ["'=1+1", 'home', "''=1+1"]
-    """
-    texts = cs.string()
-    return rows.with_columns(
-        pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
-    )
-
-
-def write_table(
-    table: pl.DataFrame | pl.LazyFrame,
-    path: Path,
-    facts: Mapping[str, Any] | None = None,
-    *,
-    found: bool = False,
-) -> None:
-    """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
-
-    Text has times in ISO 8601; `counton.released.workbooks.write_workbook` says what a workbook
-    has.
-
-    Args:
-        table: what is written; a lazy frame is made and written in parts.
-        path: of the file; its ending is one of `TABLES`.
-        facts: what `about` says, kept with the table; None for a table that promises nothing.
-        found: whether texts came with the events, so that they are no formulas in CSV. Those that
-            were declared are the operator's own, and are written as they are.
-    """
-    kind = TABLES[path.suffix.lower()]
-    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
-    rows = table.lazy()
-
-    def write(name: str) -> None:
-        try:
-            if kind == "parquet":
-                from counton.released.arrow_schemas import with_metadata
-
-                schema = with_metadata(rows.collect_schema(), _for_arrow(carried))
-                rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
-            elif kind == "arrow":
-                rows.sink_ipc(name, compression="zstd")
-            elif kind == "csv":
-                _as_text(no_formulas(rows) if found else rows).sink_csv(name)
-            elif kind == "json":
-                _as_text(rows).collect().write_json(name)
-            elif kind == "xlsx":
-                from counton.released.workbooks import write_workbook
-
-                write_workbook(rows.collect(), name, facts)
-            else:
-                _as_text(rows).sink_ndjson(name)
-        except pl.exceptions.PolarsError as error:
-            raise OSError(str(error)) from error
-
-    replace_file(path, write)
-    if facts is not None and kind != "parquet":
-        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
-
-
-def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
-    """What an Arrow schema holds, so that pyarrow and pandas write it again with what they cut.
-
-    What is too long stands in the file's own metadata alone: pyarrow reads no larger schemas.
-    """
-    short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
-    return {ATTRS: json.dumps(carried)} if carried and short else {}
-
-
-#: Characters of a description that an Arrow schema holds as well.
-_MOST_IN_SCHEMA = 2**22
-#: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
-_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
-
-
-def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
-    return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
+def files_of_sums(sums: str | None, out: Path | None) -> dict[str, Path]:
+    """Where sums over periods are written, by the length of a period."""
+    if sums is None:
+        return {}
+    if out is None:
+        raise InvalidInput(
+            f"{field('sums', sums)} is written beside the table; give {field('out')} too"
+        )
+    named = [every.strip() for every in sums.split(",")]
+    for every in named:
+        parsed_period(every)
+    ending = ".parquet" if is_folder(out) else out.suffix
+    return {every: out.with_name(f"{out.stem}.{every}{ending}") for every in named}

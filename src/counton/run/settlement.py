@@ -404,7 +404,7 @@ def check_quarantine(
     """Refuse to set rows aside in a file that the run reads, keeps, or would read next time."""
     if policies.quarantine is None:
         return
-    from counton.run.outputs import check_output
+    from counton.run.written_files import check_output
 
     read = [Path(path) for path in event_paths(events, file_format) if path != "-"]
     check_output(policies.quarantine, (".csv",), inputs=[*kept, *read])

@@ -1,6 +1,6 @@
 """Jobs beside each other: none may write what another one writes, reads or keeps.
 
-Each job looks at its own files before it runs (`counton.run.output_files`). What several jobs
+Each job looks at its own files before it runs (`counton.run.outputs`). What several jobs
 share, through the defaults of their file or through a link, shows only when all of them are looked
 at.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from counton.base.errors import CountonError, InvalidInput
 from counton.released.release_facts import TABLES
 from counton.rows.paths import event_paths, is_file, refuse_among_events
-from counton.run.output_files import files_of_sums
-from counton.run.outputs import beside, pictures_of
+from counton.run.outputs import files_of_sums
 from counton.run.settlement import as_before, with_totals
+from counton.run.written_files import beside, pictures_of
 from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import Closing, database_url, label_of, state_file

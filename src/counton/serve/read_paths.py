@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
-from counton.run.outputs import no_formulas
+from counton.run.written_files import no_formulas
 from counton.serve.access import Access
 from counton.serve.limits import ReadingLimit
 from counton.serve.live import Feed

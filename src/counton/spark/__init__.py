@@ -74,7 +74,7 @@ def run(
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    from counton.run.output_files import Outputs
+    from counton.run.outputs import Outputs
     from counton.run.runs import commit, read_rows
     from counton.run.settlement import resolve
 

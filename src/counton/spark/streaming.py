@@ -27,7 +27,7 @@ from counton.base.errors import (
     field,
 )
 from counton.rows.sources import join_columns
-from counton.run.output_files import Outputs
+from counton.run.outputs import Outputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import OpenedJob, open_job, resolve
 from counton.spark.source import MicroBatch, SparkSource, is_remote

@@ -1,0 +1,373 @@
+"""Files of a release: refused early where they could not be written, and written whole.
+
+A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
+metadata, under the name ``counton``, and so does its Arrow schema, which pyarrow and pandas write
+again with what they cut; every other file has a second one beside it, FILE.json.
+
+A release of many steps and groups may be a folder of Parquet files, one for each step and block of
+groups. What was released never changes, so a file that is there stays, and a night adds its own.
+Steps are read a few at a time: memory hangs on the groups, and not on the steps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import polars.selectors as cs
+
+from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.lazy import require
+from counton.base.options import check_text
+from counton.released.description import Description
+from counton.released.large_groups import block_of, large_only
+from counton.released.release import Release
+from counton.released.release_facts import ATTRS, TABLES, description_of, facts_of
+from counton.released.release_files import check_one_release
+from counton.rows.paths import is_file
+from counton.state.key_and_witness import state_files
+from counton.state.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from counton.state.key_and_witness import Kept
+
+#: Endings of pictures.
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_outputs(
+    out: Path | None,
+    plot: Path | None,
+    *,
+    state: str | os.PathLike[str],
+    key: Kept,
+    read: Sequence[object],
+) -> None:
+    """Refuse outputs that could not be written, or would replace a file of the same run."""
+    named = [os.fspath(name) for name in read if isinstance(name, str | os.PathLike)]
+    kept = [Path(name) for name in named if is_file(name)] + state_files(state, key)
+    if out is not None:
+        check_text("out", str(out))
+        check_output(out, inputs=kept)
+        kept.append(out)
+    if plot is not None:
+        check_text("plot", str(plot))
+        check_output(plot, PICTURES, inputs=kept)
+
+
+def check_output(
+    path: Path, formats: tuple[str, ...] | None = None, *, inputs: Sequence[Path] = ()
+) -> None:
+    """Refuse a path that could not be written later, or must not be.
+
+    Args:
+        path: of the output.
+        formats: endings it may have; those of tables if None.
+        inputs: files of the run, which an output must not replace.
+    """
+    if formats is None and is_folder(path):
+        _check_folder(path, inputs)
+        return
+    known = tuple(TABLES) if formats is None else formats
+    if formats is None and path.suffix.lower() in (".gz", ".zst"):
+        raise InvalidInput(
+            f"{str(path)!r} would have to be compressed; drop its ending {path.suffix}, or write "
+            f".parquet, which is compressed"
+        )
+    if path.suffix.lower() not in known:
+        raise InvalidInput(f"{str(path)!r} does not end in {', '.join(known)}; rename it")
+    if path.suffix.lower() == ".xlsx":
+        require("xlsxwriter")
+    if path.suffix.lower() in PICTURES:
+        from counton.charts.style import quietly
+
+        with quietly():
+            pass  # or say how to install it
+    _check_parent(path)
+    if path.is_dir():
+        raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{str(path)!r} is no plain file; name another")
+    written = [path]
+    if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
+        written.append(beside(path))
+    for mine in written:
+        for other in inputs:
+            both = mine.exists() and other.exists()
+            if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
+                also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
+                raise InvalidInput(
+                    f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "
+                    f"elsewhere"
+                )
+
+
+def _check_parent(path: Path) -> None:
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(
+            f"the folder of {str(path)!r} cannot be written; change its permissions, or write "
+            f"elsewhere"
+        )
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a table is written to a folder of files: its name has no ending.
+
+    >>> is_folder(Path("pages")), is_folder(Path("pages.parquet"))
+    (True, False)
+    """
+    return not path.suffix
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The Parquet files in a folder, in the order of their names.
+
+    >>> in_folder(Path("a folder that is new"))
+    []
+    """
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.startswith("."))
+
+
+def _check_folder(folder: Path, inputs: Sequence[Path]) -> None:
+    """Refuse a folder in which files by step and block could not be written, or must not be."""
+    _check_parent(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{str(folder)!r} is no folder; name another, or give it an ending")
+    for other in inputs:
+        if other.resolve().is_relative_to(folder.resolve()):
+            raise InvalidInput(
+                f"{str(folder)!r} holds {other.name!r}, which the run reads or keeps; write "
+                f"elsewhere"
+            )
+    for present in in_folder(folder):
+        if _OF_STEP.fullmatch(present.name) is None:
+            raise InvalidInput(
+                f"{str(folder)!r} holds {present.name!r}, which would be read as part of what was "
+                f"released; name another folder"
+            )
+
+
+#: Names of files in a folder.
+_OF_STEP = re.compile(r"step-\d{6,}-block-\d{4,}\.parquet")
+
+
+def pictures_of(release: str, plot: Path | None) -> dict[str, Path]:
+    """Where totals and windows are drawn: beside each other, if both are asked for.
+
+    >>> [path.name for path in pictures_of("both", Path("visits.png")).values()]
+    ['visits.png', 'visits.windows.png']
+    """
+    if plot is None:
+        return {}
+    if release != "both":
+        return {release: plot}
+    return {"totals": plot, "windows": plot.with_name(f"{plot.stem}.windows{plot.suffix}")}
+
+
+def beside(path: Path) -> Path:
+    """The file that says what a table promises.
+
+    >>> beside(Path("visits.csv")).name
+    'visits.csv.json'
+    """
+    return path.with_name(f"{path.name}.json")
+
+
+def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Texts that a spreadsheet would take for a formula begin with an apostrophe.
+
+    For names of groups that came with the events: whoever sends rows can choose them. It can be
+    undone: of what begins with apostrophes and then as a formula does, the first is dropped.
+
+    >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
+    ["'=1+1", 'home', "''=1+1"]
+    """
+    texts = cs.string()
+    return rows.with_columns(
+        pl.when(texts.str.contains(_FORMULA)).then("'" + texts).otherwise(texts).name.keep()
+    )
+
+
+def write_table(
+    table: pl.DataFrame | pl.LazyFrame,
+    path: Path,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    found: bool = False,
+) -> None:
+    """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
+
+    Text has times in ISO 8601; `counton.released.workbooks.write_workbook` says what a workbook
+    has.
+
+    Args:
+        table: what is written; a lazy frame is made and written in parts.
+        path: of the file; its ending is one of `TABLES`.
+        facts: what `about` says, kept with the table; None for a table that promises nothing.
+        found: whether texts came with the events, so that they are no formulas in CSV. Those that
+            were declared are the operator's own, and are written as they are.
+    """
+    kind = TABLES[path.suffix.lower()]
+    carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
+    rows = table.lazy()
+
+    def write(name: str) -> None:
+        try:
+            if kind == "parquet":
+                from counton.released.arrow_schemas import with_metadata
+
+                schema = with_metadata(rows.collect_schema(), _for_arrow(carried))
+                rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
+            elif kind == "arrow":
+                rows.sink_ipc(name, compression="zstd")
+            elif kind == "csv":
+                _as_text(no_formulas(rows) if found else rows).sink_csv(name)
+            elif kind == "json":
+                _as_text(rows).collect().write_json(name)
+            elif kind == "xlsx":
+                from counton.released.workbooks import write_workbook
+
+                write_workbook(rows.collect(), name, facts)
+            else:
+                _as_text(rows).sink_ndjson(name)
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from error
+
+    replace_file(path, write)
+    if facts is not None and kind != "parquet":
+        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
+    """What an Arrow schema holds, so that pyarrow and pandas write it again with what they cut.
+
+    What is too long stands in the file's own metadata alone: pyarrow reads no larger schemas.
+    """
+    short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
+    return {ATTRS: json.dumps(carried)} if carried and short else {}
+
+
+#: Characters of a description that an Arrow schema holds as well.
+_MOST_IN_SCHEMA = 2**22
+#: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
+_FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
+
+
+def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
+    return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
+
+
+def write_release(found: Release, path: Path, **look: Any) -> None:
+    """Write a table with its description, or a chart, by the ending of the path."""
+    if path.suffix.lower() in PICTURES:
+        draw_release(found, path, **look)
+    else:
+        named_by_rows = found.definition.discovery is not None
+        write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
+
+
+def draw_release(found: Release, path: Path, **look: Any) -> None:
+    """Write its charts; totals and windows beside each other."""
+    from counton.charts.style import save_figure
+
+    try:
+        figures = found.figures(**look)
+        pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
+        for kind, figure in figures.items():
+            replace_file(pictures[kind], partial(save_figure, figure))
+    except (CountonError, OSError):  # which say by themselves what to do
+        raise
+    except Exception as error:
+        raise OSError(
+            f"{str(path)!r} was not drawn ({type(error).__name__}: {error}): what was released is "
+            f"kept, and export writes it as a table"
+        ) from error
+
+
+#: Groups of one file at most, and rows that are read together, if that is more than one step.
+_BLOCK, _ROWS = 2**20, 2**20
+
+
+def check_foldable(definition: Description | None, folder: Path) -> None:
+    """Refuse what has no such files, before anything is released.
+
+    Args:
+        definition: None for a stream that was not made from events.
+
+    Raises:
+        InvalidInput: it is neither counts nor sums, or nobody declared its groups.
+    """
+    if definition is None or not definition.shows_cells or definition.discovery is not None:
+        raise InvalidInput(
+            f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
+            f"step, which is written of counts and sums of declared groups alone: name a file, "
+            f"such as {folder.name}.parquet"
+        )
+
+
+def write_folder(
+    folder: Path,
+    read: Callable[[range], Release],
+    steps: range,
+    groups: int,
+    above: float | None = None,
+    surely_above: float | None = None,
+) -> Release:
+    """Write the files that are not there yet.
+
+    Args:
+        folder: made if missing.
+        read: gives a release of some steps.
+        steps: that are to be there.
+        groups: how many there are.
+        above, surely_above: as of `counton.run.exports.export`.
+
+    Returns:
+        The last step.
+
+    Raises:
+        InvalidInput: the folder has files of another release, or written in another way.
+        OSError: a file could not be written; those before it are whole.
+    """
+    last = read(steps[-1:])
+    present = in_folder(folder)
+    if present:
+        first = next(_blocks(last, groups))[1]
+        shown = large_only(first, above, surely_above)
+        own = shown.own_facts() or {}
+        described = description_of(shown.design, shown.definition, shown.level, own)
+        check_one_release(present[-1], described)
+    folder.mkdir(exist_ok=True)
+    names, size = {path.name for path in present}, max(1, _ROWS // groups)
+    missing = [step for step in steps if not names.issuperset(_names(step, groups))]
+    while missing:
+        chunk = [step for step in missing[:size] if step < missing[0] + size]
+        missing = missing[len(chunk) :]
+        held = last if chunk == [*steps[-1:]] else read(range(chunk[0], chunk[-1] + 1))
+        for step in chunk:
+            for name, block in _blocks(held.only(range(step, step + 1)), groups):
+                if name not in names:
+                    shown = large_only(block, above, surely_above)
+                    write_table(shown.lazy(), folder / name, facts_of(shown))
+    return last
+
+
+def _blocks(released: Release, groups: int) -> Iterator[tuple[str, Release]]:
+    """The files of one step: their names, and what is in each."""
+    for number, name in enumerate(_names(released.first, groups)):
+        places = range(number * _BLOCK, min((number + 1) * _BLOCK, groups))
+        yield name, block_of(released, places, number)
+
+
+def _names(step: int, groups: int) -> list[str]:
+    return [f"step-{step:06}-block-{block:04}.parquet" for block in range(-(-groups // _BLOCK))]
