@@ -10,20 +10,18 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.models import ArgumentInfo, OptionInfo
 
 from counton.base.errors import hide_secrets
 from counton.base.options import Option, check_text
 from counton.cli.command_list import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.spec.job import Job, options_of
+from counton.spec.job import Job, option, options_of
 
 _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.
@@ -127,41 +125,18 @@ def fraction(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is not a number; write it as in 0.95") from error
 
 
-def option(default: Any, help: str, *names: str) -> Any:
-    """A field of a dataclass that is an option of a command."""
-    told = {"option": typer.Option(*names, help=help)}
-    return field(metadata=told) if default is ... else field(default=default, metadata=told)
-
-
-def argument(help: str) -> Any:
+def argument(help: str, default: Any = ...) -> Any:
     """A field of a dataclass that is the argument of a command."""
-    return field(metadata={"option": typer.Argument(help=help)})
-
-
-def optional_argument(help: str) -> Any:
-    """A field of a dataclass that is the argument of a command and may be left out."""
-    return field(default=None, metadata={"option": typer.Argument(help=help)})
+    return option(default, help, argument=True)
 
 
 def of_job(name: str) -> Any:
     """A field of a dataclass that is the same option as a job has."""
     said = options_of(Job)[name]
-    return option(said.default, said.help, f"--{said.key}")
+    return option(said.default, said.help, said.word)
 
 
-def _json() -> Any:
-    return option(False, JSON)
-
-
-def _like() -> Any:
-    return option(
-        None,
-        "a table of the same stream that has its description, if a tool that cut this one lost it",
-    )
-
-
-def _annotate(kind: Any, said: Any) -> Any:
-    return Annotated[kind, said]
+_LIKE = "a table of the same stream that has its description, if a tool that cut this one lost it"
 
 
 @dataclass(frozen=True)
@@ -169,20 +144,20 @@ class Printing:
     """How a run is printed, and whether its job is kept."""
 
     save: Path | None = option(None, "write this job into a file, for counton run: nightly.toml")
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """Options of ``run``."""
 
-    file: str | None = optional_argument("a job file: TOML with [defaults] and [jobs.NAME]")
+    file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
     until: str | None = option(
         None, "release windows that ended by then, in all jobs, whatever the file says"
     )
     schema: bool = option(False, "print the JSON schema of job files, and do nothing")
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -214,7 +189,7 @@ class LeftOutOptions:
     rows: str | None = option(None, "print the rows of the batch with this id as CSV; secret")
     put_back: str | None = option(None, "count the batch with this id after all")
     drop: str | None = option(None, "drop the batch with this id: its rows are not counted")
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -255,8 +230,8 @@ class _Horizon:
 class PlanOptions(_Guarantee, _Horizon):
     """Options of ``plan``."""
 
-    asked: str | None = optional_argument(
-        "how many windows the stream will ever have, as with --steps; or a job file to plan"
+    asked: str | None = argument(
+        "how many windows the stream will ever have, as with --steps; or a job file to plan", None
     )
     within: str | None = option(
         None,
@@ -307,7 +282,7 @@ class PlanOptions(_Guarantee, _Horizon):
     out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
     plot: Path | None = option(None, "draw the errors over time, or with --expire the loss by age")
     width: float | None = of_job("width")
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -357,7 +332,7 @@ class InspectOptions:
     exact: bool = option(False, "NOT PRIVATE: show exact numbers; only for data that is public")
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
     width: float | None = of_job("width")
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -382,11 +357,11 @@ class ForgetOptions:
     """Options of ``forget``."""
 
     state: str = argument("SQLite file or database URL that keeps the streams; secret")
-    person: str | None = optional_argument("the user, as the rows have it")
+    person: str | None = argument("the user, as the rows have it", None)
     age: str | None = option(
         None,
         "forget all people instead, in periods that ended this long ago: 90d or 12w",
-        "--older",
+        "older",
     )
     name: str | None = option(None, "only this stream; default: all streams of the state")
     key: str | None = option(
@@ -398,7 +373,7 @@ class ForgetOptions:
     confirmed: bool = option(
         False,
         "forget the person, also where a thousandth of all new people no longer counts then",
-        "--yes",
+        "yes",
     )
 
 
@@ -408,34 +383,32 @@ class LedgerOptions:
 
     state: str = argument("SQLite file or database URL that keeps the releases; secret")
     epsilon: str | None = option(
-        None, "set the most that all streams together may spend", "--limit-epsilon"
+        None, "set the most that all streams together may spend", "limit-epsilon"
     )
-    delta: str | None = option(
-        None, "with --limit-epsilon: the delta of the limit", "--limit-delta"
-    )
-    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
+    delta: str | None = option(None, "with --limit-epsilon: the delta of the limit", "limit-delta")
+    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "limit-rho")
     age: int | None = option(
         None,
         "for streams with --expire: limit the loss of events this many windows old",
-        "--limit-age",
+        "limit-age",
     )
     approximate_delta: str | None = option(
         None,
         "with --limit-delta: the part of it for guarantees with a delta",
-        "--limit-approximate-delta",
+        "limit-approximate-delta",
     )
     relation: str | None = option(
         None,
         "how neighbours differ in all units: add_remove or replace; default: as in the first",
-        "--limit-relation",
+        "limit-relation",
     )
     unit: str | None = option(
         None,
         'what the limit is about, as in reader or "reader\'s month": what protects less is '
         "refused; default: whatever each release protects, in totals apart",
-        "--limit-unit",
+        "limit-unit",
     )
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -447,8 +420,8 @@ class ShowOptions:
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
     name: str | None = option(None, "name of the one stream to show, if there are several")
-    like: str | None = _like()
-    json: bool = _json()
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -474,8 +447,8 @@ class MethodsOptions:
     registry: bool = option(
         False, "print a record for the public register of deployments instead, in YAML"
     )
-    like: str | None = _like()
-    json: bool = _json()
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -511,8 +484,8 @@ class ExportOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    like: str | None = _like()
-    json: bool = _json()
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -546,7 +519,7 @@ class AnswerOptions:
         None, "which number of each group, if the statistic has several: mean, count, 0.9"
     )
     beside: str | None = option(
-        None, "take the second group from this table, state or address", "--with"
+        None, "take the second group from this table, state or address", "with"
     )
     steps: str | None = option(
         None,
@@ -569,7 +542,7 @@ class AnswerOptions:
         False,
         "by how much each group changed from --other-steps to --steps, the largest first; "
         "intervals hold for all groups at once",
-        "--largest-change",
+        "largest-change",
     )
     band: bool = option(
         False, "all rows, with intervals that hold for all steps and groups at once"
@@ -579,8 +552,8 @@ class AnswerOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )
-    like: str | None = _like()
-    json: bool = _json()
+    like: str | None = option(None, _LIKE)
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -600,7 +573,7 @@ class PublishOptions:
         None,
         "where the key is kept, if not beside the state; its witness notices old copies",
     )
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 @dataclass(frozen=True)
@@ -622,7 +595,7 @@ class VerifyOptions:
         "accept the state on a server as the newest: use it when another machine wrote last, and "
         "you know that no old copy was restored",
     )
-    json: bool = _json()
+    json: bool = option(False, JSON)
 
 
 #: What is no option of its own: the command, and another command.
@@ -631,7 +604,7 @@ _COMMANDS = {
     "adopt": "counton verify --adopt",
     "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
 }
-_PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}
+_PARSERS: dict[str, Callable[[str], Any]] = {"whole": whole_number, "number": fraction}
 
 
 def takes(
@@ -647,27 +620,28 @@ def takes(
     >>> @dataclass(frozen=True)
     ... class Options:
     ...     events: str = argument("a file")
-    ...     append: bool = option(False, "the file holds new events only", "--append")
+    ...     append: bool = option(False, "the file holds new events only")
     >>> @takes(Options)
     ... def command(options: Options) -> None:
     ...     print(options)
     >>> command(events="visits.csv", append=True)
     Options(events='visits.csv', append=True)
     """
-    stated: dict[str, tuple[Any, Any]] = {}
+    stated: dict[str, Option] = {}
     for kind in kinds:
-        for name, hint in _options(kind).items():
-            stated[name] = hint
+        for name, said in options_of(kind).items():
+            stated[name] = said
             if kind is Job and name == "state":
-                stated |= {option.name: (_parameter_of(option), option.default) for option in own}
+                # A later run may leave out what a new stream of a statistic must state.
+                stated |= {option.name: replace(option, needed=False) for option in own}
     parameters = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if default is MISSING else default,
-            annotation=hint,
+            default=inspect.Parameter.empty if said.needed else said.default,
+            annotation=_parameter_of(said),
         )
-        for name, (hint, default) in stated.items()
+        for name, said in stated.items()
         if name not in fixed
     ]
     own_names = {option.name for option in own}
@@ -725,9 +699,9 @@ def option_names(*kinds: type) -> dict[str, str]:
     '--start'
     """
     return _COMMANDS | {
-        name: _option_name(name, hint.__metadata__[0])
+        name: name.upper() if said.argument else f"--{said.key}"
         for kind in kinds
-        for name, (hint, _default) in _options(kind).items()
+        for name, said in options_of(kind).items()
     }
 
 
@@ -754,8 +728,7 @@ def command_line(command: str, *values: Any) -> str:
         kind: type = type(given)
         names = option_names(kind)
         stated = [
-            (name, getattr(given, name), default)
-            for name, (_hint, default) in _options(kind).items()
+            (name, getattr(given, name), said.default) for name, said in options_of(kind).items()
         ]
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
@@ -776,37 +749,10 @@ def command_line(command: str, *values: Any) -> str:
     return " \\\n".join(lines)
 
 
-@cache
-def _options(kind: type) -> dict[str, tuple[Any, Any]]:
-    """Of each field that is an option: its annotation for typer, and its default."""
-    told = options_of(kind)
-    if told:
-        return {
-            name: (_parameter_of(option), MISSING if option.needed else option.default)
-            for name, option in told.items()
-        }
-    hints, found = get_type_hints(kind), {}
-    for item in fields(kind):
-        said = item.metadata["option"]
-        if hints[item.name] is bool and not isinstance(said.default, str):
-            # By its name alone: typer would add one that says no.
-            said = typer.Option(_option_name(item.name, said), help=said.help)
-        found[item.name] = _with_parser(_annotate(hints[item.name], said)), item.default
-    return found
-
-
-def _with_parser(hint: Any) -> Any:
-    kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
-    for number, parser in _PARSERS.items():
-        if number in kinds:
-            hint.__metadata__[0].parser = parser
-    return hint
-
-
 #: How the command line takes each kind of value.
 _TYPES: dict[str, Any] = {
     "text": str | None,
-    "texts": list[str],
+    "texts": list[str] | None,
     "whole": int | None,
     "number": float | None,
     "flag": bool,
@@ -814,20 +760,16 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _parameter_of(option: Option) -> Any:
-    if option.argument:
-        return _with_parser(_annotate(list[str], typer.Argument(help=option.help)))
-    given = _TYPES[option.kind]
-    if option.kind == "text" and isinstance(option.default, str):
+def _parameter_of(said: Option) -> Any:
+    """What typer takes an option for: one that says true has no second name that says no."""
+    given: Any = _TYPES[said.kind]
+    if said.kind == "text" and (said.needed or isinstance(said.default, str)):
         given = str
-    said = typer.Option(f"--{option.key}", help=option.help, rich_help_panel=option.heading or None)
-    return _with_parser(_annotate(given, said))
-
-
-def _option_name(name: str, said: OptionInfo | ArgumentInfo) -> str:
-    if not isinstance(said, OptionInfo):
-        return name.upper()
-    # In an annotation typer takes the first name for a default, and mends it later.
-    stated = [said.default, *(said.param_decls or ())]
-    own = [text for text in stated if isinstance(text, str) and text.startswith("--")]
-    return own[0] if own else f"--{name.replace('_', '-')}"
+    if said.kind == "texts" or (said.argument and said.several):
+        given = list[str]
+    parser = _PARSERS.get(said.kind)
+    if said.argument:
+        return Annotated[given, typer.Argument(help=said.help)]
+    heading = said.heading or None
+    told = typer.Option(f"--{said.key}", help=said.help, rich_help_panel=heading, parser=parser)
+    return Annotated[given, told]

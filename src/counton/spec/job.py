@@ -45,7 +45,7 @@ _KINDS: dict[str, Kind] = {
     "float | None": "number",
     "Path": "path",
     "Path | None": "path",
-    "list[str]": "texts",
+    "list[str] | None": "texts",
 }
 
 
@@ -98,7 +98,9 @@ def _option(kind: type, item: Field[Any]) -> Option:
         heading=vars(part).get("heading", ""),
         kept=said.kept or vars(part).get("kept", ""),
         default=None if item.default is MISSING else item.default,
-        several=("Sequence" in type_ and not of_numbers) or item.name in ("events", "by"),
+        several=("Sequence" in type_ and not of_numbers)
+        or type_ == "Events"
+        or said.words == "columns",
         by_name="Mapping" in type_,
         exact=type_.startswith("Number"),
         needed=item.default is MISSING,
