@@ -88,7 +88,7 @@ def test_no_byte_of_a_person_stays(
     events = rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 2))
     assert counted(state, events, "2024-03-03", key=key) == [2, 3]
     with Store(state) as store:
-        secret = store.secret("events", key)
+        secret = store.reader("events", key).secret()
     assert secret is not None
     (digest,) = secret.digests(ANN.encode(), np.array([len(ANN)]), people.USER)
     with Stream.open(state, "events", key=key) as stream:
@@ -274,7 +274,7 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
         state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
     )
     with Store(state) as store:
-        secret = store.secret("events", None)
+        secret = store.reader("events", None).secret()
     assert secret is not None
     gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), people.USER)
     (done,) = forget_older(state, "2d", now=NOW)

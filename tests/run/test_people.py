@@ -624,7 +624,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
-        store.secret("events", Key.generate())
+        store.reader("events", Key.generate()).secret()
     engine = sa.create_engine(f"sqlite:///{tmp_path}/s.db")
     with engine.begin() as connection:
         connection.exec_driver_sql(

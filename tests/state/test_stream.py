@@ -500,7 +500,7 @@ def _interrupt(*_: object) -> None:
 def test_streams_created_at_once_in_a_new_state_keep_their_keys(file: Path) -> None:
     """Each made a key of its own before the other had given its key the name."""
     guarantee = PureDP(1)
-    with creation.for_creation(file, None, "visits") as waiting:
+    with creation.for_creation(file, None) as (waiting, _):
         Stream.create(file, "b", STRATEGY, guarantee).close()
         Stream.create(file, "a", STRATEGY, guarantee, key=waiting).close()
     for name in ("a", "b"):

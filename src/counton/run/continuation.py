@@ -299,8 +299,18 @@ def as_read(definition: Definition, before: Definition) -> Definition:
     return replace(definition, reread=True)
 
 
-def as_continuation(definition: Definition, name: str, before: Definition, step: int) -> Definition:
-    """A new stream's definition, as it goes on from another one of that name."""
+def as_continuation(
+    definition: Definition, job: Job, before: Definition, step: int, store: Store | None
+) -> Definition:
+    """A new stream's definition, as it goes on from the one that its job names.
+
+    Args:
+        definition: of the new stream.
+        job: that asks for it.
+        before: the definition of the other one.
+        step: its last release that counts here.
+        store: the state of both, where its own ledger alone counts them.
+    """
     inherited = (
         definition.declared_groups == before.declared_groups and definition.other == before.other
     )
@@ -317,17 +327,11 @@ def as_continuation(definition: Definition, name: str, before: Definition, step:
         and definition.contribution.resolution == before.contribution.resolution
         and definition.statistic.additive  # readings of a statistic begin anew
     )
-    return replace(definition, continues=Continuation(name, step, totals))
-
-
-def counted_once(definition: Definition, before: Definition, name: str, store: Store) -> Definition:
-    """A successor's definition, which says whether the ledger counts both streams or the larger."""
-    found = definition.continues
-    assert found is not None
-    entry = Spend(name, definition.guarantee, definition.unit, follows=found.name)
-    one = apart(definition, before, found.step)
-    one = one and why_not_following(entry, store.spends) is None
-    return replace(definition, continues=found._replace(apart=one))
+    entry = Spend(job.name, definition.guarantee, definition.unit, follows=job.continues)
+    one = store is not None and apart(definition, before, step)
+    one = one and store is not None and why_not_following(entry, store.spends) is None
+    found = Continuation(str(job.continues), step, totals, apart=one)
+    return replace(definition, continues=found)
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:

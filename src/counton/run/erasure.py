@@ -214,7 +214,7 @@ def retain(stream: Stream, definition: Definition, job: Job) -> None:
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(str(job.retain), "retain")) - 1
     with Store(job.state) as store:
-        secret = store.secret(job.name, job.key)
+        secret = store.reader(job.name, job.key).secret()
     stream.take(Private(Addition(remembered=_closing(secret or marks.Secret.fresh(), last))))
 
 
@@ -272,7 +272,7 @@ def _period(definition: Definition, moment: datetime) -> int:
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
     """Forget everybody in all periods up to the last, in which nobody counts any more."""
     with Store(state) as store:
-        known = store.secret(name, key)
+        known = store.reader(name, key).secret()
     secret = marks.Secret.fresh() if known is None else known
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
@@ -335,7 +335,7 @@ def _forget_person(
 ) -> Private[int]:
     last = _period(definition, datetime.now(UTC) if now is None else now)
     with Store(state) as store:
-        known = store.secret(name, key)
+        known = store.reader(name, key).secret()
     secret = marks.Secret.fresh() if known is None else known
     text = person.encode()
     (digest,) = secret.digests(text, np.array([len(text)]), USER)

@@ -247,7 +247,7 @@ class _Book:
     def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
         """Count what a job spends, unless it is entered."""
         spend, ledger = spend_of(settled), deepcopy(self.ledger)
-        new = settled.store_entry is None
+        new = settled.saved is None
         if ledger is not None and new:
             ledger.spend(
                 *spend[:2], unit=spend.unit, relation=spend.relation, follows=spend.follows

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
@@ -207,7 +207,7 @@ def commit(
     (0, 2)
     """
     # What a new stream cannot take is refused before there is one.
-    new = rows.beside(None) if settled.store_entry is None else None
+    new = rows.beside(None) if settled.saved is None else None
     stream = open_stream(settled)
     try:
         before, definition = stream.step, settled.definition
@@ -233,23 +233,16 @@ def commit(
 
 def open_stream(settled: SettledJob) -> Stream:
     """The stream, as its writer; made where there is none. What it continues is ended."""
-    job = settled.job
-    if settled.store_entry is None:
-        settled.close()
-        stream = _create(job, settled.definition)
-        _end_before(settled, job.state)
-        return stream
-    store, _ = settled.store_entry
-    _end_before(settled, store)  # a run may have been killed before it did so
-    return Stream.open(store, job.name, key=job.key, ledger=job.ledger, witness=job.witness)
-
-
-def _end_before(settled: SettledJob, state: Any) -> None:
-    continues = settled.definition.continues
-    if continues is not None:
+    job, store = settled.job, settled.store
+    new = _create(job, store, settled.definition) if settled.saved is None else None
+    if (before := settled.definition.continues) is not None and store is not None:
         from counton.run.continuation import end_stream
 
-        end_stream(state, continues.name, drop_waiting=True)
+        end_stream(store, before.name, drop_waiting=True)  # a run may have been killed before that
+    if new is not None:
+        return new
+    assert store is not None
+    return Stream.open(store, job.name, key=job.key, ledger=job.ledger, witness=job.witness)
 
 
 def _publish(stream: Stream) -> None:
@@ -265,7 +258,7 @@ def _publish(stream: Stream) -> None:
         publish_new(stream, place, None)
 
 
-def _create(request: Job, definition: Definition) -> Stream:
+def _create(request: Job, state: Store | None, definition: Definition) -> Stream:
     counters = None
     if definition.discovery is not None:
         from counton.numbers.discovery import counters_of
@@ -274,7 +267,7 @@ def _create(request: Job, definition: Definition) -> Stream:
     in_design = definition.statistic.in_terms
     try:
         return Stream.create(
-            request.state,
+            request.state if state is None else state,
             request.name,
             definition.strategy,
             definition.guarantee,

@@ -56,11 +56,11 @@ from counton.state.database import Closing
 from counton.state.key_and_witness import state_files
 from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
-from counton.state.store import StoredStream
+from counton.state.store import JournalReader
 from counton.state.unit_names import SpentUnit
 
 if TYPE_CHECKING:
-    from counton.state.seen import Secret
+    pass
 
 
 #: How a stream keeps options that a later run has again where it leaves them out.
@@ -74,12 +74,12 @@ class OpenedJob(Closing):
     Attributes:
         job: what is asked, with what its stream remembers where it says nothing else.
         store: the state; None where there is none yet.
-        saved: what it says of the stream; None of a new one.
+        saved: the stream in it, read and not written; None of a new one.
     """
 
     job: Job
     store: Store | None
-    saved: StoredStream | None
+    saved: JournalReader | None
 
     def having(self, **more: Any) -> OpenedJob:
         """The same with other fields of the job."""
@@ -113,17 +113,6 @@ class SettledJob(OpenedJob):
         """Steps that are released; None of a new stream."""
         return None if self.saved is None else self.saved.step
 
-    @property
-    def store_entry(self) -> tuple[Store, StoredStream] | None:
-        """The state and what it says of the stream; None of a new stream."""
-        return None if self.store is None or self.saved is None else (self.store, self.saved)
-
-    def secret(self) -> Secret | None:
-        """The secret of the stream's digests; None where it has none yet."""
-        if self.store_entry is None:
-            return None
-        return self.store_entry[0].secret(self.job.name, self.job.key)
-
 
 def resolve(
     asked: Job | OpenedJob, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
@@ -152,12 +141,8 @@ def resolve(
         raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
     progress("choosing a strategy", 0.05)
     opened = open_job(given) if isinstance(given, Job) else given
-    job, store, saved = opened.job, opened.store, opened.saved
     try:
-        if store is None or saved is None:
-            settled = _of_new_stream(job, store, units)
-        else:
-            settled = _of_known_stream(job, store, saved)
+        settled = _settle(opened, units)
         if settled.job.watermark is not None:
             length_of(settled.job.watermark)
         if settled.job.retain is not None:
@@ -211,57 +196,55 @@ def shared_book(settled: SettledJob) -> SharedBook | None:
         return shared.book(database, settled.job.name)
 
 
-def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) -> SettledJob:
-    """A job whose stream is not there yet: what it states defines it."""
-    outputs, in_ledger = job, known_units(None if store is None else store.database, job.ledger)
-    continues, predecessor, step, dropped = job.continues, None, 0, 0
-    if continues is not None:
-        from counton.run.continuation import succeed
+def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
+    """A job beside its stream: a new one is defined, a known one may not be contradicted."""
+    from counton.run import continuation
 
-        job, predecessor, (step, dropped) = succeed(job, store)
-    job = _with_numbered_rows(job, None)
+    outputs, job, store, saved = opened.job, opened.job, opened.store, opened.saved
+    database = None if store is None else store.database
+    in_ledger = known_units(database, job.ledger)  # one that cannot be read is refused first
+    kept = None if saved is None else Definition.reopen(saved.design, saved.details)
+    before = None if kept is None else _as_amended(kept, job, 0 if saved is None else saved.step)
+    predecessor, step, dropped = None, 0, 0
+    if job.continues is not None and before is None:
+        job, predecessor, (step, dropped) = continuation.succeed(job, store)
+    job = _with_numbered_rows(job, before)
     _check_policies(job)
-    source = _open_source(job, None) if declares_nodes(job) else None
-    definition = define(job, [*(() if store is None else store.units), *units, *in_ledger])
-    source = _source_of(job, None, definition) if source is None else source
-    if predecessor is not None and continues is not None:
-        from counton.run.continuation import as_continuation
-
-        definition = as_continuation(definition, continues, predecessor, step)
-    rows = _join_columns_of(source, definition)
-    if source is not None and isinstance(source.parts[0], EventFile):  # its header alone is read
-        join_columns(source, definition.columns.group).parts[0].scan(definition.columns.names)
+    nodes = declares_nodes(job)  # what they are is said by rows
+    source = _open_source(job, before) if nodes else None
+    if before is None:
+        definition = define(job, [*(() if store is None else store.units), *units, *in_ledger])
+    else:
+        check_compatible(before, job)
+        definition = before
+    text = definition.statistic.of_letters and definition.parts == OwnColumns()
+    if source is None and not text:
+        source = _open_source(job, before)
+    if source is not None:
+        _refuse_no_order(definition, source)
+        source = source if saved is None else source.for_known_stream()
+        source = join_columns(source, definition.columns.group)
+        if saved is None and isinstance(source.parts[0], EventFile):  # its header alone is read
+            source.parts[0].scan(definition.columns.names)
     _check_fit(job, definition)
     definition = _remember(definition, job)
-    if predecessor is not None and store is not None:
-        alone = job.ledger is None and store.shared_ledger is None
-        if alone:  # a ledger of several states adds all of their streams up
-            from counton.run.continuation import counted_once
+    if kept is not None:
+        definition = continuation.as_read(definition, kept)
+    elif predecessor is not None and store is not None:
+        # A ledger of several states adds all of their streams up.
+        alone = store if job.ledger is None and store.shared_ledger is None else None
+        definition = continuation.as_continuation(definition, job, predecessor, step, alone)
+    rows = None if source is None else Private(source)
+    return SettledJob(job, store, saved, definition, rows, outputs, dropped)
 
-            definition = counted_once(definition, predecessor, job.name, store)
-    return SettledJob(job, store, None, definition, rows, outputs, dropped)
 
-
-def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
-    """A job whose stream is there: it may leave out what that keeps, and not contradict it."""
-    known_units(store.database, job.ledger)  # a ledger that cannot be read is refused first
-    before, outputs = Definition.reopen(saved.design, saved.details), job
-    definition = amend(before, job, saved.step)
+def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
+    """The definition of a stream that goes on, as its operator changes it."""
+    definition = amend(kept, job, released)
     refuse_ended(definition, job.name)
     if definition.once:
         refuse_other_fit(job.name, fit_of(definition.record), fit_of(vars(job)))
-    job = _with_numbered_rows(job, definition)
-    _check_policies(job)
-    source = _open_source(job, definition) if declares_nodes(job) else None
-    check_compatible(definition, job)
-    source = _source_of(job, definition, definition) if source is None else source
-    rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
-    _check_fit(job, definition)
-    definition = _remember(definition, job)
-    from counton.run.continuation import as_read
-
-    definition = as_read(definition, before)
-    return SettledJob(job, store, saved, definition, rows, outputs)
+    return definition
 
 
 def _check_policies(job: Job) -> None:
@@ -269,20 +252,6 @@ def _check_policies(job: Job) -> None:
     if not (isinstance(job.events, Source) and job.events.checked):
         kept = state_files(job.state, job.key)
         check_quarantine(policies, job.events, job.file_format, kept)
-
-
-def _source_of(job: Job, before: Definition | None, definition: Definition) -> Source | None:
-    """The rows; None where the events are the letters of a text."""
-    text = definition.statistic.of_letters and definition.parts == OwnColumns()
-    return None if text else _open_source(job, before)
-
-
-def _join_columns_of(source: Source | None, definition: Definition) -> Private[Source] | None:
-    """The rows with the columns that a stream reads, its groups' as one."""
-    if source is None:
-        return None
-    _refuse_no_order(definition, source)
-    return Private(join_columns(source, definition.columns.group))
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -446,7 +415,7 @@ def open_job(job: Job) -> OpenedJob:
     except NoState:
         return OpenedJob(job, None, None)
     try:
-        saved = store.find(job.name)
+        saved = store.find(job.name, job.key)
         return OpenedJob(job if saved is None else as_before(job, saved), store, saved)
     except BaseException:
         store.close()
@@ -486,7 +455,7 @@ def with_totals(job: Job) -> Job:
     return replace(job, known=[[list(path), total] for path, total in totals.items()])
 
 
-def as_before(job: Job, saved: StoredStream) -> Job:
+def as_before(job: Job, saved: JournalReader) -> Job:
     """A job with what a stream remembers of earlier ones, where it says nothing else."""
     kept, known = saved.details.get("record", {}), options_of_job(job)
     own = any(job.option(each.name) != each.default for each in kept_as("output", known))

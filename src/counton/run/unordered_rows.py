@@ -229,9 +229,10 @@ class TalliedRows(ReadRows):
         """The files that were counted; None where files are not told by their looks."""
         if not self.looked_at:
             return None
-        secret = self.bounding.secret if self.bounding is not None else self.settled.secret()
-        settled, found = self.settled, self.rows.found
-        return FileMemory(stream, secret or Secret.fresh(), self.files, found, settled.definition)
+        settled, found, bounding = self.settled, self.rows.found, self.bounding
+        kept = None if settled.saved is None or bounding is not None else settled.saved.secret()
+        secret = (kept or Secret.fresh()) if bounding is None else bounding.secret
+        return FileMemory(stream, secret, self.files, found, settled.definition)
 
     def _of(self, source: Source, kept: Private[FilesLeftOut]) -> TalliedRows:
         """The rows of some of the files, read again; the others add nothing."""
@@ -380,10 +381,9 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     job, definition = settled.job, settled.definition
     assert settled.source is not None
     source = open_private(settled.source)
-    if settled.store_entry is not None and job.append and not source.comes_once:
-        store, _ = settled.store_entry
-        known_sources = partial(store.counted_sources, job.name, job.key)
-        source = without_counted(source, definition, known_sources)
+    saved = settled.saved
+    if saved is not None and job.append and not source.comes_once:
+        source = without_counted(source, definition, saved.counted_sources)
     # What later files are compared with: a file of all events is looked at on the first night.
     looks = (job.append or settled.saved is None) and not (
         definition.once or definition.columns.id is not None or source.comes_once
@@ -419,9 +419,7 @@ def _read(
     source = source.delegate(reading)
     labels, by = None, definition
     if definition.discovery is not None:
-        known = Private[tuple[str, ...]](())
-        if settled.store_entry is not None:
-            known = settled.store_entry[0].reader(job.name).labels()
+        known = Private(()) if settled.saved is None else settled.saved.labels()
         labels = labels_in(source, reading, known)
         by = counted_by(definition, labels)
     bounding = None
@@ -430,7 +428,11 @@ def _read(
 
         judged = job.counted == "new" or not isinstance(source, Spread)
         bounding = ContributionBounder(
-            *(by, settled.secret(), job.append, judged, settled.steps_released or 0),
+            by,
+            None if settled.saved is None else settled.saved.secret(),
+            job.append,
+            judged,
+            settled.steps_released or 0,
             keep=job.counted == "keep",
         )
     held = None if bounding is None else bounding.held

@@ -27,7 +27,7 @@ from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released
 from counton.spec.job import Job
 from counton.state import Store
-from counton.state.store import StoredStream
+from counton.state.store import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
 
 #: What has been released of a stream, at a level, is kept for this many pairs of both.
@@ -119,10 +119,9 @@ class Journal:
         self.refused = False
         return self.step
 
-    def _look(self) -> tuple[StoredStream, Definition]:
+    def _look(self) -> tuple[JournalReader, Definition]:
         found = self._store.reader(self.name, self.job.key)
-        known = StoredStream(found.design, found.details, found.key_fingerprint, found.step)
-        return known, Definition.reopen(found.design, found.details)
+        return found, Definition.reopen(found.design, found.details)
 
     @property
     def step(self) -> int:

@@ -63,7 +63,7 @@ def begin(served: ServedJob) -> None:
 
 
 def _check(job: Job, store: Store) -> None:
-    store.secret(job.name, job.key)  # the key is there, and is the stream's
+    store.reader(job.name, job.key).secret()  # the key is there, and is the stream's
     store.position(job.name, job.key)  # and the state has forgotten nothing
 
 

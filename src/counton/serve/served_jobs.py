@@ -25,7 +25,7 @@ from counton.run.unordered_rows import reading_of
 from counton.spec.job import NEWEST, Job, options_of
 from counton.spec.jobfile import for_all, load_each, select_jobs
 from counton.spec.stated_options import words_of_files
-from counton.state.store import StoredStream
+from counton.state.store import JournalReader
 
 
 class InboxRows(EventFrame):
@@ -223,7 +223,7 @@ def _as_served(opened: OpenedJob) -> ServedJob:
     return ServedJob(job, definition, reading, reading.policies.quarantine)
 
 
-def _ended_definition(known: StoredStream | None) -> Definition | None:
+def _ended_definition(known: JournalReader | None) -> Definition | None:
     """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None

@@ -194,8 +194,8 @@ class Batches:
         if self.job.counted == "new":
             return
         name, there = self.job.name, opened.saved is not None
-        if there and opened.store is not None:
-            counted = opened.store.counted_sources(name, self.job.key)
+        if opened.saved is not None:
+            counted = opened.saved.counted_sources()
             last = range(number, max(-1, number - _EMPTY), -1)
             batches = (MicroBatch(query, one).digest() for one in last)
             if any(counted(f"sha256:{digest}") for digest in batches):

@@ -9,9 +9,8 @@ be in it, before anything else is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -22,19 +21,22 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.state import key_and_witness as keyfile
 from counton.state import schema
-from counton.state.database import Database, state_file
-from counton.state.key_and_witness import Kept, State, Witness, key_path, witness_beside
+from counton.state.database import Database, database_url, label_of, state_file
+from counton.state.key_and_witness import Kept, State, Witness, witness_beside
 from counton.state.sqlite_file import NoState
 
 
 @contextmanager
-def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
-    """The key for a new release: a fresh one, or one derived afresh from the one that is kept.
+def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Database | None]]:
+    """The key for a new release, and the state where there is one, opened.
 
-    A fresh key gets its name only after the block, when the state exists: a process killed
-    on the way leaves no key which a later state, on changed data, could take up.
+    The key is a fresh one, or one derived afresh from the one that is kept. A fresh key gets its
+    name only after the block, when the state exists: a process killed on the way leaves no key
+    which a later state, on changed data, could take up.
 
     Args:
+        state: where it is, or open: then it belongs to the caller of this, who closes it too where
+            nothing is raised.
         key: a key, used as it is; or where it is kept.
 
     Raises:
@@ -44,52 +46,63 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
             release that the state has forgotten (`refuse_forgotten`).
         InvalidInput: the key would take the place of the state.
     """
-    file = keyfile.file_of(key)
-    _check_places(state, file)
-    used = _used_keys(state, check_key(key) if isinstance(key, Key) else None, key)
-    if isinstance(key, Key):
-        yield key
-        return
-    path = (key_path(state) if key is None else file) if key is None or file else None
-    if path is not None and not path.exists():
-        with _fresh(path) as fresh:
-            yield fresh
-        return
-    found = keyfile.elsewhere(os.fspath(key or "")) if path is None else Key.load(path)
-    if key is None and not _is_used(found, used):
-        raise WrongKey(
-            f"key file {path} exists but nothing in state {os.fspath(state)} was released with "
-            f"it, which looks as if its state was lost or the key copied: the same key on "
-            f"changed data would reveal the difference; bring its own state back, or move the "
-            f"key away and a new one is made; one that was prepared is named, {field('key', path)}"
-        )
-    yield found.with_salt()
+    database: Database | None = None
+    if isinstance(state, Database):
+        database, place, label = state, state.path, state.label
+    else:
+        place = state_file(state)
+        label = str(place) if place else label_of(database_url(state))
+    try:
+        file = keyfile.file_of(key)
+        _check_places(place, file)
+        if not isinstance(state, Database):
+            with suppress(NoState):
+                database = Database(state)
+        raw = check_key(key) if isinstance(key, Key) else None
+        used = _used_keys(state if database is None else database, raw, key)
+        if raw is not None:
+            yield raw, database
+            return
+        if key is None:
+            file = keyfile.beside(place, label)
+        if file is not None and not file.exists():
+            with _fresh(file) as fresh:
+                yield fresh, database
+            return
+        found = keyfile.elsewhere(str(key)) if file is None else Key.load(file)
+        if key is None and not _is_used(found, used):
+            raise WrongKey(
+                f"key file {file} exists but nothing in state {label} was released with it, which "
+                f"looks as if its state was lost or the key copied: the same key on changed data "
+                f"would reveal the difference; bring its own state back, or move the key away and "
+                f"a new one is made; one that was prepared is named, {field('key', file)}"
+            )
+        yield found.with_salt(), database
+    except BaseException:
+        if database is not None:
+            database.close()
+        raise
 
 
 #: Fingerprint and salt of each key in a state.
 _KeySet = set[tuple[str, str | None]]
 
 
-def _used_keys(state: State, raw: Key | None, key: Kept) -> _KeySet:
+def _used_keys(state: State | Database, raw: Key | None, key: Kept) -> _KeySet:
     """The keys of a state, none where there is no state; refused if it has forgotten anything."""
-    try:
-        database = Database(state)
-    except NoState:
+    witness = witness_beside(state, key)
+    if not isinstance(state, Database):
         known: dict[str, tuple[str, ...]] = {} if raw is None else {raw.fingerprint: ()}
-        witness_beside(state, key).refuse_forgotten(known, None)
+        witness.refuse_forgotten(known, None)
         return set()
-    try:
-        witness = witness_beside(database, key)
-        with database.transaction(write=False) as connection:
-            refuse_forgotten(connection, database, witness, raw)
-            return {
-                (row.key_fingerprint, row.key_salt)
-                for row in connection.execute(
-                    sa.select(schema.streams.c.key_fingerprint, schema.streams.c.key_salt)
-                )
-            }
-    finally:
-        database.close()
+    with state.transaction(write=False) as connection:
+        refuse_forgotten(connection, state, witness, raw)
+        return {
+            (row.key_fingerprint, row.key_salt)
+            for row in connection.execute(
+                sa.select(schema.streams.c.key_fingerprint, schema.streams.c.key_salt)
+            )
+        }
 
 
 def refuse_forgotten(
@@ -151,20 +164,19 @@ def _save(key: Key, waiting: Path, path: Path) -> None:
         ) from error
 
 
-def _check_places(state: State, key: Path | None) -> None:
+def _check_places(state: Path | None, key: Path | None) -> None:
     """Refuse a state in no folder, and a key in the state's place."""
-    file = state_file(state)
-    if file is None:
+    if state is None:
         return
-    if not file.parent.is_dir():
+    if not state.parent.is_dir():
         raise RequestMismatch(
-            f"state {file} cannot be created (its folder does not exist): make the folder, or give "
-            f"another {field('state')}"
+            f"state {state} cannot be created (its folder does not exist): make the folder, or "
+            f"give another {field('state')}"
         )
     if key is not None and key.resolve() in {
-        Path(f"{file}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
+        Path(f"{state}{part}").resolve() for part in ("", "-wal", "-shm", "-journal")
     }:
         raise InvalidInput(
-            f"{field('key', key)} is also a file of the state, {field('state', os.fspath(state))}; "
-            f"keep the key in a file of its own, {file}.key unless you name one"
+            f"{field('key', key)} is also a file of the state, {field('state', str(state))}; "
+            f"keep the key in a file of its own, {state}.key unless you name one"
         )

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
 
 
-class StoredStream(NamedTuple):
-    """What a state says of a stream before anybody writes it: nothing secret."""
-
-    design: Design
-    details: dict[str, Any]
-    key_fingerprint: str
-    step: int
-
-
 class Position(NamedTuple):
     """Where a stream stands: how many steps are released, and who writes it."""
 
@@ -168,34 +159,36 @@ class JournalReader(StreamJournal):
     """
 
     def __init__(
-        self, database: Database, stream_id: int, found: StoredStream, key: keyfile.Kept = None
+        self, database: Database, connection: Connection, row: Row[Any], key: keyfile.Kept
     ) -> None:
-        self._database, self._stream_id, self._found = database, stream_id, found
-        self._key, self._shown = key, False
+        self._database, self._stored, self._key, self._shown = database, row, key, False
+        with reading(f"the terms of stream {row.name!r}"):
+            self._design = Design.from_dict(json.loads(row.terms)).under(row.key_fingerprint)
+            self._details = facts.read(connection, row.id, row.details)
 
     @property
     @override
     def design(self) -> Design:
-        return self._found.design
+        return self._design
 
     @property
     def details(self) -> dict[str, Any]:
         """Public facts that the stream was created with."""
-        return dict(self._found.details)
+        return dict(self._details)
 
     @property
     def key_fingerprint(self) -> str:
         """Of the stream's key; public."""
-        return self._found.key_fingerprint
+        return str(self._stored.key_fingerprint)
 
     @property
     @override
     def step(self) -> int:
-        return self._found.step  # when the reader was made
+        return int(self._stored.step)  # when the reader was made
 
     @override
     def _row(self) -> tuple[Database, int]:
-        return self._database, self._stream_id
+        return self._database, self._stored.id
 
     def doubt(self) -> str | None:
         """Why the state may be an old copy, as its witness says; or None."""
@@ -234,6 +227,40 @@ class JournalReader(StreamJournal):
             f"open the stream with Stream.open, or run its command again"
         )
 
+    def secret(self) -> Secret | None:
+        """With what its users and ids are known again; None where none are yet. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: the secret was altered.
+        """
+        from counton.state import seen as marks
+
+        held = self._held_key()
+        with self._database.transaction(write=False) as connection:
+            subkey = marks.subkey(held, self.design.name)
+            return marks.read_secret(connection, self._stored.id, subkey)
+
+    def counted_sources(self) -> Callable[[str], bool]:
+        """What says of a digest whether a source of it has been counted. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+        """
+        subkey = journal.source_key(self._held_key(), self.design.name)
+
+        def has(digest: str) -> bool:
+            with self._database.transaction(write=False) as connection:
+                return journal.has_source(connection, self._stored.id, digest, subkey)
+
+        return has
+
+    def _held_key(self) -> Key:
+        row = self._stored
+        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._key)
+        records.check_key_of(row, held)
+        return held
+
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
     """Steps ``start..stop-1`` of a stream at ``step``."""
@@ -249,7 +276,7 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
 
 def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
     """A stream of an open state to read from; see `Store.reader`."""
-    found = _find(database, name)
+    found = _find(database, name, key)
     if found is None:
         with database.transaction(write=False) as connection:
             names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
@@ -258,21 +285,15 @@ def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> Journa
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
             f"stream"
         )
-    return JournalReader(database, *found, key)
+    return found
 
 
-def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
+def _find(database: Database, name: str, key: keyfile.Kept) -> JournalReader | None:
     records.check_text_name(name)
     query = records.facts().where(schema.streams.c.name == name)
     with database.transaction(write=False) as connection:
         row = connection.execute(query).first()
-        if row is None:
-            return None
-        with reading(f"the terms of stream {name!r}"):
-            terms = Design.from_dict(json.loads(row.terms))
-            details = facts.read(connection, row.id, row.details)
-            terms = terms.under(row.key_fingerprint)
-            return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
+        return None if row is None else JournalReader(database, connection, row, key)
 
 
 class Store(Closing):
@@ -303,14 +324,9 @@ class Store(Closing):
         """The open database; `Stream.open` goes on with it."""
         return self._database
 
-    def find(self, name: str) -> StoredStream | None:
-        """What is known of a stream, without becoming its writer; None if there is none.
-
-        Raises:
-            StateError: its terms or details cannot be read.
-        """
-        found = _find(self._database, name)
-        return None if found is None else found[1]
+    def find(self, name: str, key: keyfile.Kept = None) -> JournalReader | None:
+        """As `reader`; None if there is no such stream."""
+        return _find(self._database, name, key)
 
     def position(self, name: str, key: keyfile.Kept = None) -> Position:
         """Where a stream stands, without reading its terms.
@@ -370,52 +386,6 @@ class Store(Closing):
                 table.update().where(table.c.id == row.id).values(details=public.text)
             )
         return int(row.step)
-
-    def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
-        """With what a stream's users and ids are known again; None where none are yet.
-
-        Args:
-            name: of the stream.
-            key: as of `Stream.open`.
-
-        Raises:
-            WrongKey: the key is not the stream's.
-            StateError: no such stream, or the secret was altered.
-        """
-        from counton.state import seen as marks
-
-        with self._database.transaction(write=False) as connection:
-            row, held = self._held_key(connection, name, key)
-            return marks.read_secret(connection, row.id, marks.subkey(held, name))
-
-    def _held_key(
-        self, connection: Connection, name: str, key: keyfile.Kept
-    ) -> tuple[sa.Row[Any], Key]:
-        row = records.find(connection, name)
-        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
-        records.check_key_of(row, held)
-        return row, held
-
-    def counted_sources(self, name: str, key: keyfile.Kept) -> Callable[[str], bool]:
-        """What says of a digest whether a stream has counted a source of it.
-
-        Args:
-            name: of the stream.
-            key: as of `Stream.open`.
-
-        Raises:
-            WrongKey: the key is not the stream's.
-            StateError: no such stream.
-        """
-        with self._database.transaction(write=False) as connection:
-            row, held = self._held_key(connection, name, key)
-        subkey = journal.source_key(held, name)
-
-        def has(digest: str) -> bool:
-            with self._database.transaction(write=False) as connection:
-                return journal.has_source(connection, row.id, digest, subkey)
-
-        return has
 
     @property
     def streams(self) -> tuple[str, ...]:

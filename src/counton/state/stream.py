@@ -24,7 +24,7 @@ from counton.privacy.value_grid import extremes
 from counton.state import creation, journal, records, shared
 from counton.state import key_and_witness as keyfile
 from counton.state import stream_facts as public
-from counton.state.database import Closing, CommitHook, Database, reading, state_file
+from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.store import ObservedBlock, Store, StreamJournal, released_steps
 from counton.state.stream_facts import Facts
 from counton.state.stream_writer import Addition, Writer
@@ -98,7 +98,7 @@ class Stream(StreamJournal, Closing):
     @classmethod
     def create(
         cls,
-        state: str | os.PathLike[str],
+        state: str | os.PathLike[str] | Store,
         name: str,
         strategy: StreamStrategy,
         guarantee: Guarantee,
@@ -117,7 +117,8 @@ class Stream(StreamJournal, Closing):
         """Begin a stream and enter its guarantee in the ledger of the database.
 
         Args:
-            state: path of a SQLite file (made with mode 0600 if missing), or a database URL.
+            state: path of a SQLite file (made with mode 0600 if missing), or a database URL; or an
+                open `Store`, whose connection then belongs to the stream, which closes it.
             name: name of the stream within the database; it is part of the address of its noise.
             strategy: how the noise is correlated over time.
             guarantee: what one protected unit is promised over the whole stream.
@@ -157,7 +158,8 @@ class Stream(StreamJournal, Closing):
             raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
-        with creation.for_creation(state, key, name) as held:
+        place = state.database if isinstance(state, Store) else state
+        with creation.for_creation(place, key) as (held, database):
             if statistic is None:
                 counter = Counter(
                     strategy,
@@ -172,12 +174,15 @@ class Stream(StreamJournal, Closing):
                 counter = _counter_of(
                     statistic, strategy, guarantee, contribution, held, name, batched
                 )
-            if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
+            if ledger is not None and database is None:  # refused here, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
                     early.check_fits(
                         records.spend_of(early.known_units(), counter.design, facts.text)
                     )
-            database, book = Database(state, create=True), None
+            if database is None:
+                assert not isinstance(place, Database)
+                database = Database(place, create=True)
+            book = None
             try:
                 book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
@@ -666,11 +671,6 @@ class Stream(StreamJournal, Closing):
     def _counter(self) -> Counter:
         with self._lock:
             return self._writer().counter()
-
-
-def _is_new(state: str | os.PathLike[str]) -> bool:
-    file = state_file(state)
-    return file is not None and not file.exists()
 
 
 def _complete(
