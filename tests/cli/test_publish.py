@@ -25,7 +25,6 @@ from counton.run import (
     run,
 )
 from counton.run.outputs import Outputs
-from counton.state import published
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -310,7 +309,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
 
 
 @pytest.mark.parametrize("server", [False, True])
-def test_windows_have_their_local_date_also_where_it_was_not_published_before(
+def test_windows_have_their_local_date(
     tmp_path: Path, server: bool, request: pytest.FixtureRequest
 ) -> None:
     events, state = tmp_path / "e.csv", tmp_path / "s.db"
@@ -337,11 +336,6 @@ def test_windows_have_their_local_date_also_where_it_was_not_published_before(
 
     whole = {(name, start) for name in ("events", "statistic") for start in local}
     assert starts() == whole
-    with engine.begin() as connection:  # as it was published before
-        view = published._VIEW.replace(", w.local_start", "")
-        connection.exec_driver_sql("DROP VIEW counton_releases")
-        connection.exec_driver_sql("ALTER TABLE counton_published_windows DROP COLUMN local_start")
-        connection.exec_driver_sql(f"CREATE {view}")
     for name in ("events", "statistic"):
         publish(state, name=name, to=to)
     assert starts() == whole

@@ -31,6 +31,11 @@ from counton.run.written_files import PICTURES
 
 #: Rows that the screen shows.
 _ROWS = 40
+#: Options that `export` takes as they are.
+_ASKED = (
+    *("name", "steps", "start", "until", "groups", "level", "like"),
+    *("above", "surely_above", "panels"),
+)
 
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
@@ -42,20 +47,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
             raise InvalidInput(
                 f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
             )
-    asked: dict[str, Any] = {
-        "name": options.name,
-        "steps": options.steps,
-        "start": options.start,
-        "until": options.until,
-        "groups": options.groups,
-        "level": options.level,
-        "like": options.like,
-        "above": options.above,
-        "surely_above": options.surely_above,
-        "panels": options.panels,
-        "fit": fit_of(vars(fit)),
-        **look,
-    }
+    asked: dict[str, Any] = {name: getattr(options, name) for name in _ASKED}
+    asked |= {"fit": fit_of(vars(fit)), **look}
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, asked)
         return

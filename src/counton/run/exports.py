@@ -8,14 +8,13 @@ published stands in plain rows of a database, to which every later run adds.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
-from counton.released.packed_cells import MOST_CELLS, pack
+from counton.released.packed_cells import pack
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
 from counton.released.release_facts import AUTHOR, description_of
@@ -159,17 +158,10 @@ def _publish_readings(
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number; and its cells."""
     stream_id, before, cells_until = begun
-    all_cells = source.step * math.prod(source.design.shape)
-    behind = cells_until < source.step and (definition.ranks or all_cells <= MOST_CELLS)
-    if before == source.step and not behind:
+    if before == source.step:
         return
     released, cut = read_released(source, definition, level, readings), definition.cut
     cells = released.cells()
-    if before == source.step and cells is not None:  # published before there were cells
-        with place.transaction(write=True) as connection:
-            packs = pack(cells[cells_until:])
-            published.write_cells(connection, stream_id, cells_until + 1, source.step, packs)
-        return
     # Of what is read, `over` windows before its end; a table that was released once has no times.
     starts = None if cut is None else cut.starts(range(1, source.step + 1))
     size = max(1, _CHUNK // max(1, released.last_rows().height))
@@ -254,6 +246,27 @@ def _write(connection: Any, stream_id: int, released: Release, steps: range) -> 
     )
 
 
+class _Chosen(NamedTuple):
+    """Which of the steps and groups that were released are read: see `export`."""
+
+    steps: str | range | None = None
+    start: Moment | None = None
+    until: Moment | None = None
+    groups: str | Sequence[str] | None = None
+
+    def of(self, found: Release) -> Release:
+        """Those of a release."""
+        if self[:3] != (None, None, None):
+            found = found.only(found.steps_named(*self[:3]))
+        if self.groups is None:
+            return found
+        known = found.groups or found.definition.groups
+        return found.only(groups=groups_named(self.groups, known))
+
+
+_ALL = _Chosen()
+
+
 def export(
     state: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
@@ -322,12 +335,13 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
+    chosen = _Chosen(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(
                 f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
             )
-        found = _part_of(public, steps, start, until, groups)
+        found = chosen.of(public)
         if path is not None and is_folder(path):
             check_foldable(found.definition, path)
             of = found.shown_steps, len(found.groups)
@@ -337,9 +351,8 @@ def export(
         with Store(state) as store:
             reader = store.reader(only_name(store.streams) if name is None else name)
             if path is not None and is_folder(path):
-                thresholds = above, surely_above
-                return _into_folder(reader, path, steps, start, until, groups, level, *thresholds)
-            found = _of_stream(reader, steps, start, until, groups, level, fit)
+                return _into_folder(reader, path, chosen, level, above, surely_above)
+            found = _of_stream(reader, level, chosen, fit)
             found = large_only(found, above, surely_above)
             if (doubt := reader.doubt()) is not None:
                 found = found.with_note(doubt).at_hand()
@@ -352,10 +365,7 @@ def export(
 def _into_folder(
     reader: JournalReader,
     folder: Path,
-    steps: str | range | None,
-    start: Moment | None,
-    until: Moment | None,
-    groups: str | Sequence[str] | None,
+    chosen: _Chosen,
     level: float | None,
     above: float | None,
     surely_above: float | None,
@@ -365,7 +375,7 @@ def _into_folder(
     definition = Definition.reopen(reader.design, reader.details) if of_events else None
     check_foldable(definition, folder)
     assert definition is not None
-    if groups is not None:
+    if chosen.groups is not None:
         raise InvalidInput(
             f"{field('groups')} does not go with a folder, whose files are of all groups in their "
             f"order: name a file"
@@ -380,8 +390,8 @@ def _into_folder(
         return read_cells(reader, definition, level, view, some)
 
     last = read(range(reader.step, reader.step + 1))
-    chosen, groups_of = last.steps_named(steps, start, until), len(definition.groups)
-    return write_folder(folder, read, chosen, groups_of, above, surely_above)
+    steps = last.steps_named(chosen.steps, chosen.start, chosen.until)
+    return write_folder(folder, read, steps, len(definition.groups), above, surely_above)
 
 
 #: What stands in the name of a file for that of a release.
@@ -510,7 +520,7 @@ def released_in(
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
-        return _of_stream(reader, None, None, None, None, level)
+        return _of_stream(reader, level)
 
 
 def methods(
@@ -545,7 +555,7 @@ def methods(
     level = None if level is None else check_level(level)
     with Store(state) as store:
         return {
-            one: _of_stream(store.reader(one), None, None, None, None, level).methods(full=full)
+            one: _of_stream(store.reader(one), level).methods(full=full)
             for one in _released_names(store, name)
         }
 
@@ -594,7 +604,7 @@ def registry(
         found = {}
         for each in _released_names(store, name):
             reader = store.reader(each)
-            said = _of_stream(reader, None, None, None, None, None).methods(full=True)
+            said = _of_stream(reader, None).methods(full=True)
             found[each] = record(
                 reader.design,
                 said,
@@ -640,11 +650,8 @@ def only_name(names: Sequence[str]) -> str:
 
 def _of_stream(
     reader: JournalReader,
-    steps: str | range | None,
-    start: Moment | None,
-    until: Moment | None,
-    groups: str | Sequence[str] | None,
     level: float | None,
+    chosen: _Chosen = _ALL,
     fit: Fit | None = None,
 ) -> Release:
     name = reader.design.name
@@ -662,11 +669,8 @@ def _of_stream(
         )
     if "every" not in record_in(reader.details):
         once = bool(reader.details.get("once"))
-        asked: dict[str, Any] = {"start": start, "until": until, "groups": groups}
-        if once:
-            asked["steps"] = steps
-        for word, given in asked.items():
-            if given is not None:
+        for word, given in chosen._asdict().items():
+            if given is not None and (once or word != "steps"):
                 why = "was released at one go" if once else "was not made from events"
                 raise InvalidInput(
                     f"{field(word, given)} is not known to stream {name!r}, which {why}: leave "
@@ -675,30 +679,15 @@ def _of_stream(
         if reader.details.get("kind") != KIND:
             about, releases = Description.of_stream(reader.design), reader.releases()
             given = Release(about, reader.design, releases.steps, releases, level or 0.95)
-            return given.only(given.steps_named(steps))
+            return given.only(given.steps_named(chosen.steps))
     definition = Definition.reopen(reader.design, reader.details)
     shown = None
     if fit:
         kept = shown_of(definition.record)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
-    found = _part_of(read_released(reader, definition, level, shown), steps, start, until, groups)
+    found = chosen.of(read_released(reader, definition, level, shown))
     return found.at_hand()  # a table that is asked for later must not open the state again
-
-
-def _part_of(
-    found: Release,
-    steps: str | range | None,
-    start: Moment | None,
-    until: Moment | None,
-    groups: str | Sequence[str] | None,
-) -> Release:
-    """Some of the steps and groups that were released."""
-    if (steps, start, until) != (None, None, None):
-        found = found.only(found.steps_named(steps, start, until))
-    if groups is not None:
-        found = found.only(groups=groups_named(groups, found.groups or found.definition.groups))
-    return found
 
 
 def publish(

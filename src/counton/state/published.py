@@ -270,16 +270,7 @@ def find_row(connection: Connection, stream: str) -> Row[Any] | None:
     """The row of a published stream; None if it is not published."""
     if not sa.inspect(connection).has_table(streams.name):
         return None
-    present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
-    columns = [
-        column if column.name in present else sa.null().label(column.name) for column in streams.c
-    ]
-    return connection.execute(sa.select(*columns).where(streams.c.stream == stream)).first()
-
-
-def _has_column(connection: Connection, column: sa.Column[Any]) -> bool:
-    there = sa.inspect(connection).get_columns(column.table.name)
-    return column.name in {one["name"] for one in there}
+    return connection.execute(sa.select(streams).where(streams.c.stream == stream)).first()
 
 
 def begin(
@@ -294,19 +285,9 @@ def begin(
     Raises:
         StateError: another stream of this name is published there, or more of this one.
     """
-    new = not sa.inspect(connection).has_table(streams.name)
-    metadata.create_all(connection)  # also those that came after it was published
-    if new:
+    if not sa.inspect(connection).has_table(streams.name):
+        metadata.create_all(connection)
         connection.exec_driver_sql(f"CREATE {_VIEW}")
-    elif not _has_column(connection, windows.c.local_start):  # published before it was
-        connection.exec_driver_sql(f"ALTER TABLE {windows.name} ADD COLUMN local_start TIMESTAMP")
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("DROP VIEW counton_releases")
-            connection.exec_driver_sql(f"CREATE {_VIEW}")
-        else:  # who may read it still may
-            connection.exec_driver_sql(f"CREATE OR REPLACE {_VIEW}")
-    if not _has_column(connection, streams.c.shown):  # published before it was remembered
-        connection.exec_driver_sql(f"ALTER TABLE {streams.name} ADD COLUMN shown TEXT")
     row = find_row(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
@@ -323,13 +304,7 @@ def begin(
         known = connection.execute(
             sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
         ).scalar_one()
-        no_local = connection.execute(
-            sa.select(windows.c.step)
-            .where(windows.c.stream_id == row.id, windows.c.window_start.is_not(None))
-            .where(windows.c.local_start.is_(None))
-            .limit(1)
-        ).first()
-        same = row.level == shown.level and row.shown == shown.shown and no_local is None
+        same = row.level == shown.level and row.shown == shown.shown
         if not same or known != len(shown.groups):
             remove(connection, shown.stream)  # all readings, or all steps of a group, are new
             row = None
@@ -420,10 +395,7 @@ def remove(connection: Connection, stream: str) -> Row[Any] | None:
     """Take a stream's rows away; its row, if it was published."""
     row = find_row(connection, stream)
     if row is not None:
-        there = sa.inspect(connection)
         for table in (values, readings, cells, descriptions, windows, groups):
-            if not there.has_table(table.name):  # published before there were any
-                continue
             connection.execute(table.delete().where(table.c.stream_id == row.id))
         connection.execute(streams.delete().where(streams.c.id == row.id))
     return row
@@ -450,8 +422,8 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             cannot be read, or one that was published without a description.
     """
     with _reading(source) as (connection, place):
-        if (table := _lacks(connection)) is not None:
-            raise RequestMismatch(_nothing(connection, place, table))
+        if not sa.inspect(connection).has_table(streams.name):
+            raise RequestMismatch(_nothing(connection, place))
         names = list(connection.execute(sa.select(streams.c.stream).order_by("stream")).scalars())
         chosen = names[0] if name is None and len(names) == 1 else name
         if chosen not in names:
@@ -466,11 +438,9 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         row = connection.execute(
             sa.select(streams.c.id, streams.c.step).where(streams.c.stream == chosen)
         ).one()
-        text = None
-        if sa.inspect(connection).has_table(descriptions.name):
-            text = connection.execute(
-                sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
-            ).scalar()
+        text = connection.execute(
+            sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
+        ).scalar()
         if text is not None and len(text) > _MOST_TEXT:
             raise StateError(
                 f"{place} has a description of {len(text):,} characters; at most {_MOST_TEXT:,} "
@@ -479,8 +449,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         if text is None or _parse_description(text) is None:
             raise StateError(
                 f"{place} has no description of stream {chosen!r}, so its numbers alone cannot be "
-                f"asked: an older version published it, or it was removed; publish again with "
-                f"this one (counton publish)"
+                f"asked: it was removed; publish again (counton publish)"
             )
         facts = parse_json(text)
         stretches = connection.execute(
@@ -521,7 +490,7 @@ def is_published(source: str) -> bool:
     if url.get_backend_name() == "sqlite" and is_state(Path(str(url.database))):
         return False
     with _reading(source) as (connection, _):
-        if _lacks(connection) is not None:
+        if not sa.inspect(connection).has_table(streams.name):
             return False
         if not sa.inspect(connection).has_table(schema.streams.name):
             return True
@@ -530,11 +499,7 @@ def is_published(source: str) -> bool:
         ).scalar()
 
 
-def _lacks(connection: Connection) -> str | None:
-    return None if sa.inspect(connection).has_table(streams.name) else streams.name
-
-
-def _nothing(connection: Connection, place: str, table: str) -> str:
+def _nothing(connection: Connection, place: str) -> str:
     """Why a database has nothing to read."""
     if sa.inspect(connection).has_table(schema.streams.name):
         return (
@@ -542,8 +507,8 @@ def _nothing(connection: Connection, place: str, table: str) -> str:
             f"(counton publish), or ask the state (counton answer)"
         )
     return (
-        f"{place} has no table {table}, so nothing is published there: publish a stream of a "
-        f"state there (counton publish)"
+        f"{place} has no table {streams.name}, so nothing is published there: publish a stream of "
+        f"a state there (counton publish)"
     )
 
 
