@@ -151,6 +151,13 @@ class SilentInParts(Reader):
             yield np.zeros_like(part)
 
 
+class ReversedInParts(Reader):
+    """That of large batches comes last step first."""
+
+    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
+        yield self.noise(steps)[::-1]
+
+
 class SilentWhenAskedAgain(Reader):
     """That of steps which it gave already is."""
 
@@ -240,10 +247,6 @@ def rounds_releases(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int
     return Binary.noise(self, field, steps) // 2 * 2
 
 
-def reversed_parts(self: Any, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-    yield self.noise(field, steps)[::-1]
-
-
 def sensitive_to_one(self: StreamStrategy, p: Any, **more: Any) -> float:
     return StreamStrategy.sensitivity(self, p)
 
@@ -280,7 +283,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
     "horizon": [wrong(Epochs, 3, horizon=HORIZON)],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
-    "largest_entry": [wrong(Binary, largest_entry=0), wrong(SqrtToeplitz, largest_entry=1)],
     "largest_read": [
         wrong(Binary, largest_read=1e-6),
         wrong(SqrtToeplitz, largest_read=1e-6),
@@ -302,7 +304,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Expiring, 1, node_factor=lambda self, level: Fraction(1, 2)),
     ],
     "noise": [wrong(Binary, noise=rounds_releases)],
-    "noise_parts": [wrong(HonakerOnline, noise_parts=reversed_parts)],
     "overall_variance": [
         halved(Binary, "overall_variance"),
         wrong(Binary, overall_variance=lambda self, metric, of="totals": single_steps(metric, of)),
@@ -312,6 +313,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "reader": [
         read_by(cls)
         for cls in (
+            ReversedInParts,
             Silent,
             SilentInParts,
             SilentWhenAskedAgain,
@@ -397,17 +399,17 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
     ("laws.stream_laws.check_steps", lambda strategy, steps: np.minimum(steps, 3), _TREE),
     ("laws.stream_laws.check_window", lambda strategy, steps: steps, _TREE),
     ("laws.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
-    ("laws.stream_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
+    ("laws.pattern_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
     *(
         (
-            "laws.stream_laws.largest_alternating",
+            "laws.pattern_laws.largest_alternating",
             lambda strategy, norm, changes: largest_alternating(strategy, norm, 1),
             KAry(horizon, 4),
         )
         for horizon in (HORIZON, 2000)
     ),
     (
-        "laws.stream_laws.largest_alternating",
+        "laws.pattern_laws.largest_alternating",
         lambda strategy, norm, changes: changes**norm * largest_alternating(strategy, norm, 1),
         Binary(14),
     ),

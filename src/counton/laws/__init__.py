@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from counton.laws.line_laws import check_running_sums as check_running_sums
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
+    from counton.laws.pattern_laws import check_alternating as check_alternating
     from counton.laws.pattern_laws import check_pattern_sensitivity as check_pattern_sensitivity
     from counton.laws.pattern_laws import check_short_ways as check_short_ways
     from counton.laws.rows import LawBroken as LawBroken
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from counton.laws.statistic_laws import check_statistic_reading as check_statistic_reading
     from counton.laws.statistic_laws import check_statistic_rows as check_statistic_rows
     from counton.laws.statistic_laws import check_statistic_running as check_statistic_running
-    from counton.laws.stream_laws import check_alternating as check_alternating
     from counton.laws.stream_laws import check_arguments as check_arguments
     from counton.laws.stream_laws import check_causal as check_causal
     from counton.laws.stream_laws import check_endless_sensitivity as check_endless_sensitivity
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from counton.laws.stream_laws import check_node_law as check_node_law
     from counton.laws.stream_laws import check_noise_is_rows as check_noise_is_rows
     from counton.laws.stream_laws import check_noise_parts as check_noise_parts
-    from counton.laws.stream_laws import check_overall_variance as check_overall_variance
     from counton.laws.stream_laws import check_parameters as check_parameters
     from counton.laws.stream_laws import check_participation as check_participation
     from counton.laws.stream_laws import check_reader as check_reader

@@ -18,7 +18,7 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
 from counton.laws.node_noise import HashedNoise
-from counton.laws.rows import count_steps, reads_of, require, rows_by_step
+from counton.laws.rows import count_steps, largest_entry, reads_of, require, rows_by_step
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.strategy import (
@@ -168,7 +168,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     """
     count = count_steps(strategy, steps)
     reads = reads_of(strategy, count)
-    table = HashedNoise((40,), spread=1000 * strategy.largest_entry)
+    table = HashedNoise((40,), spread=1000 * largest_entry(strategy, count))
     noise = strategy.noise(table, range(1, count + 1))
     z = np.array([table.at(*node) for node in reads.nodes], np.float64).reshape(-1, 40)
     unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
@@ -209,7 +209,7 @@ def check_released_variance(strategy: StreamStrategy) -> None:
             true = float(of[form].max() if metric == "max" else of[form].mean())
             claimed = released_variance(strategy, metric, form)
             said = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
-            require(math.isclose(claimed, true, rel_tol=1e-9), strategy, said)
+            require(math.isclose(claimed, true, rel_tol=1e-12), strategy, said)
 
 
 def check_endless_variance(strategy: EndlessStrategy, steps: int | None = None) -> None:

@@ -14,6 +14,7 @@ from counton.strategies import StreamStrategy
 from counton.strategies.participation import (
     Schedule,
     each_alternating,
+    largest_alternating,
     largest_sum,
     level_weights,
     nodes_by_level,
@@ -146,6 +147,34 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 3) -> Non
             l1 = 2 * sum(part[0] for part in parts)
             _enough(strategy, pattern, claimed, l1, 4 * sum(part[1] for part in parts))
     _check_bounded(strategy, matrix)
+
+
+def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
+    """What changes by +1 and -1 in turn move: against all sets of up to this many steps.
+
+    Claimed norms are at least the largest there are; on up to 16 steps they are at most 1.25 times
+    that, squared. On more steps some sets are tried. Columns are aligned if that is said.
+
+    Args:
+        strategy: what claims them; with a horizon.
+        changes: tried are up to this many of them.
+
+    >>> from counton.strategies import Binary
+    >>> check_alternating(Binary(12))
+    """
+    matrix = matrix_of(strategy)
+    products = matrix.T @ matrix
+    aligned = bool((products >= 0).all()) and all(
+        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
+        for q in range(1, len(products) - 1)
+    )
+    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
+    for most, (l1, squared) in enumerate(_of_changes(matrix, changes), 1):
+        claimed = [largest_alternating(strategy, norm, most) for norm in _NORMS]
+        said = f"{most} changes move it by {l1} and {squared} squared, not {claimed}"
+        require(claimed[0] >= l1 and claimed[1] >= squared, strategy, said)
+        loose = matrix.shape[1] > _SHORT
+        require(loose or claimed[1] <= _SLACK * squared, strategy, said)
 
 
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:

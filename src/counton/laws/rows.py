@@ -146,6 +146,12 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
     )
 
 
+def largest_entry(strategy: StreamStrategy, count: int) -> int:
+    """Largest magnitude in the first ``count`` columns of C, in lattice units."""
+    columns = columns_in_order(strategy, count)
+    return max((abs(weight) for column in columns for weight in column.values()), default=1)
+
+
 def _weights(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Address, int | Fraction]:
     """Weights by address; no node is listed twice, none with weight 0."""
     nodes = tuple(nodes)

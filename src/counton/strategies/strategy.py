@@ -10,11 +10,11 @@ What a strategy for a stream says, and nothing besides:
 
 - which it is: `saved_name`, `parameters`, `to_dict`, `from_dict`, `sources`, `examples`;
 - A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
-- C: `column`, `structure`, `largest_entry`, and its norms `l1_sensitivity`, `squared_sensitivity`,
-  from which `sensitivities` and `sensitivity` follow for units that act in any steps;
+- C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`, from which
+  `sensitivities` and `sensitivity` follow for units that act in any steps;
 - B: `row`, `largest_read`, `window_rounding`, `check_law`;
 - errors: `variance`, `overall_variance`;
-- noise: `noise`, some steps at a time `noise_parts`, of a running stream `reader`.
+- noise: `noise`, and of a running stream, window by window or in parts, `reader`.
 
 `EndlessStrategy` has besides what only those without a last step need. All else is a function over
 strategies: exact variances of drawn noise and of many releases together in ``joint_errors``, what
@@ -28,7 +28,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -176,11 +176,6 @@ class Strategy(ABC):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    @property
-    @abstractmethod
-    def largest_entry(self) -> int:
-        """At least the largest magnitude in C, in units of ``2**-lattice_bits``: bounds C x."""
-
     @abstractmethod
     def l1_sensitivity(self) -> Fraction | int:
         """Exact maximum 1-norm of a column of C."""
@@ -284,7 +279,7 @@ class StreamStrategy(Strategy):
 
     A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
     the attributes below, `examples`, how rounding and wide noise are kept exact (`check_law`,
-    `window_rounding`, `largest_entry`), and, in closed form, what else is found from columns and
+    `window_rounding`), and, in closed form, what else is found from columns and
     rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and
     `noise`. The laws of ``counton.laws`` compare all of it. What units
     move that act several times is found in ``counton.strategies.participation``, from columns and
@@ -350,11 +345,6 @@ class StreamStrategy(Strategy):
     def squared_sensitivity(self) -> Fraction:
         """Exact maximum over items of the squared 2-norm of a column of C."""
         return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
-
-    @property
-    def largest_entry(self) -> int:
-        """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
-        return 1 << self.lattice_bits if self.facts.unit_columns else self.sensitivities().l1
 
     def sensitivities(
         self,
@@ -479,28 +469,15 @@ class StreamStrategy(Strategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
 
-        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Without
-        `noise_parts` of its own rows of integers are read one by one; fractions are rounded by a
-        strategy's own way.
+        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Rows of
+        integers are read one by one; fractions are rounded by a strategy's own way.
         """
-        check_window(self, steps)
-        if type(self).noise_parts is StreamStrategy.noise_parts:
-            return read_noise(self, field, steps)
-        return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
-
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
-
-        A part may be overwritten once the next is asked for. Who overrides ``noise`` of a strategy
-        that has its own parts overrides them too.
-        """
-        local = self.facts.local
-        size = max(PART // max(math.prod(field.shape), 1), 1) if local else max(len(steps), 1)
-        for at in range(0, len(steps), size):
-            yield self.noise(field, steps[at : at + size])
+        return read_noise(self, field, check_window(self, steps))
 
     def reader(self, field: NodeNoise) -> Reader:
         """What gives a running stream its noise, window by window; it may hold what that takes.
+
+        Who overrides ``noise`` of a strategy that has its own reader overrides it too.
 
         One reader belongs to one stream: what it holds is secret, and never in the strategy.
         """
@@ -839,16 +816,6 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     return out
 
 
-def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
-    """Parts one after the other in an array of this shape."""
-    out = np.empty(shape, np.int64)
-    at = 0
-    for part in parts:
-        out[at : at + len(part)] = part
-        at += len(part)
-    return out
-
-
 class TableStrategy(Strategy):
     """An integer matrix C with a column for each cell, and how far one unit moves C x.
 
@@ -864,6 +831,11 @@ class TableStrategy(Strategy):
     """
 
     unit_columns: bool = False
+
+    @property
+    @abstractmethod
+    def largest_entry(self) -> int:
+        """At least the largest magnitude in C: bounds C x."""
 
     @abstractmethod
     def l1_sensitivity(self) -> int:
@@ -916,7 +888,13 @@ class TableStrategy(Strategy):
 
 
 class Reader:
-    """The noise of one stream: `StreamStrategy.noise` and `noise_parts` of its own field.
+    """The noise of one stream: `StreamStrategy.noise` of its own field.
+
+    Args:
+        strategy: of the stream.
+        field: its noise.
+        parts: noise some steps at a time, where a strategy has a way of its own: of a field and a
+            window that was checked.
 
     >>> from counton.strategies import Binary
     >>> from counton.laws import HashedNoise
@@ -924,8 +902,13 @@ class Reader:
     (3,)
     """
 
-    def __init__(self, strategy: StreamStrategy, field: NodeNoise) -> None:
-        self._strategy, self._field = strategy, field
+    def __init__(
+        self,
+        strategy: StreamStrategy,
+        field: NodeNoise,
+        parts: Callable[[NodeNoise, range], Iterator[Integers]] | None = None,
+    ) -> None:
+        self._strategy, self._field, self._parts = strategy, field, parts
 
     @property
     def local(self) -> bool:
@@ -934,11 +917,26 @@ class Reader:
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""
-        return self._strategy.noise(self._field, steps)
+        if self._parts is None:
+            return self._strategy.noise(self._field, steps)
+        out = np.empty((len(steps), *self._field.shape), np.int64)
+        at = 0
+        for part in self.parts(steps):
+            out[at : at + len(part)] = part
+            at += len(part)
+        return out
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
-        return self._strategy.noise_parts(self._field, steps)
+        """The same some steps at a time, in order: for batches which no cache holds whole.
+
+        A part may be overwritten once the next is asked for.
+        """
+        if self._parts is not None:
+            yield from self._parts(self._field, check_window(self._strategy, steps))
+            return
+        size = nodes_per_chunk(self._field.shape, PART) if self.local else max(len(steps), 1)
+        for at in range(0, len(steps), size):
+            yield self.noise(steps[at : at + size])
 
 
 def check_metric(metric: str) -> None:

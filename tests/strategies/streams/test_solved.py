@@ -19,7 +19,7 @@ from counton import Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.laws import HashedNoise
-from counton.laws.rows import columns_in_order
+from counton.laws.rows import columns_in_order, largest_entry
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies import LeastSquaresFactorization, StreamStrategy, strategy_from_dict
 from counton.strategies.lines import Dense, Haar, Hats, least_squares
@@ -147,7 +147,7 @@ def test_division_by_floats_is_that_by_integers(
     "strategy", [SOLVED[1], SOLVED[2], LeastSquaresFactorization(line(33))], ids=repr
 )
 def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None:
-    table = HashedNoise((), spread=1000 * strategy.largest_entry)
+    table = HashedNoise((), spread=1000 * largest_entry(strategy, strategy.horizon))
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
     offset = Fraction(1, 2) + Fraction(math.isqrt(2 << 400) - (1 << 200), 1 << 220)
     for step in range(1, strategy.horizon + 1):
@@ -160,7 +160,7 @@ def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None
 def test_wide_noise_is_added_up_by_a_second_modulus(
     strategy: LeastSquaresFactorization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = HashedNoise((2,), spread=1000 * strategy.largest_entry)
+    table = HashedNoise((2,), spread=1000 * largest_entry(strategy, strategy.horizon))
     noise = strategy.noise(table, range(1, strategy.horizon + 1))
     used = []
 

@@ -270,11 +270,6 @@ class Epochs(EndlessStrategy):
         """2: the same of variances, with Gaussian noise."""
         return Fraction(2)
 
-    @property
-    def largest_entry(self) -> int:
-        """1, as all of them."""
-        return 1
-
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """The scale of the noise of the epoch of each step, in that of the first."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
@@ -369,8 +364,8 @@ class Epochs(EndlessStrategy):
         return _EpochReader(self, field)
 
     @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        yield from _EpochReader(self, field).parts(steps)
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        return self.reader(field).noise(steps)
 
     def meeting(self, steps: range) -> list[_Epoch]:
         """The epochs of a window."""

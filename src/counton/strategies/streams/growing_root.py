@@ -48,7 +48,6 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
 from counton.strategies.strategy import (
-    PART,
     ROWS_CHUNK,
     EndlessStrategy,
     Node,
@@ -532,12 +531,6 @@ class _RootReader(Reader):
             return self._growing.noise_of(self._field, steps, self._root.of)
         return super().noise(steps)
 
-    @override
-    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        size = nodes_per_chunk(self._field.shape, PART)
-        for at in range(0, len(steps), size):
-            yield self.noise(steps[at : at + size])
-
 
 class GrowingSquareRoot(EndlessStrategy):
     """Gaussian totals of a stream whose end nobody knows; protection never fades.
@@ -718,12 +711,6 @@ class GrowingSquareRoot(EndlessStrategy):
     def squared_sensitivity(self) -> Fraction:
         """1: no item costs more, over all nodes that will ever be, each by its own variance."""
         return Fraction(1)
-
-    @property
-    def largest_entry(self) -> int:
-        """Entries only rise along the diagonal, where 1 / d_i^2 is at most q(i)."""
-        widest = self.node_factor(quarter(NODES, self.equal)) * 4**self.lattice_bits
-        return math.isqrt(math.ceil(widest)) + 1
 
     def _d(self, node: int) -> float:
         """1 over the weight of a node: d falls, but for what blocks have more."""

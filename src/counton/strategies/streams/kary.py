@@ -33,6 +33,7 @@ from counton.strategies.strategy import (
     Node,
     NodeNoise,
     Norm,
+    Reader,
     Steps,
     StrategyFacts,
     StreamStrategy,
@@ -42,7 +43,6 @@ from counton.strategies.strategy import (
     check_step,
     check_window,
     is_wide,
-    join_parts,
     nodes_per_chunk,
     window_ends,
 )
@@ -272,30 +272,32 @@ class DigitTree(StreamStrategy):
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
+    @override
+    def reader(self, field: NodeNoise) -> Reader:
+        """Of few coordinates with higher levels computed once for all steps of a batch."""
+        return Reader(self, field, None if is_wide(field.shape) else self._parts)
+
+    @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: top down, one level at a time."""
         check_window(self, steps)
-        if len(steps) == 0:
-            return np.zeros((0, *field.shape), np.int64)
-        if is_wide(field.shape):
-            windows = self._windows(steps)
-            values = np.zeros((1, *field.shape), np.int64)
-            for level in reversed(range(self.height)):
-                values = self._expand_rows(field, level, windows[level], values)
-            return values
-        return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
+        if not is_wide(field.shape):
+            return Reader(self, field, self._parts).noise(steps)
+        values = np.zeros((min(len(steps), 1), *field.shape), np.int64)
+        windows = self._windows(steps) if steps else []
+        for level in reversed(range(len(windows[1:]))):
+            values = self._expand_rows(field, level, windows[level], values)
+        return values
 
-    @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Higher levels are computed once for all steps."""
-        if is_wide(field.shape) or len(steps) == 0:
-            yield from super().noise_parts(field, steps)
+    def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        if len(steps) == 0:
             return
-        windows = self._windows(check_window(self, steps))
+        windows = self._windows(steps)
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(1, self.height)):
-            shape = (len(windows[level]), *field.shape)
-            values = join_parts(self._expand(field, level, windows[level], values), shape)
+            # What is yielded is overwritten.
+            parts = [part.copy() for part in self._expand(field, level, windows[level], values)]
+            values = np.concatenate(parts)
         yield from self._expand(field, 0, steps, values)
 
     def _windows(self, steps: range) -> list[range]:

@@ -29,7 +29,6 @@ from counton.strategies.participation import Stretch, Structure, schedule_for
 from counton.strategies.strategy import (
     CHUNK,
     LARGEST_HORIZON,
-    PART,
     ROWS_CHUNK,
     Metric,
     Node,
@@ -121,12 +120,6 @@ class _Rows(Reader):
             row[...] = noise
         self._next = steps.stop
         return out
-
-    @override
-    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        size = nodes_per_chunk(self._noise.shape, PART)
-        for at in range(0, len(steps), size):
-            yield self.noise(steps[at : at + size])
 
 
 class LookAhead(StreamStrategy):
@@ -344,11 +337,6 @@ class LookAhead(StreamStrategy):
         return Fraction(sum(weight**2 for weight in self.weights), self.weights[0] ** 2)
 
     @property
-    def largest_entry(self) -> int:
-        """The largest weight."""
-        return max(self.weights)
-
-    @property
     @override
     def structure(self) -> Structure:
         """How nodes divide."""
@@ -543,22 +531,15 @@ class LookAhead(StreamStrategy):
 
     def reader(self, field: NodeNoise) -> Reader:
         """Steps of many coordinates go on where the last window ended."""
-        return _Rows(self, field) if _by_rows(field) else Reader(self, field)
-
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window, in units of 2^-16: top down from the estimates of the highest level."""
-        if _by_rows(field):
-            return self.reader(field).noise(steps)
-        return super().noise(field, steps)
+        return _Rows(self, field) if _by_rows(field) else Reader(self, field, self._parts)
 
     @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Every part ends with a family."""
-        check_window(self, steps)
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        return self.reader(field).noise(steps)
+
+    def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """Top down from the estimates of the highest level; every part ends with a family."""
         if len(steps) == 0:
-            return
-        if _by_rows(field):
-            yield from self.reader(field).parts(steps)
             return
         leaves = range(steps.start - 1, steps.stop - 1)
         width = self.trees.widths[-1]

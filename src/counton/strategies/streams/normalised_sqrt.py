@@ -166,11 +166,6 @@ class NormalisedSqrt(StreamStrategy):
         self._rows[step] = tuple(nodes)
         return self._rows[step]
 
-    @property
-    def largest_entry(self) -> int:
-        """The weight of the last column, 1, on its diagonal: all others are smaller."""
-        return 1 << self.lattice_bits
-
     def l1_sensitivity(self) -> Fraction:
         """Largest 1-norm of a column, exactly."""
         lengths = np.cumsum(self._root.numerators)[::-1] * self.weights

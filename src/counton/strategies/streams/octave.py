@@ -37,7 +37,6 @@ This mechanism is counton's own; neither it nor the way its privacy is shown is 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -58,13 +57,13 @@ from counton.strategies.strategy import (
     Metric,
     Node,
     NodeNoise,
+    Reader,
     Steps,
     StrategyFacts,
     StreamStrategy,
     Workload,
     check_metric,
     check_step,
-    check_window,
     nodes_per_chunk,
     window_ends,
 )
@@ -503,11 +502,6 @@ class MultiscaleInterpolation(StreamStrategy):
         return Fraction(self.columns.norms.l2_squared, 4**self.lattice_bits)
 
     @property
-    def largest_entry(self) -> int:
-        """No entry is above the 2-norm of its column."""
-        return math.isqrt(self.columns.norms.l2_squared)
-
-    @property
     def largest_read(self) -> float:
         """Interpolation weighs no node above 1: the inverse of the least weight bounds all."""
         least = min(int(weights.min()) for weights in self.weights)
@@ -684,9 +678,15 @@ class MultiscaleInterpolation(StreamStrategy):
         return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
 
     @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """High levels once for the window, low ones by parts."""
-        check_window(self, steps)
+    def reader(self, field: NodeNoise) -> Reader:
+        """High levels once for a window, low ones by parts."""
+        return Reader(self, field, self._parts)
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        return self.reader(field).noise(steps)
+
+    def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         if not steps:
             return
         size = nodes_per_chunk(field.shape, PART)

@@ -273,12 +273,6 @@ class LeastSquaresFactorization(StreamStrategy):
         """Largest squared 2-norm of a column, exactly."""
         return Fraction(self._l2_squared, 1 << 2 * self.lattice_bits)
 
-    @property
-    @override
-    def largest_entry(self) -> int:
-        inside = int(self.line.own.max()) * max(self.tree.shares)
-        return max(self.tree.unit * self.line.largest_entry, inside)
-
     @override
     def check_law(self, law: NoiseDistribution) -> None:
         """Sums up to every block, and those inside blocks."""
@@ -706,17 +700,16 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def reader(self, field: NodeNoise) -> Reader:
-        """Solves for all blocks at first use, and holds their sums."""
-        return _BlockSums(self, field)
-
-    @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Solves for the whole horizon every time, so that a stream uses `reader`.
+        """Solves for all blocks at first use, and holds their sums.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law has.
         """
-        return self.reader(field).parts(steps)
+        return _BlockSums(self, field)
+
+    @override
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        return self.reader(field).noise(steps)
 
 
 def _checked_line(line: object) -> OwnCells:

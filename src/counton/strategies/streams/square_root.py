@@ -220,11 +220,6 @@ class SqrtToeplitz(StreamStrategy):
         return tuple(Node(0, step - k, b) for k, b in reversed(list(enumerate(coefficients))))
 
     @property
-    def largest_entry(self) -> int:
-        """1 on the lattice: the first coefficient; the others are smaller."""
-        return 1 << self.lattice_bits
-
-    @property
     @override
     def structure(self) -> Structure:
         """f(k) falls, and so does what it is rounded to."""
