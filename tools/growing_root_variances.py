@@ -16,6 +16,7 @@ import numpy as np
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import EVEN, NODES, first_of, quarter
+from counton.strategies.streams.normalised_sqrt import variances_of_long_rows
 
 #: So many of a quarter octave, as long as it has them.
 KNOTS = 80
@@ -39,7 +40,7 @@ def run(path: Path) -> None:
     for even in (None, *EVEN):
         root = GrowingSquareRoot(even=even)
         known = growing_root._Beginning(NODES, 18, root.singles, root.equal)
-        variances = growing_root._variances_of_long_rows(known.shares, known.widths)
+        variances = variances_of_long_rows(known.shares, known.widths)
         name = "variances" if even is None else f"even {even}"
         found[name] = [float(f"{variances[node - 1]:.9g}") for node in nodes]
     path.write_text(json.dumps({"nodes": nodes, **found}) + "\n")

@@ -18,6 +18,7 @@ from counton.numbers.node_law import law_for
 from counton.privacy import ApproxDP, Contribution
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Statistic
+from counton.strategies.participation import sensitivity
 from papers.constants.numbers import DELTA, multiplier, psi, psi_star
 from papers.constants.released import certain, graph, kept, letters, noise, of_nodes
 from papers.constants.streams import ITEMS, mechanisms
@@ -183,7 +184,7 @@ def bounds(runs: int) -> Iterator[Comparison]:
     yield from _noise(every, runs)
     ours = mechanisms(STEPS).ours
     law = law_for(ours, ApproxDP(EPSILON, DELTA), Contribution.add_remove()).law
-    ratio = multiplier(EPSILON) / (law.std / 2**ours.lattice_bits / ours.sensitivity(2))
+    ratio = multiplier(EPSILON) / (law.std / 2**ours.lattice_bits / sensitivity(ours, 2))
     histogram = every[0]
     yield Comparison(
         "Equation (2)", "largest error of the histogram with the paper's noise",

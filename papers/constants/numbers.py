@@ -18,6 +18,7 @@ from counton.planning.lower_bounds import (
 )
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
+from counton.strategies.participation import sensitivity
 from counton.strategies.streams.square_root import (
     square_root_coefficients,
     square_root_sensitivity,
@@ -210,7 +211,7 @@ def remark_1() -> Iterator[Comparison]:
 def _product(strategy: StreamStrategy) -> float:
     """Largest norm of a row of L, over all steps, times that of a column of R."""
     largest = strategy.variance(range(1, (strategy.horizon or 1) + 1)).max()
-    return strategy.sensitivity(2) * math.sqrt(float(largest))
+    return sensitivity(strategy, 2) * math.sqrt(float(largest))
 
 
 def improvement(exponent: int, *, redrawn: bool) -> float:

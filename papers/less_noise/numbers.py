@@ -23,6 +23,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.participation import sensitivity
 from papers.evidence import Comparison, ErrorRow
 
 #: Both guarantees of the table, and the norm to which their noise is calibrated.
@@ -83,7 +84,7 @@ def least_squares_tree(horizon: int, norm: Norm, metric: Metric) -> LookAhead:
             above += 1
         found.append(LookAhead(horizon, (children,) * above))
     return min(
-        found, key=lambda tree: tree.overall_variance(metric) * float(tree.sensitivity(norm)) ** 2
+        found, key=lambda tree: tree.overall_variance(metric) * float(sensitivity(tree, norm)) ** 2
     )
 
 

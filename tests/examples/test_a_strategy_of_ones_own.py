@@ -20,6 +20,7 @@ from counton.laws import check_strategy
 from counton.run import Job, run
 from counton.spec.jobfile import load
 from counton.strategies import KAry, StreamStrategy, strategy_from_dict
+from counton.strategies.participation import sensitivity
 
 PACKAGE = Path(__file__).parents[2] / "examples" / "blocks"
 ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))
@@ -57,7 +58,7 @@ def test_it_keeps_every_law(horizon: int, block: int, installed: Path) -> None:
 
 def test_what_is_found_of_it_is_the_known_mathematics(installed: Path) -> None:
     mine = blocks(168, 24)
-    assert mine.sensitivity(1) == 2.0
+    assert sensitivity(mine, 1) == 2.0
     steps = np.arange(1, 169)
     assert mine.variance(steps).tolist() == (steps // 24 + steps % 24).tolist()
     assert mine.overall_variance("max") == 6 + 23

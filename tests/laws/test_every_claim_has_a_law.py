@@ -49,6 +49,8 @@ from counton.strategies.participation import (
     largest_sum,
     level_weights,
     pattern_sensitivity,
+    sensitivities,
+    sensitivity,
     sums_of_runs,
 )
 from counton.strategies.strategy import (
@@ -210,9 +212,9 @@ def forgets(base: type[StreamStrategy], name: str, at: int) -> Callable[..., Any
     return claim
 
 
-def of_one_step(self: StreamStrategy, *args: Any, **more: Any) -> Sensitivity:
+def of_one_step(strategy: StreamStrategy, **more: Any) -> Sensitivity:
     """Units that act several times are protected as if they acted once."""
-    return StreamStrategy.sensitivities(self)
+    return sensitivities(strategy)
 
 
 def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy:
@@ -247,8 +249,8 @@ def rounds_releases(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int
     return Binary.noise(self, field, steps) // 2 * 2
 
 
-def sensitive_to_one(self: StreamStrategy, p: Any, **more: Any) -> float:
-    return StreamStrategy.sensitivity(self, p)
+def sensitive_to_one(strategy: StreamStrategy, p: Any, **more: Any) -> float:
+    return sensitivity(strategy, p)
 
 
 _LOOKS_AHEAD = (HORIZON, (2, 2, 2), (1, 1, 1, 1))
@@ -326,12 +328,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
     "saved_name": [wrong(Binary, saved_name="KAry")],
-    "sensitivity": [halved(Binary, "sensitivity"), wrong(Binary, sensitivity=sensitive_to_one)],
-    "sensitivities": [
-        halved(Binary, "sensitivities"),
-        wrong(Binary, sensitivities=of_one_step),
-        halved(Epochs, "sensitivities", 3),
-    ],
     "sources": [wrong(Binary, sources=("nobody",))],
     "squared_sensitivity": [halved(Binary, "squared_sensitivity")],
     "structure": [wrong(Binary, structure=Structure(uncoupled))],
@@ -418,6 +414,11 @@ WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
         lambda strategy: dict.fromkeys(level_weights(strategy), 1),
         LookAhead(HORIZON, (3, 4), (4, 3, 7)),
     ),
+    ("laws.stream_laws.sensitivities", _half(sensitivities), _TREE),
+    ("laws.stream_laws.sensitivities", of_one_step, _TREE),
+    ("laws.stream_laws.sensitivities", _half(sensitivities), Epochs(3)),
+    ("laws.stream_laws.sensitivity", _half(sensitivity), _TREE),
+    ("laws.stream_laws.sensitivity", sensitive_to_one, _TREE),
     ("laws.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
     ("laws.pattern_laws.pattern_sensitivity", _half(pattern_sensitivity), Binary(HORIZON)),
     (

@@ -71,7 +71,6 @@ WRONG: dict[str, list[LineStrategy]] = {
     "reads": [times(Nodes, "reads", 0.5)],
     "running_sums": [claiming(SquareRoot, running_sums=one_more)],
     "saved_name": [claiming(Nodes, saved_name="Haar")],
-    "sensitivity": [times(Nodes, "sensitivity", 0.5)],
     "sensitivities": [claiming(Nodes, sensitivities=shifted_by_one)],
     "sources": [claiming(Nodes, sources=("nobody",))],
     "squared_move_sensitivity": [of_one(Haar, "squared_move_sensitivity")],

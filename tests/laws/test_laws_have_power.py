@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import (
     NoiseDistribution,
-    Sensitivity,
 )
 from counton.base.errors import InvalidInput
 from counton.laws import (
@@ -52,7 +51,6 @@ from counton.strategies import (
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
 from counton.strategies.strategy import (
     Reader,
-    Relation,
     Steps,
     Workload,
     is_wide,
@@ -132,17 +130,15 @@ class SharesANodeLess(KAry):
 class ForgetsStepsOfASchedule(Binary):
     """So many steps of a schedule count as one."""
 
-    def sensitivities(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Sensitivity:
-        if every is not None and steps is not None:
-            return super().sensitivities()
-        return super().sensitivities(relation, steps=steps, separation=separation, every=every)
+    @property
+    def structure(self) -> Structure:
+        return Structure(
+            largest_sum=lambda norm, schedule: largest_sum(
+                Binary(self.horizon),
+                norm,
+                schedule._replace(steps=1) if schedule.fixed else schedule,
+            )
+        )
 
 
 class Quiet(Epochs):

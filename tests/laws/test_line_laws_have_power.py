@@ -13,20 +13,18 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import Sensitivity
-from counton.laws import (
-    LawBroken,
+from counton.laws import LawBroken, check_line_strategy
+from counton.laws.line_laws import (
     check_line_description,
     check_line_estimates,
     check_line_sensitivity,
-    check_line_strategy,
     check_line_variance,
     check_line_workloads,
     check_running_sums,
 )
-from counton.strategies import NodeNoise, Norm
+from counton.strategies import NodeNoise
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
 from counton.strategies.lines.tree_law import TreeLaw
-from counton.strategies.strategy import Relation
 
 CELLS = 11
 WEIGHTS = (7, 5, 4, 3, 2)
@@ -136,20 +134,6 @@ class ClaimsUnits(Haar):
 class OtherShift(Haar):
     def sensitivities(self, *args: Any, **options: Any) -> Sensitivity:
         return Sensitivity(1, 1)
-
-
-class OtherSensitivity(Haar):
-    """What calibrates noise and what is told differ."""
-
-    def sensitivity(self, p: Norm, **when: Any) -> float:
-        return super().sensitivity(p, **when) / 2
-
-
-class ForgetsSteps(Haar):
-    """A unit of several steps is protected as if it were one's."""
-
-    def sensitivities(self, relation: Relation = "add_remove", **when: Any) -> Sensitivity:
-        return super().sensitivities(relation)
 
 
 class DescribesLess(Haar):
@@ -281,8 +265,6 @@ def nodes(cls: type[Nodes]) -> LineStrategy:
         (check_line_sensitivity, haar(EntriesTooSmall)),
         (check_line_sensitivity, haar(ClaimsUnits)),
         (check_line_sensitivity, haar(OtherShift)),
-        (check_line_sensitivity, haar(OtherSensitivity)),
-        (check_line_sensitivity, haar(ForgetsSteps)),
         (check_line_description, haar(DescribesLess)),
         (check_line_description, DescribesNoName.cascade(CELLS)),
         (check_line_estimates, haar(LosesACell)),

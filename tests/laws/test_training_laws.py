@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from counton.base.arrays import Floats
-from counton.laws import LawBroken, check_training_sensitivity, check_training_strategy
+from counton.laws import LawBroken, check_training_strategy
 from counton.laws.training_laws import (
     check_training_factorisation,
+    check_training_sensitivity,
     check_training_variance,
     sets_of_steps,
 )

@@ -32,6 +32,7 @@ from counton.strategies import (
     SmoothBinary,
     StreamStrategy,
 )
+from counton.strategies.participation import sensitivities
 from counton.strategies.strategy import NodeNoise, node_law
 
 Reals = NDArray[np.float64]
@@ -191,7 +192,7 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
 def test_the_search_finds_that_composed_losses_promise_too_little() -> None:
     """Who waits for the second block where the first one tells too little gains."""
     strategy, guarantee = KAry(8, 4), GUARANTEES[0]
-    law = calibrate(guarantee, strategy.sensitivities(), "laplace").law
+    law = calibrate(guarantee, sensitivities(strategy), "laplace").law
     lost, left_out = best_way(strategy, law, beyond(6), never=0, room=200_000)
     assert lost - math.exp(6) * left_out > 1.02 * float(guarantee.delta)
 
@@ -274,7 +275,7 @@ def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee()
 def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
     """Composed losses of a strategy that is not causal."""
     strategy, guarantee = KAry(4, 3), GUARANTEES[0]
-    law = calibrate(guarantee, strategy.sensitivities(), "laplace").law
+    law = calibrate(guarantee, sensitivities(strategy), "laplace").law
     one, lost = best_of_streams(strategy, law, 6, 3)
     assert one <= float(guarantee.delta) < lost / 1.09
 

@@ -24,6 +24,7 @@ from counton.planning import plan
 from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy
+from counton.strategies.participation import sensitivities
 
 Reals = NDArray[np.float64]
 ONE = Contribution.add_remove()
@@ -65,7 +66,7 @@ def waiting(law: NoiseDistribution, epsilon: float, blocks: int) -> float:
 def test_waiting_for_a_block_gains_nothing() -> None:
     """Composed losses of both nodes, right for a fixed step, were 1.6 times too little."""
     strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, strategy.sensitivities(), "laplace").law
+    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
     assert isinstance(fixed, DiscreteLaplace)
     assert float(fixed.scale) == pytest.approx(1.9495, abs=1e-4)
     assert composed_delta(fixed.scale, 1, 2, 1.0) == pytest.approx(0.01, rel=1e-3)
@@ -78,7 +79,7 @@ def test_waiting_for_a_block_gains_nothing() -> None:
 def test_waiting_for_a_stream_gains_nothing() -> None:
     """As many blocks as gain anything: those of a thousand jobs, of which he chooses one."""
     strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
-    fixed = calibrate(guarantee, strategy.sensitivities(), "laplace").law
+    fixed = calibrate(guarantee, sensitivities(strategy), "laplace").law
     lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
     assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
     law = law_for(strategy, guarantee, ONE, family="gaussian").law
@@ -101,7 +102,7 @@ def test_choosing_among_many_cells_gains_nothing(
     What hides an item there is then one coin of loss 2 / scale, instead of two of 1 / scale.
     """
     strategy, guarantee = KAry(4, 3, subtraction=True), ApproxDP(epsilon, delta)
-    shift = strategy.sensitivities()
+    shift = sensitivities(strategy)
     many = Sensitivity(cells * shift.l1, cells * shift.l2_squared, ((1, cells * shift.l1),))
     fixed = calibrate(guarantee, many, "laplace").law
     assert isinstance(fixed, DiscreteLaplace)
@@ -137,7 +138,7 @@ def around(centre: float, square: float, epsilon: float) -> float:
 def test_causal_strategies_need_what_a_fixed_step_needs(guarantee: Guarantee) -> None:
     for strategy in (Binary(100), KAry(100, 5, subtraction=False), SmoothBinary(100, 9, 4)):
         law = law_for(strategy, guarantee, ONE).law
-        assert law == calibrate(guarantee, strategy.sensitivities()).law
+        assert law == calibrate(guarantee, sensitivities(strategy)).law
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("1/2")])
@@ -145,7 +146,7 @@ def test_pure_and_concentrated_laws_do_not_ask_who_is_causal(guarantee: Guarante
     for strategy in (KAry(100, 5), LookAhead.best(100)):
         assert (
             law_for(strategy, guarantee, ONE).law
-            == calibrate(guarantee, strategy.sensitivities()).law
+            == calibrate(guarantee, sensitivities(strategy)).law
         )
 
 

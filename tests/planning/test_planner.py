@@ -38,6 +38,7 @@ from counton.strategies import (
     StreamStrategy,
     noise_variance,
 )
+from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import ReleaseForm
 
 UNIT = Contribution.add_remove()
@@ -165,7 +166,7 @@ def test_smooth_trees_are_no_worse_than_those_of_any_height(
     ]
 
     def costs(strategy: StreamStrategy) -> NDArray[np.float64]:
-        moved = strategy.sensitivities(**when)
+        moved = sensitivities(strategy, **when)
         return strategy.overall_variance("mean") * np.array([moved.l1**2, moved.l2_squared], float)
 
     least = np.min([costs(strategy) for strategy in everything], axis=0)
@@ -176,7 +177,7 @@ def test_higher_smooth_trees_than_needed_can_be_the_best() -> None:
     """Values found by enumeration over dense matrices."""
     for height, zeros, expected in [(8, 2, 6 * 6), (9, 2, 7 * 5)]:
         tree = SmoothBinary(21, height, zeros)
-        moved = tree.sensitivities(steps=100, separation=10)
+        moved = sensitivities(tree, steps=100, separation=10)
         assert moved.l2_squared * tree.overall_variance("max") == expected
     kinds = members(21, "mean", 100, 10)
     assert SmoothBinary(21, 9, 2) in kinds["smooth binary"]
@@ -376,9 +377,7 @@ def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> 
         trees = members(horizon, metric)[kind]
         for norm in (1, 2):
             best = KAry.best(horizon, metric, subtraction, norm)
-            costs = [
-                tree.overall_variance(metric) * float(tree.sensitivity(norm)) ** 2 for tree in trees
-            ]
+            costs = [tree.overall_variance(metric) * sensitivity(tree, norm) ** 2 for tree in trees]
             least = best.overall_variance(metric) * best.height ** (3 - norm)
             assert min(costs) == pytest.approx(least, rel=1e-12)
 

@@ -20,6 +20,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
 from counton.strategies import Binary, KAry, SqrtToeplitz, StreamStrategy
+from counton.strategies.participation import sensitivities
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,7 +39,7 @@ MECHANISMS: list[tuple[StreamStrategy, PureDP | ApproxDP]] = [
 def half_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """What half of the noise keeps that keeps ``guarantee``."""
     law = law_for(strategy, guarantee, Contribution.add_remove()).law
-    shift = strategy.sensitivities()
+    shift = sensitivities(strategy)
     if isinstance(law, DiscreteLaplace):
         return PureDP(2 * shift.l1 / law.scale)
     assert isinstance(law, DiscreteGaussian)

@@ -13,6 +13,7 @@ import pytest
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Contribution, Ledger, PureDP, Sensitivity
 from counton.strategies import Binary, KAry, SqrtToeplitz
+from counton.strategies.participation import sensitivities
 
 
 def unit_vectors(cells: int, size: int, values: range) -> set[tuple[int, ...]]:
@@ -257,7 +258,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
     for strategy in (Binary(5), KAry(5, 3, subtraction=True), SqrtToeplitz(4)):
         horizon = strategy.horizon
         assert horizon is not None
-        one = strategy.sensitivities()
+        one = sensitivities(strategy)
         unit = 1 << strategy.lattice_bits
         columns = [
             {node[:2]: int(node.weight * unit) for node in strategy.column(step)}

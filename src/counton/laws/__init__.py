@@ -39,7 +39,6 @@ from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.laws.drawn_noise import band as band
-    from counton.laws.drawn_noise import error_curve as error_curve
     from counton.laws.drawn_noise import simulate as simulate
     from counton.laws.error_laws import check_endless_variance as check_endless_variance
     from counton.laws.error_laws import check_expiry as check_expiry
@@ -47,13 +46,7 @@ if TYPE_CHECKING:
     from counton.laws.error_laws import check_noise_variance as check_noise_variance
     from counton.laws.error_laws import check_released_variance as check_released_variance
     from counton.laws.error_laws import check_window_rounding as check_window_rounding
-    from counton.laws.line_laws import check_line_description as check_line_description
-    from counton.laws.line_laws import check_line_estimates as check_line_estimates
-    from counton.laws.line_laws import check_line_sensitivity as check_line_sensitivity
     from counton.laws.line_laws import check_line_strategy as check_line_strategy
-    from counton.laws.line_laws import check_line_variance as check_line_variance
-    from counton.laws.line_laws import check_line_workloads as check_line_workloads
-    from counton.laws.line_laws import check_running_sums as check_running_sums
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
     from counton.laws.pattern_laws import check_alternating as check_alternating
@@ -61,16 +54,6 @@ if TYPE_CHECKING:
     from counton.laws.pattern_laws import check_short_ways as check_short_ways
     from counton.laws.rows import LawBroken as LawBroken
     from counton.laws.statistic_laws import check_statistic as check_statistic
-    from counton.laws.statistic_laws import check_statistic_counts as check_statistic_counts
-    from counton.laws.statistic_laws import (
-        check_statistic_description as check_statistic_description,
-    )
-    from counton.laws.statistic_laws import (
-        check_statistic_neighbours as check_statistic_neighbours,
-    )
-    from counton.laws.statistic_laws import check_statistic_reading as check_statistic_reading
-    from counton.laws.statistic_laws import check_statistic_rows as check_statistic_rows
-    from counton.laws.statistic_laws import check_statistic_running as check_statistic_running
     from counton.laws.stream_laws import check_arguments as check_arguments
     from counton.laws.stream_laws import check_causal as check_causal
     from counton.laws.stream_laws import check_endless_sensitivity as check_endless_sensitivity
@@ -87,24 +70,7 @@ if TYPE_CHECKING:
     from counton.laws.stream_laws import check_variance as check_variance
     from counton.laws.stream_laws import check_window_variance as check_window_variance
     from counton.laws.stream_laws import check_windows as check_windows
-    from counton.laws.table_laws import check_columns as check_columns
-    from counton.laws.training_laws import (
-        check_training_description as check_training_description,
-    )
-    from counton.laws.training_laws import (
-        check_training_factorisation as check_training_factorisation,
-    )
-    from counton.laws.training_laws import (
-        check_training_sensitivity as check_training_sensitivity,
-    )
     from counton.laws.training_laws import check_training_strategy as check_training_strategy
-    from counton.laws.training_laws import check_training_variance as check_training_variance
-    from counton.laws.tree_laws import check_tree_cells as check_tree_cells
-    from counton.laws.tree_laws import check_tree_description as check_tree_description
-    from counton.laws.tree_laws import check_tree_estimates as check_tree_estimates
-    from counton.laws.tree_laws import check_tree_sensitivity as check_tree_sensitivity
     from counton.laws.tree_laws import check_tree_strategy as check_tree_strategy
-    from counton.laws.tree_laws import check_tree_variance as check_tree_variance
-    from counton.laws.tree_laws import tree_matrix as tree_matrix
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.noise import Key, NoiseField
 from counton.numbers.intervals import check_level, halfwidths
-from counton.strategies import StreamStrategy, noise_variance
+from counton.strategies import StreamStrategy
 from counton.strategies.strategy import node_law
 
 #: With so little probability the draws of a simulation say too narrow a band.
@@ -47,12 +47,12 @@ def simulate(
         InvalidInput: no horizon and no steps, or numbers out of range.
 
     >>> from counton.base.distributions import DiscreteGaussian
-    >>> from counton.strategies import Binary
+    >>> from counton.strategies import Binary, noise_variance
     >>> noise = simulate(Binary(63), DiscreteGaussian(9), runs=400)
     >>> noise.shape
     (400, 63)
-    >>> expected = error_curve(Binary(63), DiscreteGaussian(9))
-    >>> bool(abs(noise[:, -1].std() / expected[-1] - 1) < 0.25)
+    >>> expected = noise_variance(Binary(63), DiscreteGaussian(9), [63]) ** 0.5
+    >>> bool(abs(noise[:, -1].std() / expected[0] - 1) < 0.25)
     True
     """
     runs, last = check_integer("runs", runs, 1), _steps(strategy, steps)
@@ -66,26 +66,6 @@ def _noise(
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
     return np.asarray(noise * 2.0**-strategy.fraction_bits, dtype=np.float64)
-
-
-def error_curve(
-    strategy: StreamStrategy, law: NoiseDistribution, steps: int | None = None
-) -> Floats:
-    """Standard deviation of the noise at every step, exactly; shape ``(steps,)``.
-
-    Args:
-        strategy, law, steps: as of `simulate`.
-
-    Raises:
-        InvalidInput: no horizon and no steps, or more steps than it serves.
-
-    >>> from counton.base.distributions import DiscreteGaussian
-    >>> from counton.strategies import Binary
-    >>> error_curve(Binary(7), DiscreteGaussian(9)).round(2).tolist()
-    [3.0, 3.0, 4.24, 3.0, 4.24, 4.24, 5.2]
-    """
-    variance = noise_variance(strategy, law, range(1, _steps(strategy, steps) + 1))
-    return np.asarray(np.sqrt(variance), dtype=np.float64)
 
 
 def band(

@@ -62,9 +62,6 @@ def check_line_description(strategy: LineStrategy) -> None:
             not survive JSON, a ``repr`` without them, copies that differ, a ``to_dict`` from which
             another or none is rebuilt, or another of its ``examples`` that is equal and measures
             something else.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_line_description(Haar.cascade(5))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
@@ -97,11 +94,7 @@ def check_line_description(strategy: LineStrategy) -> None:
 
 
 def check_line_sensitivity(strategy: LineStrategy) -> None:
-    """Sensitivities against all columns of C and all pairs of columns.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_line_sensitivity(Haar.cascade(5))
-    """
+    """Sensitivities against all columns of C and all pairs of columns."""
     matrix = strategy.matrix()
     shape = (strategy.measurements, strategy.cells)
     require(matrix.dtype == np.int64 and matrix.shape == shape, strategy, f"C is not int64 {shape}")
@@ -128,9 +121,6 @@ def check_line_estimates(strategy: LineStrategy) -> None:
         LawBroken: they do not, cells are read otherwise than they are estimated, an axis of a grid
             answers otherwise than by its cells, or a consistent strategy weighs measurements
             otherwise than would be best.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_line_estimates(Haar.cascade(5))
     """
     counts = np.arange(2 * strategy.cells).reshape(strategy.cells, 2) ** 2 % 97
     for lines in (counts, counts[:, 0]):
@@ -154,11 +144,7 @@ def check_line_estimates(strategy: LineStrategy) -> None:
 
 
 def check_line_variance(strategy: LineStrategy) -> None:
-    """``variance`` of every interval against what it reads: the covariance of consistent cells.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_line_variance(Haar.cascade(5))
-    """
+    """``variance`` of every interval against what it reads: the covariance of consistent cells."""
     low, high = np.triu_indices(strategy.cells + 1)
     if strategy.consistent:
         joint = _prefix_covariance(strategy)
@@ -175,11 +161,7 @@ def check_line_variance(strategy: LineStrategy) -> None:
 
 
 def check_line_workloads(strategy: LineStrategy) -> None:
-    """Total variance over every kind of workload against what its queries read.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_line_workloads(Haar.cascade(5))
-    """
+    """Total variance over every kind of workload against what its queries read."""
     cells = strategy.cells
     ranges, prefixes, nodes, own = _explicit(cells)
     queries: list[tuple[Workload, Floats]] = [
@@ -212,9 +194,6 @@ def check_running_sums(strategy: LineStrategy) -> None:
     Raises:
         LawBroken: not one draw a measurement, sums that are wrong without noise, that change with
             x where y does not, or whose noise has another covariance.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_running_sums(Haar.cascade(5))
     """
     cells, counts = strategy.cells, np.arange(strategy.cells) ** 2 % 97
     matrix, table = strategy.matrix(), HashedNoise(spread=_SPREAD)
@@ -246,11 +225,7 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 
 def check_largest_errors(strategy: LineStrategy) -> None:
-    """``largest_error`` of one draw against all answers to each workload, one by one.
-
-    >>> from counton.strategies.lines import Haar
-    >>> check_largest_errors(Haar.cascade(5))
-    """
+    """``largest_error`` of one draw against all answers to each workload, one by one."""
     cells = strategy.cells
     table = HashedNoise(spread=_SPREAD)
     nodes = _nodes_read(strategy, np.zeros(cells, np.int64))

@@ -86,9 +86,6 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     they are found; sources are known to `counton.base.literature`. What is protected has the same
     name in ``protects`` and in the contribution, and neighbours that replace each other are said
     to.
-
-    >>> from counton.statistics import Count
-    >>> check_statistic_description(Count(), [["home"], []])
     """
     from counton.base.literature import REFERENCES
 
@@ -140,9 +137,6 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
 
     What was saved and the news since make what is saved now. Of cells on demand none is further
     from 0 than ``largest``.
-
-    >>> from counton.statistics import Count
-    >>> check_statistic_counts(Count(), [["home"], [], ["home", "shop"]])
     """
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
@@ -170,9 +164,6 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     times what ``row_bounds`` says of a place. ``measured`` is linear, and where it is ``additive``
     the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
     group (`Grouped`) is in each group what the statistic itself is of that group's rows.
-
-    >>> from counton.statistics import Sum
-    >>> check_statistic_rows(Sum(0, 10, resolution=1), [[3, 12], [4]])
     """
     tallied: Any = statistic
     whole = _changes(statistic, batches)
@@ -281,9 +272,6 @@ def check_statistic_neighbours(
     Steps are batches of events (``batched``), and then have one event each. Contributions, those
     within this many steps, ``sensitivities`` and ``sensitivity`` are no less, and no unit changes
     other steps or cells than a contribution names.
-
-    >>> from counton.statistics import Sum
-    >>> check_statistic_neighbours(Sum(-5, 10, resolution=1), [[3, 12], [-7]])
     """
     alone: Batches = [[event] for batch in batches for event in batch]
     if not statistic.of_letters:
@@ -434,9 +422,6 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
 
     One release is read by a statistic that has counted nothing, and by one that has counted these
     events, none, and their first half: all say the same. Cells on demand have no such reading.
-
-    >>> from counton.statistics import Count
-    >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
     """
     this = statistic.settle(PureDP(1), len(batches))
     if this.on_demand:
@@ -530,9 +515,6 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
     the same key, which the other laws compare with neighbours. A plan's errors are those of that
     counter's noise times ``error_of``, and none is below ``least_errors``. What is asked of cells
     on demand is what the machine releases of them.
-
-    >>> from counton.statistics import Count
-    >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])
     """
     promise, steps, key = PureDP(1), len(batches), Key.generate()
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)

@@ -52,6 +52,7 @@ from counton.strategies import (
     noise_variance,
     stream_strategy_named,
 )
+from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import (
     PART,
     WIDE,
@@ -338,7 +339,7 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     require(strategy.l1_sensitivity() == worst_l1, strategy, f"D_1 is {worst_l1}")
     require(strategy.squared_sensitivity() == worst_squared, strategy, f"D_2^2 is {worst_squared}")
     for norm, exact in ((1, float(worst_l1)), (2, math.sqrt(worst_squared))):
-        claimed = strategy.sensitivity(norm)  # type: ignore[arg-type]
+        claimed = sensitivity(strategy, norm)  # type: ignore[arg-type]
         require(claimed == exact, strategy, f"sensitivity({norm}) is {claimed}, not {exact}")
 
 
@@ -393,8 +394,8 @@ def _some_sets(count: int) -> list[tuple[int, ...]]:
 def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | None:
     """What is claimed for units that act several times; None where it is refused."""
     try:
-        moved = strategy.sensitivities(steps=steps)
-        claimed = strategy.sensitivity(norm, steps=steps)
+        moved = sensitivities(strategy, steps=steps)
+        claimed = sensitivity(strategy, norm, steps=steps)
     except InvalidInput:
         return None
     unit = 2 ** (norm * strategy.lattice_bits)
@@ -434,11 +435,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         sets = [tuple(run[:size]) for run in runs for size in sizes]
     apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
     norms = [norms_moved(s) for s in sets]
-    one = strategy.sensitivities()
+    one = sensitivities(strategy)
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         fit = [n for s, gap, n in zip(sets, apart, norms, strict=True) if len(s) <= k and gap >= b]
         l1, squared = (max(norm) for norm in zip(*fit, strict=True))
-        claimed = strategy.sensitivities(steps=k, separation=b)
+        claimed = sensitivities(strategy, steps=k, separation=b)
         said = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
         tight = claimed.l1 <= k * one.l1 and claimed.l2_squared <= k * k * one.l2_squared
@@ -446,14 +447,14 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         require(not whole or claimed.l2_squared <= _SLACK * squared, strategy, said)
         require(k > 1 or claimed == one, strategy, f"one step moves it by {one}, not {claimed}")
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
-            norm = strategy.sensitivity(p, steps=k, separation=b)  # type: ignore[arg-type]
+            norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
             below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.lattice_bits))
             require(k == 1 or not below, strategy, f"sensitivity({p}) is {norm}, below {claimed}")
     for b in range(1, separation + 1):
         for row in (None, *sizes):
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
             l1, squared = (max(norm) for norm in zip(*map(norms_moved, every), strict=True))
-            claimed = strategy.sensitivities(every=b, steps=row)
+            claimed = sensitivities(strategy, every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
             said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
             enough = claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared

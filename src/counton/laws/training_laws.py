@@ -34,11 +34,7 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """It has a name, what it says survives JSON, steps beyond its own and long runs are refused.
-
-    >>> from counton.strategies.training import OctaveTraining
-    >>> check_training_description(OctaveTraining.fit(8))
-    """
+    """It has a name, what it says survives JSON, steps beyond its own and long runs are refused."""
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     long: Any = copy.copy(strategy)
     long.steps = LARGEST_DENSE + 1
@@ -72,11 +68,7 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 
 
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
-    """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin.
-
-    >>> from counton.strategies.training import OctaveTraining
-    >>> check_training_factorisation(OctaveTraining(8, (1.0, 0.8, 0.8, 1.3)))
-    """
+    """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin."""
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), strategy, "names a node twice")
     written, names = strategy.increments()
@@ -96,11 +88,7 @@ def check_training_factorisation(strategy: TrainingStrategy) -> None:
 
 
 def check_training_variance(strategy: TrainingStrategy) -> None:
-    """The claimed mean variance is that of the rows of B = A K.
-
-    >>> from counton.strategies.training import BufferedToeplitz
-    >>> check_training_variance(BufferedToeplitz.fit(12).with_scaling())
-    """
+    """The claimed mean variance is that of the rows of B = A K."""
     increments, _ = TrainingStrategy.increments(strategy)
     sums = np.cumsum(increments, axis=0)  # of the noise of steps
     true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
@@ -114,9 +102,6 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
     """The claimed sensitivity is not below brute force over all sets of steps that are promised.
 
     In a fixed order it is also no more than that.
-
-    >>> from counton.strategies.training import Echo
-    >>> check_training_sensitivity(Echo.fit(12, 3))
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)
@@ -137,11 +122,7 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
 
 
 def check_training_schedules(strategy: TrainingStrategy) -> None:
-    """With another schedule it is refused, or the same noise whose sensitivity holds there too.
-
-    >>> from counton.strategies.training import BufferedToeplitz
-    >>> check_training_schedules(BufferedToeplitz.fit(12, epochs=3, buffers=2))
-    """
+    """With another schedule it is refused, or the same noise whose sensitivity holds there too."""
     strategy.squared_sensitivity()  # what is kept of it must not be taken along
     for epochs in range(1, min(strategy.steps, 3) + 1):
         for order in ("fixed", "separated"):

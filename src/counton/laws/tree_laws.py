@@ -53,11 +53,6 @@ def check_tree_description(strategy: TreeStrategy) -> None:
         LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
             the parameters do not tell apart, sources that `counton.base.literature` does not know,
             or a ``to_dict`` from which another or none is rebuilt, on another tree as well.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_description(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
@@ -117,13 +112,7 @@ def _with_one_more(tree: Tree) -> Tree:
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_cells(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
-    """
+    """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A."""
     measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
     require(measuring.leaves == matrix.shape[1], strategy, "cells are of another number of leaves")
     require(measuring.size == len(nodes), strategy, "has another number of cells")
@@ -148,11 +137,6 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
 
     That is privacy: estimates are a function of y = C x + z alone. One unit more in each leaf, and
     one moved from each leaf to the next.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_sensitivity(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     nodes, matrix = tree_matrix(strategy)
     leaves = matrix.shape[1]
@@ -169,13 +153,7 @@ def check_tree_sensitivity(strategy: TreeStrategy) -> None:
 
 
 def check_tree_estimates(strategy: TreeStrategy) -> None:
-    """Without noise estimates are the counts; with noise children add up to their parents.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_estimates(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
-    """
+    """Without noise estimates are the counts; with noise children add up to their parents."""
     tree = strategy.tree
     below = np.vstack(_membership(tree))
     counts = np.arange(below.shape[1]) ** 2 % 97
@@ -197,11 +175,6 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     Raises:
         LawBroken: estimates are biased, or a variance, a covariance or the variance of a sum of
             nodes is not the claimed one.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
-    >>> check_tree_variance(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
     matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
     below = np.vstack(_membership(strategy.tree))
@@ -242,13 +215,6 @@ def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:
     Returns:
         Addresses (level, index) of the noise, and C of shape (measurements, leaves) in the order
         of ``Tree.leaves``.
-
-    >>> from counton.strategies.trees import Tree
-    >>> from counton.strategies.trees.tree_strategy import tree_strategy_for
-    >>> tree = Tree.from_parents({"a": "root", "b": "root"})
-    >>> nodes, matrix = tree_matrix(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
-    >>> nodes, bool((matrix[1] == matrix[1, 0] * np.array([1, -1])).all())
-    ([(0, 0), (1, 0)], True)
     """
     tree, below = strategy.tree, _membership(strategy.tree)
     nodes: list[Address] = [(0, 0)]

@@ -19,7 +19,7 @@ from counton.privacy import (
 )
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
-from counton.strategies.participation import pattern_sensitivity
+from counton.strategies.participation import pattern_sensitivity, sensitivities
 
 #: Nodes of a level are no more than these for horizons below the first; releases read none that is
 #: further from the last step's own than the second.
@@ -44,13 +44,16 @@ def sensitivity_of(
         found = sensitivity_of(strategy, contribution.anywhere, shape)
         if strategy.horizon is None:
             return found  # of several steps it states nothing
-        several = strategy.sensitivities(steps=contribution.steps)
+        several = sensitivities(strategy, steps=contribution.steps)
         spread = contribution.sensitivities(several, cells=math.prod(shape))
         return Sensitivity(
             min(found.l1, spread.l1), min(found.l2_squared, spread.l2_squared), spread.entries
         )
-    one = strategy.sensitivities(
-        steps=contribution.steps, separation=contribution.separation, every=contribution.every
+    one = sensitivities(
+        strategy,
+        steps=contribution.steps,
+        separation=contribution.separation,
+        every=contribution.every,
     )
     return contribution.sensitivities(one, cells=math.prod(shape))
 

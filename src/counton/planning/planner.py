@@ -37,6 +37,7 @@ from counton.numbers.node_law import (
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.joint_errors import released_variance
+from counton.strategies.participation import sensitivities
 from counton.strategies.strategy import (
     EndlessStrategy,
     ReleaseForm,
@@ -520,8 +521,8 @@ class _Question(NamedTuple):
 
     def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
         """Norm and squared norm by which a unit moves a strategy."""
-        sensitivity = strategy.sensitivities(
-            steps=self.steps, separation=self.separation, every=self.every
+        sensitivity = sensitivities(
+            strategy, steps=self.steps, separation=self.separation, every=self.every
         )
         return sensitivity.l1, sensitivity.l2_squared
 

@@ -18,7 +18,7 @@ from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee,
 from counton.privacy.contribution import Relation
 from counton.statistics.tally_statistic import TallyStatistic, X
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Norm, check_norm
+from counton.strategies.participation import Norm, check_norm
 
 #: An event counts at most so many times.
 _MOST_COUNTED = 2**32

@@ -32,7 +32,7 @@ from counton.privacy.contribution import checked_unit
 from counton.statistics.live_statistic import Running
 from counton.statistics.readings import Cells, OnDemandReading, Reading
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Norm, check_norm
+from counton.strategies.participation import Norm, check_norm
 
 if TYPE_CHECKING:
     from counton.noise import Key

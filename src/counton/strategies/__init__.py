@@ -11,6 +11,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.lazy import attach
 from counton.strategies.joint_errors import noise_variance
+from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import (
     EndlessStrategy,
     Metric,
@@ -63,6 +64,8 @@ __all__ += [
     "matrices",
     "noise_variance",
     "public_strategies",
+    "sensitivities",
+    "sensitivity",
     "strategy_from_dict",
     "stream_strategy_named",
 ]

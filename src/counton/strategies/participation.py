@@ -62,7 +62,7 @@ import numpy as np
 
 from counton.base.distributions import Alternating, BoundedChange, Pattern, Runs, Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer
+from counton.base.exact import check_integer, float_above, quote, root_above
 from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
 #: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
+_NORMS: tuple[Norm, Norm] = (1, 2)
 #: More members of S than this are not shared out one by one: the level bound serves.
 _MOST_SHARED = 1024
 #: So many sets of steps, and steps, are tried one by one.
@@ -187,6 +188,8 @@ class Structure(NamedTuple):
 class _StepNodes(Hashable, Protocol):
     """Asked of a strategy here; `StreamStrategy` says what each is."""
 
+    facts: Any
+
     @property
     def horizon(self) -> int | None: ...
     @property
@@ -194,7 +197,108 @@ class _StepNodes(Hashable, Protocol):
     @property
     def structure(self) -> Structure: ...
     def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
-    def sensitivities(self) -> Sensitivity: ...
+    def l1_sensitivity(self) -> Fraction: ...
+    def squared_sensitivity(self) -> Fraction: ...
+
+
+def sensitivities(
+    strategy: _StepNodes,
+    *,
+    steps: int | None = None,
+    separation: int = 1,
+    every: int | None = None,
+) -> Sensitivity:
+    """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
+
+    The unit counts by 1 in one cell, which is never below the truth. On a stream without an end a
+    unit with k steps moves them by up to k times as much as one with one step, wherever its steps
+    lie.
+
+    Args:
+        strategy: for a stream.
+        steps: in how many steps the unit counts at most; 1 unless stated.
+        separation: any two of these steps are at least so far apart.
+        every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
+            ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
+            end. For this many steps anywhere in a schedule state ``separation`` instead.
+
+    Raises:
+        InvalidInput: an argument out of range, or one that makes no sense here.
+
+    >>> from counton.strategies import Binary
+    >>> sensitivities(Binary(1000))
+    Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
+    """
+    schedule = schedule_for(strategy.horizon, steps, separation, every)
+    if schedule.steps > 1 and strategy.horizon is not None:
+        known: dict[Schedule, Sensitivity] = vars(strategy).setdefault("_moved", {})
+        if schedule not in known:
+            l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
+            known[schedule] = _either_bounds(l1, l2_squared)
+        return known[schedule]
+    unit, times = 1 << strategy.lattice_bits, schedule.steps
+    squared = strategy.squared_sensitivity() * unit**2
+    try:
+        columns = strategy.l1_sensitivity() * unit, squared
+    except InvalidInput:  # no finite one; of integer vectors the squared 2-norm bounds it
+        columns = squared * times, squared
+    if any(column.denominator != 1 for column in columns):
+        raise InvalidInput(
+            f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not lie "
+            f"on multiples of 2^-{strategy.lattice_bits}: {strategy!r} states wrong lattice_bits "
+            f"or sensitivities"
+        )
+    single = strategy.facts.unit_columns and times == 1
+    entries = ((unit, int(columns[0]) // unit),) if single else None
+    return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
+
+
+def sensitivity(
+    strategy: _StepNodes,
+    p: Norm,
+    *,
+    steps: int | None = None,
+    separation: int = 1,
+    every: int | None = None,
+) -> float:
+    """Largest p-norm by which one unit moves the measurements: `sensitivities` as a float.
+
+    With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
+    is never below the exact value.
+
+    Raises:
+        InvalidInput: ``p`` is neither 1 nor 2, no such norm is finite, or as `sensitivities`.
+
+    >>> from counton.strategies import Binary
+    >>> sensitivity(Binary(1000), 1)
+    10.0
+    """
+    p = check_norm(p)
+    if p == 1:
+        strategy.l1_sensitivity()  # which says where there is none
+    moved = sensitivities(strategy, steps=steps, separation=separation, every=every)
+    exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * strategy.lattice_bits))
+    if steps in (None, 1) and every is None:
+        return float(exact) if p == 1 else math.sqrt(exact)
+    return float_above(exact) if p == 1 else root_above(exact)
+
+
+def _either_bounds(l1: int, l2_squared: int) -> Sensitivity:
+    """Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other."""
+    return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
+
+
+def check_norm(norm: object) -> Norm:
+    """A norm as Python's integer.
+
+    Raises:
+        InvalidInput: neither 1 nor 2; naming the value and the choices.
+    """
+    if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
+        for known in _NORMS:
+            if norm == known:
+                return known
+    raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
@@ -272,7 +376,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
 
 
 def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
-    one = strategy.sensitivities()
+    one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
         if not strategy.structure.aligned():
@@ -284,8 +388,7 @@ def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
         if not strategy.structure.aligned():
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
             l2_squared = one.l2_squared * changes**2
-    # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-    return Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
+    return _either_bounds(l1, l2_squared)
 
 
 def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
@@ -381,7 +484,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
 
     >>> from counton.strategies import Binary
-    >>> largest_alternating(Binary(14), 2, 5), 5 * Binary(14).sensitivities().l2_squared
+    >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
     (12, 20)
     """
     if strategy.horizon is None:
@@ -394,7 +497,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
-        one = strategy.sensitivities()
+        one = sensitivities(strategy)
         every_node = _over_parts(strategy, norm, alternating=True)
         return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
     if _few_sets(strategy.horizon, Schedule(changes, 1, fixed=False)):
@@ -412,7 +515,7 @@ def _change_bound(strategy: _StepNodes) -> int | None:
     """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
     known = strategy.structure
     if known.falling_series is not None:
-        return strategy.sensitivities().l2_squared
+        return sensitivities(strategy).l2_squared
     return known.change_bound() if known.change_bound is not None else None
 
 
@@ -423,7 +526,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     >>> each_alternating(Binary(14), 2)
     4
     """
-    one = strategy.sensitivities()
+    one = sensitivities(strategy)
     if norm == 1:
         return one.l1
     if strategy.structure.divisions(None):
@@ -485,7 +588,7 @@ def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Itera
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
-    one = strategy.sensitivities()
+    one = sensitivities(strategy)
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
     divided = bool(strategy.structure.divisions(None))
     if divided and k <= _MOST_SHARED:
@@ -512,7 +615,7 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
     """
-    small = (members * strategy.sensitivities().l1) ** norm < _LARGEST_SUM
+    small = (members * sensitivities(strategy).l1) ** norm < _LARGEST_SUM
     return np.dtype(np.int64 if small else object)
 
 

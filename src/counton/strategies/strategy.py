@@ -10,8 +10,7 @@ What a strategy for a stream says, and nothing besides:
 
 - which it is: `saved_name`, `parameters`, `to_dict`, `from_dict`, `sources`, `examples`;
 - A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
-- C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`, from which
-  `sensitivities` and `sensitivity` follow for units that act in any steps;
+- C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
 - B: `row`, `largest_read`, `window_rounding`, `check_law`;
 - errors: `variance`, `overall_variance`;
 - noise: `noise`, and of a running stream, window by window or in parts, `reader`.
@@ -46,7 +45,7 @@ from counton.base.distributions import (
     Sensitivity,
 )
 from counton.base.errors import HorizonExceeded, InvalidInput
-from counton.base.exact import check_integer, check_sequence, float_above, quote, root_above
+from counton.base.exact import check_integer, check_sequence, quote
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
 
@@ -71,7 +70,6 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
 _Base = TypeVar("_Base")
 
 Metric = Literal["mean", "max"]
-_NORMS: tuple[Norm, Norm] = (1, 2)
 #: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
 Relation = Literal["add_remove", "move"]
 #: What a stream releases: totals so far, or each step's own count.
@@ -179,55 +177,6 @@ class Strategy(ABC):
     @abstractmethod
     def l1_sensitivity(self) -> Fraction | int:
         """Exact maximum 1-norm of a column of C."""
-
-    @abstractmethod
-    def sensitivities(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Sensitivity:
-        """How far one unit moves all measurements together, in units of ``2**-lattice_bits``.
-
-        The unit counts by 1 in one cell, which is never below the truth.
-
-        Args:
-            relation: the unit is added or removed, or moved to another cell.
-            steps: in how many steps of a stream it counts at most; 1 unless stated.
-            separation: any two of these steps are at least so far apart.
-            every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
-                ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
-                end. For this many steps anywhere in a schedule state ``separation`` instead.
-
-        Raises:
-            InvalidInput: an argument out of range, or one that makes no sense here.
-        """
-
-    def sensitivity(
-        self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
-    ) -> float:
-        """Largest p-norm by which one unit moves the measurements: `sensitivities` as a float.
-
-        With one step that is D_1 or D_2, the largest norm of a column of C; with more, the float
-        is never below the exact value.
-
-        Raises:
-            InvalidInput: ``p`` is neither 1 nor 2, no such norm is finite, or as `sensitivities`.
-
-        >>> from counton.strategies import Binary
-        >>> Binary(1000).sensitivity(1)
-        10.0
-        """
-        p = check_norm(p)
-        if p == 1:
-            self.l1_sensitivity()  # which says where there is none
-        moved = self.sensitivities(steps=steps, separation=separation, every=every)
-        exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * self.lattice_bits))
-        if steps in (None, 1) and every is None:
-            return float(exact) if p == 1 else math.sqrt(exact)
-        return float_above(exact) if p == 1 else root_above(exact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,57 +294,6 @@ class StreamStrategy(Strategy):
     def squared_sensitivity(self) -> Fraction:
         """Exact maximum over items of the squared 2-norm of a column of C."""
         return self.l1_sensitivity() if self.facts.unit_columns else max(self._powers_of_columns(2))
-
-    def sensitivities(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Sensitivity:
-        """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
-
-        On a stream without an end a unit with k steps moves them by up to k times as much as one
-        with one step, wherever its steps lie.
-
-        Raises:
-            InvalidInput: an argument out of range, or a relation other than "add_remove".
-
-        >>> from counton.strategies import Binary
-        >>> Binary(1000).sensitivities()
-        Sensitivity(l1=10, l2_squared=10, entries=((1, 10),))
-        """
-        if relation != "add_remove":
-            raise InvalidInput(
-                f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
-                f"use 'add_remove'"
-            )
-        schedule = participation.schedule_for(self.horizon, steps, separation, every)
-        if schedule.steps > 1 and self.horizon is not None:
-            known: dict[participation.Schedule, Sensitivity] = vars(self).setdefault("_moved", {})
-            if schedule not in known:
-                l1, l2_squared = (
-                    participation.largest_sum(self, norm, schedule) for norm in _NORMS
-                )
-                # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-                known[schedule] = Sensitivity(min(l1, l2_squared), min(l2_squared, l1**2))
-            return known[schedule]
-        unit, times = 1 << self.lattice_bits, schedule.steps
-        squared = self.squared_sensitivity() * unit**2
-        try:
-            columns = self.l1_sensitivity() * unit, squared
-        except InvalidInput:  # no finite one; of integer vectors the squared 2-norm bounds it
-            columns = squared * times, squared
-        if any(column.denominator != 1 for column in columns):
-            raise InvalidInput(
-                f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not "
-                f"lie on multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits "
-                f"or sensitivities"
-            )
-        single = self.facts.unit_columns and times == 1
-        entries = ((unit, int(columns[0]) // unit),) if single else None
-        return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
     @property
     def structure(self) -> participation.Structure:
@@ -605,6 +503,20 @@ def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
     if isinstance(strategy, EndlessStrategy):
         return strategy.largest_reads(stops)
     return np.full(stops.shape, strategy.largest_read)
+
+
+def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
+    """Refuse noise of a node that is wider than a strategy's fixed-point sums can hold.
+
+    Raises:
+        InvalidInput: naming its standard deviation, and the largest.
+    """
+    if law.std > most:
+        raise InvalidInput(
+            f"noise of {strategy.saved_name} would have standard deviation {law.std:,.4g} lattice "
+            f"cells a node; at most {most:,.4g} fit its fixed-point sums: raise the budget, "
+            f"coarsen the resolution, or use Binary or KAry"
+        )
 
 
 def last_served_step(strategy: StreamStrategy) -> int | None:
@@ -853,26 +765,15 @@ class TableStrategy(Strategy):
     def squared_move_sensitivity(self) -> int:
         """At least the squared 2-norm of any difference of two columns."""
 
-    def sensitivities(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Sensitivity:
-        """How far one unit moves all measurements together; see `Strategy.sensitivities`.
+    def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
+        """How far one unit moves all measurements together, which is never below the truth.
+
+        Args:
+            relation: the unit is added or removed, or moved to another cell.
 
         Raises:
-            InvalidInput: another relation than "add_remove" and "move", or several steps: a table
-                is released once.
+            InvalidInput: another relation than "add_remove" and "move".
         """
-        if steps not in (None, 1) or separation != 1 or every is not None:
-            raise InvalidInput(
-                f"steps is {steps!r}, separation {separation!r} and every {every!r}; a table is "
-                f"released once, so a unit counts in one step: leave them out, and state all of "
-                f"its cells in the contribution"
-            )
         if relation == "add_remove":
             l1 = self.l1_sensitivity()
             entries = ((1, l1),) if self.unit_columns else None
@@ -957,19 +858,6 @@ def check_release_form(release: str) -> None:
     """
     if release not in ("totals", "windows", "both"):
         raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
-
-
-def check_norm(norm: object) -> Norm:
-    """A norm as Python's integer.
-
-    Raises:
-        InvalidInput: neither 1 nor 2; naming the value and the choices.
-    """
-    if isinstance(norm, (int, np.integer)) and not isinstance(norm, bool):
-        for known in _NORMS:
-            if norm == known:
-                return known
-    raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
 def built_from(kind: type[_Base], description: Mapping[str, Any]) -> _Base:

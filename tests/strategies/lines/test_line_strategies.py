@@ -251,15 +251,8 @@ def test_what_describes_no_strategy_is_refused(change: Any, message: Any) -> Non
         Grid.from_dict({"strategy": "Grid", "axes": [{**described, **change}]})
 
 
-def test_a_table_has_no_steps_and_two_relations() -> None:
+def test_a_table_has_two_relations() -> None:
     strategy = Haar.cascade(4)
-    assert strategy.sensitivities(steps=1) == strategy.sensitivities()
-    wrong: list[dict[str, Any]] = [{"steps": 2}, {"separation": 2}, {"every": 1}, {"steps": 0}]
-    for arguments in wrong:
-        with pytest.raises(InvalidInput, match="a table is released once"):
-            strategy.sensitivities(**arguments)
-        with pytest.raises(InvalidInput, match="a table is released once"):
-            strategy.sensitivity(2, **arguments)
     relation: Any = "replace"
     with pytest.raises(InvalidInput, match=r"relation is 'replace'; .*use 'add_remove' or 'move'"):
         strategy.sensitivities(relation)

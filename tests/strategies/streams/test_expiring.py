@@ -17,6 +17,7 @@ from counton.base.expiry import Expiry
 from counton.laws import check_strategy
 from counton.noise import NoiseField
 from counton.strategies import Expiring, matrices, noise_variance
+from counton.strategies.participation import sensitivity
 from counton.strategies.strategy import node_law
 
 
@@ -148,7 +149,7 @@ def test_capped_levels_give_fresh_noise_at_each_step() -> None:
         (lambda: Expiring(levels=0), "levels is 0"),
         (lambda: Expiring().column(1), "column_until|never ends"),
         (lambda: Expiring().l1_sensitivity(), "ExpiringDP"),
-        (lambda: Expiring().sensitivity(2), "ExpiringDP"),
+        (lambda: sensitivity(Expiring(), 2), "ExpiringDP"),
         (lambda: Expiring().overall_variance("mean"), "mean_variance"),
         (lambda: matrices(Expiring()), "dense"),
         (lambda: Expiring().noise(OnesAt(), range(3)), "step is 0"),

@@ -15,6 +15,7 @@ from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, check_strategy
 from counton.strategies import GrowingSquareRoot
+from counton.strategies.participation import sensitivity
 from counton.strategies.strategy import column_until, last_served_step, node_law
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
@@ -26,6 +27,7 @@ from counton.strategies.streams.growing_root import (
     quarter,
     series_bits,
 )
+from counton.strategies.streams.normalised_sqrt import variances_of_long_rows
 from counton.strategies.streams.square_root import square_root_coefficients
 
 #: sigma = 1; to the last digit.
@@ -100,7 +102,7 @@ def test_what_is_shipped_is_what_rows_have(
 def test_long_and_short_variances_agree() -> None:
     root = GrowingSquareRoot()
     exact = growing_root._Beginning(2**13, 18, 2**20)
-    long = growing_root._variances_of_long_rows(exact.shares, exact.widths)
+    long = variances_of_long_rows(exact.shares, exact.widths)
     assert long == pytest.approx(exact.variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])
     steps = np.array([2**13 + 1, 10_000])
@@ -308,7 +310,7 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.l1_sensitivity()
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
-        root.sensitivity(1)
+        sensitivity(root, 1)
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         root.check_law(DiscreteLaplace(Fraction(3)))
     with pytest.raises(InvalidInput, match="wider than 2\\^40"):
@@ -325,6 +327,6 @@ def test_what_it_cannot_serve_is_refused() -> None:
 
 def test_a_unit_with_several_steps_moves_it_by_as_many_times_as_much() -> None:
     root = GrowingSquareRoot()
-    assert root.sensitivity(2) == 1.0
-    assert root.sensitivity(2, steps=3, separation=100) == pytest.approx(3.0)
-    assert root.sensitivity(2, steps=3, every=100) == pytest.approx(3.0)
+    assert sensitivity(root, 2) == 1.0
+    assert sensitivity(root, 2, steps=3, separation=100) == pytest.approx(3.0)
+    assert sensitivity(root, 2, steps=3, every=100) == pytest.approx(3.0)

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
 from counton.strategies import KAry, Metric
+from counton.strategies.participation import sensitivity
 
 
 def laplace_mse(tree: KAry) -> float:
     """Mean squared error at epsilon = 1: two times the squared scale D_1, a node."""
-    return 2 * tree.sensitivity(1) ** 2 * tree.overall_variance("mean")
+    return 2 * sensitivity(tree, 1) ** 2 * tree.overall_variance("mean")
 
 
 # Best odd arity, its exact mean squared error, and that of k = 19, by enumeration in exact
@@ -138,7 +139,7 @@ def test_error_is_that_of_enumeration(
 @pytest.mark.parametrize("subtraction", [True, False, None])
 def test_best_is_best_of_all(metric: str, norm: int, subtraction: bool | None) -> None:
     def cost(tree: KAry) -> float:
-        return tree.overall_variance(metric) * tree.sensitivity(norm) ** 2  # type: ignore[arg-type]
+        return tree.overall_variance(metric) * sensitivity(tree, norm) ** 2  # type: ignore[arg-type]
 
     for horizon in (1, 2, 3, 4, 5, 6, 10, 30, 31, 40, 100, 250, 400):
         forms = [True, False] if subtraction is None else [subtraction]

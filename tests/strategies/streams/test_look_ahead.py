@@ -15,6 +15,7 @@ from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP
 from counton.strategies import LookAhead, matrices
+from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.streams import look_ahead
 from counton.strategies.streams.subtrees import Subtrees
 
@@ -56,7 +57,7 @@ def test_no_change_of_a_weight_or_radix_is_better(horizon: int) -> None:
     best = LookAhead.best(horizon)
 
     def error(tree: LookAhead) -> float:
-        return tree.overall_variance("mean") * tree.sensitivity(1) ** 2
+        return tree.overall_variance("mean") * sensitivity(tree, 1) ** 2
 
     for place in range(1, best.height):
         for step in (-8, 8):
@@ -140,7 +141,7 @@ def test_candidates_for_units_of_many_steps_are_better_for_them(
     steps: int, separation: int
 ) -> None:
     def error(tree: LookAhead) -> float:
-        moved = tree.sensitivities(steps=steps, separation=separation)
+        moved = sensitivities(tree, steps=steps, separation=separation)
         return tree.overall_variance("mean") * float(moved.l2_squared >> 2 * tree.lattice_bits)
 
     once = error(LookAhead.best(1000, norm=2))

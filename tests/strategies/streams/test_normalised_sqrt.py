@@ -87,7 +87,7 @@ def test_digits_and_floats_agree_on_a_long_stream(monkeypatch: pytest.MonkeyPatc
 def test_variances_of_long_streams() -> None:
     """Linear in time, against the sum over all rows."""
     exact = NormalisedSqrt(4000)
-    found = normalised_sqrt._variances_of_long_rows(exact.shares)
+    found = normalised_sqrt.variances_of_long_rows(exact.shares, np.ones(4000))
     assert found == pytest.approx(exact.variance(range(1, 4001)), rel=1e-4)
     assert found.mean() == pytest.approx(exact.overall_variance("mean"), rel=5e-5)
 

@@ -32,7 +32,7 @@ HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 def line(cells: int, norm: Any = 1) -> Hats:
     spacings = (5, 31)
     rows = [0.2 + 0.1 * np.cos(np.arange(-(-cells // s) + 1)) for s in spacings]
-    return Hats.from_amplitudes(cells, spacings, rows, norm, bits=12)
+    return Hats(cells, spacings, [np.rint(2**12 * row).astype(int) for row in rows], norm, bits=12)
 
 
 SOLVED = [
@@ -342,10 +342,10 @@ from counton.strategies import LeastSquaresFactorization
 from counton.strategies.lines import Dense, Hats
 from counton.laws import HashedNoise
 
-hats = Hats.from_amplitudes(2000, (20, 300), [np.full(101, 0.2), np.full(8, 0.3)], bits=12)
+hats = Hats(2000, (20, 300), [np.full(101, 819), np.full(8, 1229)], bits=12)
 upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51
 upper = np.triu(upper) + 900 * np.eye(300, dtype=int)
-few = Hats.from_amplitudes(100, (20,), [np.full(6, 0.3)], bits=12)
+few = Hats(100, (20,), [np.full(6, 1229)], bits=12)
 digest = hashlib.sha256()
 for arguments in ((hats,), (Dense(upper, "x"),), (few, (12, 3), (3, 2))):
     strategy = LeastSquaresFactorization(*arguments)

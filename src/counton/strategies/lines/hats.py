@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -26,10 +27,10 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, check_integers, check_sequence, quote, shorten
+from counton.base.exact import check_integer, check_integers, check_sequence, shorten
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.line_strategy import check_name
-from counton.strategies.strategy import Norm, check_norm
+from counton.strategies.participation import Norm, check_norm
 
 #: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
 LARGEST_LINE = 2**22
@@ -113,35 +114,6 @@ class Hats(OwnCells):
         self.measurements = hats + self.cells
         #: Each cell's own weight, int64.
         self.own: Integers = self._leftover()
-
-    @classmethod
-    def from_amplitudes(
-        cls,
-        cells: int,
-        spacings: Sequence[int | Sequence[int]],
-        amplitudes: Sequence[Sequence[float] | Floats],
-        norm: Norm = 1,
-        bits: int = 16,
-    ) -> Self:
-        """The strategy whose amplitudes, between 0 and 1, are rounded to the lattice.
-
-        >>> hats = Hats.from_amplitudes(8, (4,), [[0.5, 0.26, 0.5]], bits=4)
-        >>> hats == Hats(8, (4,), [[8, 4, 8]], bits=4)
-        True
-        """
-        cells = check_integer("cells", cells, 1, LARGEST_LINE)
-        bits = check_integer("bits", bits, 1, MOST_BITS)
-        check_sequence("amplitude", amplitudes, MOST_LEVELS)
-        exact = []
-        for row in amplitudes:
-            array = _row("amplitude", row, cells)
-            if array.dtype.kind not in "iuf" or not (np.abs(array) <= 2.0).all():
-                raise InvalidInput(
-                    f"amplitudes of a level are {quote(row)}; give a number between 0 and 1 "
-                    f"for each of its knots"
-                )
-            exact.append(np.rint(array * 2.0**bits).astype(np.int64))
-        return cls(cells, spacings, exact, norm, bits)
 
     @classmethod
     @override
@@ -414,19 +386,12 @@ def _is_row(given: object) -> bool:
     return isinstance(given, (list, tuple, range))
 
 
-def _row(name: str, given: Any, cells: int) -> NDArray[Any]:
-    """An array of a level's numbers, never more than a level has; of objects, if it is none."""
-    if not _is_row(given):
-        return np.array(None)
-    check_sequence(name, given, cells + 1)
-    try:
-        return np.asarray(given)
-    except (ValueError, OverflowError):  # ragged
-        return np.array(None)
-
-
 def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
-    array = _row("amplitude", amplitudes, cells)
+    array = np.array(None)  # of objects, if it is no row
+    if _is_row(amplitudes):
+        check_sequence("amplitude", amplitudes, cells + 1)
+        with suppress(ValueError, OverflowError):  # ragged
+            array = np.asarray(amplitudes)
     if array.shape != (knots,) or array.dtype.kind not in "iu":
         raise InvalidInput(
             f"amplitudes of a level have shape {array.shape} and type {array.dtype}; give an "

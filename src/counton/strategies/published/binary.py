@@ -25,7 +25,7 @@ class Binary(DigitTree):
     Your Elders", sec. 3.1; after Dwork et al. and Chan, Shi and Song.
 
     >>> tree = Binary(1000)
-    >>> tree.sensitivity(1), tree.row(6), tree.overall_variance("max")
+    >>> float(tree.l1_sensitivity()), tree.row(6), tree.overall_variance("max")
     (10.0, (Node(level=2, index=0, weight=1), Node(level=1, index=1, weight=1)), 9.0)
 
     Raises:

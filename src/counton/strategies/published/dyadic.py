@@ -10,7 +10,7 @@ answers to one question. Least squares on the same measurements, `Nodes.binary`,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -23,7 +23,6 @@ from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.lines.nodes import Nodes
 from counton.strategies.lines.workloads import (
     AllRanges,
-    Prefixes,
     Queries,
     RandomSubsets,
     TreeNodes,
@@ -88,12 +87,6 @@ class Dyadic(LineStrategy):
 
     @property
     @override
-    def least_inner(self) -> int:
-        """Two leaves that share the root only."""
-        return 1
-
-    @property
-    @override
     def largest_entry(self) -> int:
         return 1
 
@@ -103,12 +96,8 @@ class Dyadic(LineStrategy):
 
         The last cell of a line may be all there is of some nodes above it.
         """
-        cells = np.array(measured[: self.cells], dtype=np.float64)
-        level = 0
-        while level < self.height and len(self._rows[level]) % 2:
-            level += 1
-        cells[-1] = measured[self._rows[level].stop - 1]
-        return cells
+        cells = np.arange(self.cells)
+        return np.asarray(self.answer(measured, cells, cells + 1), np.float64)
 
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
@@ -118,23 +107,14 @@ class Dyadic(LineStrategy):
         return self._prefixes(measured), 0
 
     def _prefixes(self, measured: Integers) -> Integers:
-        """Sums of the first 0, 1, ..., n cells, from the root down."""
-        sums = np.zeros(2, np.int64)
-        sums[1] = measured[-1]
-        for rows in reversed(self._rows[:-1]):
-            own, above = measured[rows.start : rows.stop], sums
-            sums = np.empty(len(own) + 1, np.int64)
-            sums[::2] = above[: len(sums[::2])]
-            sums[1::2] = above[: len(sums[1::2])] + own[::2]
-            sums[-1] = above[-1]  # the prefix of everything is made of the root alone
-        return sums
+        """Sums of the first 0, 1, ..., n cells."""
+        ends = np.arange(self.cells + 1)
+        return self.answer(measured, np.zeros_like(ends), ends)
 
-    def _node_weights(self, weights: Floats) -> Iterator[Floats]:
-        """By level, leaves first: the weight with which queries (queries, cells) read each node.
-
-        They read a node all of whose cells they weigh alike, unless that is so of its parent.
-        """
-        values, alike = weights, np.ones(weights.shape, bool)
+    @override
+    def reads(self, weights: Floats) -> Floats:
+        """They read a node all of whose cells they weigh alike, unless that is so of its parent."""
+        values, alike, read = weights, np.ones(weights.shape, bool), []
         for _ in range(self.height):
             pairs, lone = divmod(values.shape[1], 2)
             left, right = values[:, 0 : 2 * pairs : 2], values[:, 1 : 2 * pairs : 2]
@@ -144,19 +124,15 @@ class Dyadic(LineStrategy):
                 left = np.concatenate([left, values[:, -1:]], axis=1)
                 same = np.concatenate([same, alike[:, -1:]], axis=1)
                 covered = np.concatenate([covered, alike[:, -1:]], axis=1)
-            yield np.where(alike & ~covered, values, 0.0)
+            read.append(np.where(alike & ~covered, values, 0.0))
             values, alike = left, same
-        yield np.where(alike, values, 0.0)
+        return np.concatenate([*read, np.where(alike, values, 0.0)], axis=1)
 
-    @override
-    def reads(self, weights: Floats) -> Floats:
-        return np.concatenate(list(self._node_weights(weights)), axis=1)
-
-    def answer(self, measured: Integers, low: Integers, high: Integers) -> Integers:
+    def answer(self, measured: NDArray[Any], low: Integers, high: Integers) -> NDArray[Any]:
         """Sums over the intervals [low, high): of the largest nodes they are made of.
 
         Args:
-            measured: y = C x + z, shape (measurements,).
+            measured: y = C x + z, shape (measurements, ...).
             low, high: ends of intervals, of one shape.
 
         >>> strategy = Dyadic(5)
@@ -164,7 +140,7 @@ class Dyadic(LineStrategy):
         >>> strategy.answer(nodes, np.array([0, 1]), np.array([5, 3])).tolist()
         [15, 5]
         """
-        total = np.zeros(low.shape, np.int64)
+        total = np.zeros((*low.shape, *measured.shape[1:]), measured.dtype)
         for rows, pieces in zip(self._rows, self._ends(low, high), strict=True):
             for where, node in pieces:
                 total[where] += measured[rows.start + node[where]]
@@ -193,33 +169,33 @@ class Dyadic(LineStrategy):
 
     @override
     def ranges_variance(self) -> float:
-        """A node is read where its parent is not covered."""
-        total, above = 0.0, 0.0
-        for level, rows in reversed(list(enumerate(self._rows))):
-            low = np.arange(len(rows), dtype=np.int64) << level
-            high = np.minimum(low + (1 << level), self.cells)
-            covering = ((low + 1.0) * (self.cells + 1 - high)).tolist()
-            children = 2.0 * math.fsum(covering)
-            if level and len(self._rows[level - 1]) % 2:
-                children -= covering[-1]
-            total += math.fsum(covering) - above
-            above = children
-        return total
+        return self._pieces(lambda low, high: (low + np.float64(1)) * (self.cells + 1 - high))
 
     @override
     def functional_variance(self, weights: Floats) -> float:
-        return math.fsum(float((used**2).sum()) for used in self._node_weights(weights))
+        return float((self.reads(weights) ** 2).sum())
 
     def subsets_variance(self, asked: RandomSubsets) -> float:
         """Expected number of pieces of one random set."""
+
+        def covering(low: Integers, high: Integers) -> Floats:
+            sizes, which = np.unique(high - low, return_inverse=True)
+            return np.array([asked.chance(size) for size in sizes.tolist()])[which]
+
+        return self._pieces(covering)
+
+    def _pieces(self, covering: Callable[[Integers, Integers], Floats]) -> float:
+        """How many pieces queries have, given how many cover a node: those that read it do not
+        cover its parent.
+        """
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
-            whole = asked.chance(min(1 << level, self.cells))
-            last = asked.chance(self.cells - ((len(rows) - 1) << level))
-            covered = (len(rows) - 1) * whole + last
-            total += covered - above
-            children = 1 if level and len(self._rows[level - 1]) % 2 else 2
-            above = 2 * (len(rows) - 1) * whole + children * last
+            low = np.arange(len(rows), dtype=np.int64) << level
+            covered = covering(low, np.minimum(low + (1 << level), self.cells)).tolist()
+            total += math.fsum(covered) - above
+            above = 2.0 * math.fsum(covered)
+            if level and len(self._rows[level - 1]) % 2:
+                above -= covered[-1]
         return total
 
     @override
@@ -228,11 +204,8 @@ class Dyadic(LineStrategy):
         drawn = noise.run(0, range(self.measurements))
         if isinstance(asked, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))
-        if isinstance(asked, Prefixes):
-            return float(np.abs(self._prefixes(drawn)).max())
-        if isinstance(asked, TreeNodes):  # an only child is the same query as its parent
-            only = [rows.stop - 1 for rows in self._rows[:-1] if len(rows) % 2]
-            return float(np.abs(np.delete(drawn, only)).max())
+        if isinstance(asked, TreeNodes):
+            return float(np.abs(self.answer(drawn, *asked.intervals())).max())
         if isinstance(asked, Queries):
             return float(np.abs(_read(self, asked) @ drawn).max())
         return asked.largest_error(self._prefixes(drawn))

@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, largest_sum
 from counton.strategies.strategy import (
@@ -46,6 +45,7 @@ from counton.strategies.strategy import (
     check_ends,
     check_metric,
     check_step,
+    check_width,
     check_window,
     window_ends,
 )
@@ -210,12 +210,7 @@ class GrowingCascade(StreamStrategy):
 
     @override
     def check_law(self, law: NoiseDistribution) -> None:
-        if law.std * 2**self.fraction_bits > LARGEST_STD:
-            raise InvalidInput(
-                f"noise of {self!r} would have standard deviation {law.std:,.4g} at a node; with "
-                f"{self.fraction_bits} fraction bits at most 2^{54 - self.fraction_bits} fits: "
-                f"raise the budget or coarsen the resolution"
-            )
+        check_width(self, law, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window: one subtree for each doubling it meets."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
 from counton.strategies.strategy import (
@@ -37,6 +37,7 @@ from counton.strategies.strategy import (
     Workload,
     check_metric,
     check_step,
+    check_width,
     check_window,
     window_ends,
 )
@@ -183,12 +184,7 @@ class HonakerOnline(StreamStrategy):
 
     @override
     def check_law(self, law: NoiseDistribution) -> None:
-        if law.std > LARGEST_STD:
-            raise InvalidInput(
-                f"noise of HonakerOnline would have standard deviation {law.std:,.4g} grid cells "
-                f"a node; at most {LARGEST_STD:,} fit its fixed-point sums: raise the budget, "
-                f"coarsen the resolution, or use Binary or KAry"
-            )
+        check_width(self, law, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16; draws all nodes from step 1 to the window's end.

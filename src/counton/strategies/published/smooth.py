@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.participation import Schedule, Stretch, Structure
+from counton.strategies.participation import Schedule, Stretch, Structure, check_norm
 from counton.strategies.strategy import (
     ROWS_CHUNK,
     Metric,
@@ -32,7 +32,6 @@ from counton.strategies.strategy import (
     StreamStrategy,
     Workload,
     check_metric,
-    check_norm,
     check_step,
     check_window,
     nodes_per_chunk,
@@ -56,7 +55,7 @@ class SmoothBinary(StreamStrategy):
     Erratum: Lemma 3.5's constant is -(k+1), not -(2k+1).
 
     >>> smooth = SmoothBinary(2**20, height=23, zeros=10)
-    >>> smooth.overall_variance("max") * smooth.sensitivity(1)
+    >>> smooth.overall_variance("max") * float(smooth.l1_sensitivity())
     130.0
 
     Args:

@@ -51,7 +51,7 @@ class Factorisation(LeastSquaresFactorization):
             nearly depend, on each other once they are rounded, or entries too large for exact sums.
 
     >>> root = Factorisation([[1, 0, 0], [0.5, 1, 0], [0.375, 0.5, 1]])
-    >>> root.facts.causal, round(root.sensitivity(2) ** 2, 4)
+    >>> root.facts.causal, round(float(root.squared_sensitivity()), 4)
     (True, 1.3906)
     >>> root.variance([1, 2, 3]).round(4).tolist()
     [1.0, 1.25, 1.3906]

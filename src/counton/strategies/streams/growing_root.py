@@ -65,12 +65,10 @@ from counton.strategies.streams.normalised_sqrt import (
     PRIME_OFFSET,
     NormalisedSqrt,
     ShortSeries,
-    discounted_sums,
-    mixture_of_powers,
-    powers_of,
     running_sums,
+    variances_of_long_rows,
 )
-from counton.strategies.streams.power_series import convolve, fft_length
+from counton.strategies.streams.power_series import convolve
 from counton.strategies.streams.square_root import by_blocks, floor_all
 from counton.strategies.streams.staircase import Dividing, Staircase
 
@@ -93,8 +91,6 @@ EVEN = (32, 128, 512, 2048)
 #: Sums over f^2 are taken one by one up to twice as many nodes, beyond in closed form over so
 #: many quarter octaves.
 _SUMMED, _BEYOND = 2 * NODES, 160
-#: Convolutions with fewer numbers are sums of shifted copies.
-_SHORT_SERIES = 2**16
 #: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4. Of
 #: weights with this many bits they are shipped.
 _SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
@@ -282,7 +278,7 @@ class _Beginning(NormalisedSqrt):
         if self.horizon <= _EXACT_ROWS:
             return exact
         return np.concatenate(
-            [exact, _variances_of_long_rows(self.shares, self.widths)[_EXACT_ROWS:]]
+            [exact, variances_of_long_rows(self.shares, self.widths)[_EXACT_ROWS:]]
         )
 
     def differences(self, starts: Integers, stops: Integers) -> Floats:
@@ -989,38 +985,3 @@ def _between_known(nodes: Integers, even: int | None = None) -> Floats:
             total += part
         found[some] = total
     return found
-
-
-def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:
-    """Squared norms of the rows of A D F^-1 before rounding, by the variances of nodes.
-
-    At t the variance grows by d_t^2 sum over s <= t of q_s a_{t-s}^2 and by twice d_t times the sum
-    over s < t of q_s B_{t-1,s} a_{t-s}, a the coefficients of sqrt(1 - x). There they stand as a
-    mixture of powers, as in ``normalised_sqrt``; the sums over s are convolutions with q.
-    """
-    horizon = len(d)
-    rule, a = mixture_of_powers(horizon)
-    length = fft_length(horizon)
-    of_q = np.fft.rfft(q, length)
-    starts = np.flatnonzero(np.diff(q, prepend=0.0))
-    rises = np.diff(q, prepend=0.0)[starts]
-
-    def with_q(x: Floats) -> Floats:
-        if len(x) > _SHORT_SERIES:
-            return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
-        # From where the variance of nodes rises on, so much more of the running sums.
-        sums, found, past = np.cumsum(x), np.zeros(horizon), 0.0
-        for start, rise, stop in zip(starts, rises, [*starts[1:], horizon], strict=True):
-            found[start:stop] += past
-            some = found[start : start + len(x)]
-            some += rise * (sums[: len(some)] - sums[-1])
-            found[start:stop] += rise * sums[-1]
-            past += rise * sums[-1]
-        return found
-
-    cross = np.zeros(horizon)
-    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
-    for power, weight in rule:
-        seen = powers_of(power, horizon)
-        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
-    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))

@@ -41,7 +41,7 @@ class Independent(StreamStrategy):
         InvalidInput: horizon not an integer, below 1 or above 2^62.
 
     >>> single = Independent(8760)
-    >>> single.workload, single.sensitivity(1), single.variance([1, 24], since=0).tolist()
+    >>> single.workload, float(single.l1_sensitivity()), single.variance([1, 24], since=0).tolist()
     ('windows', 1.0, [1.0, 24.0])
     """
 

@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.participation import Stretch, Structure
+from counton.strategies.participation import Stretch, Structure, check_norm
 from counton.strategies.strategy import (
     CHUNK,
     ROWS_CHUNK,
@@ -39,7 +39,6 @@ from counton.strategies.strategy import (
     StreamStrategy,
     Workload,
     check_metric,
-    check_norm,
     check_step,
     check_window,
     is_wide,
@@ -94,15 +93,6 @@ class Digits:
             cut = self.cut(number)
             total += abs(number - cut * self.base)
             number = cut
-        return total
-
-    def weights(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``weight`` of every entry of an array."""
-        total = np.zeros(numbers.shape, np.int64)
-        while numbers.any():
-            cut = (numbers + self.below) // self.base
-            total += np.abs(numbers - cut * self.base)
-            numbers = cut
         return total
 
     def total_weight(self, last: int) -> int:
@@ -376,7 +366,7 @@ class KAry(DigitTree):
     subtract the interval [p - k^(l-1) + 1, p].
 
     >>> tree = KAry(1000, 13)
-    >>> tree.height, tree.sensitivity(1), tree.row(20)
+    >>> tree.height, float(tree.l1_sensitivity()), tree.row(20)
     (3, 3.0, (Node(level=1, index=1, weight=1), Node(level=1, index=2, weight=1),
      Node(level=0, index=21, weight=-1), ...Node(level=0, index=26, weight=-1)))
 

@@ -25,7 +25,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, check_integers, shorten
-from counton.strategies.participation import Stretch, Structure, schedule_for
+from counton.strategies.participation import Stretch, Structure, check_norm, schedule_for
 from counton.strategies.strategy import (
     CHUNK,
     LARGEST_HORIZON,
@@ -42,10 +42,10 @@ from counton.strategies.strategy import (
     Workload,
     check_ends,
     check_metric,
-    check_norm,
     check_release_form,
     check_step,
     check_steps,
+    check_width,
     check_window,
     nodes_per_chunk,
 )
@@ -139,7 +139,7 @@ class LookAhead(StreamStrategy):
     estimates serve a stream is not in the papers.
 
     >>> tree = LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))
-    >>> tree.sensitivity(1), tree.column(15)
+    >>> float(tree.l1_sensitivity()), tree.column(15)
     (3.25, (Node(level=0, index=14, weight=1), Node(level=1, index=1, weight=1),
      Node(level=2, index=0, weight=Fraction(5, 4))))
     >>> round(tree.overall_variance("mean"), 3)
@@ -509,12 +509,7 @@ class LookAhead(StreamStrategy):
 
     @override
     def check_law(self, law: NoiseDistribution) -> None:
-        if law.std > self._largest_std:
-            raise InvalidInput(
-                f"noise of LookAhead would have standard deviation {law.std:,.4g} lattice cells a "
-                f"node; at most {self._largest_std:,.4g} fit its fixed-point sums: raise the "
-                f"budget, coarsen the resolution, or use Binary or KAry"
-            )
+        check_width(self, law, self._largest_std)
 
     @cached_property
     def _largest_std(self) -> float:

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.participation import Schedule, Structure
+from counton.strategies.participation import Schedule, Structure, sensitivities
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -39,6 +39,7 @@ from counton.strategies.streams.power_series import (
     convolve,
     exact_convolution,
     exact_dot,
+    fft_length,
 )
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
@@ -56,6 +57,8 @@ _WEIGHT_BITS, _SERIES_BITS, _FINER_SERIES_BITS = 16, 12, 14
 _LARGEST_NORMALISED = 2**20
 #: Variances are sums over exact rows up to this horizon, beyond within 1e-4 of them.
 _EXACT_ROWS = 2**13
+#: Convolutions with fewer numbers are sums of shifted copies.
+_SHORT_SERIES = 2**16
 #: Rounding offset: with a prime in the denominator that divides no weight, so that there is no tie.
 PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 #: So many overlaps are computed each, and then at distances that grow by a tenth.
@@ -88,8 +91,8 @@ class NormalisedSqrt(StreamStrategy):
         InvalidInput: an argument outside that range.
 
     >>> strategy = NormalisedSqrt(1024)
-    >>> round(strategy.sensitivity(2), 3), strategy.variance([1, 1024]).round(2).tolist()
-    (1.0, [3.27, 6.89])
+    >>> round(float(strategy.squared_sensitivity()), 3), strategy.variance([1, 1024]).round(2)
+    (1.0, array([3.27, 6.89]))
     >>> [round((strategy.overall_variance(m)) ** 0.5, 3) for m in ("mean", "max")]
     [2.991, 3.081]
     """
@@ -180,7 +183,7 @@ class NormalisedSqrt(StreamStrategy):
     def structure(self) -> Structure:
         """Products of columns only fall with distance, so that D_2^2 bounds each change."""
         return Structure(
-            overlaps=self._overlaps, change_bound=lambda: self.sensitivities().l2_squared
+            overlaps=self._overlaps, change_bound=lambda: sensitivities(self).l2_squared
         )
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
@@ -209,7 +212,7 @@ class NormalisedSqrt(StreamStrategy):
     def _variances(self) -> NDArray[np.float64]:
         d = self.shares
         if self.horizon > _EXACT_ROWS:
-            return _variances_of_long_rows(d)
+            return variances_of_long_rows(d, np.ones(self.horizon))
         a = self.inverse
         total = np.zeros(self.horizon)
         for k in range(self.horizon):  # node k + 1 in all releases
@@ -361,24 +364,41 @@ def mixture_of_powers(count: int) -> tuple[list[tuple[float, float]], Floats]:
     return rule, a
 
 
-def _variances_of_long_rows(d: Floats) -> Floats:
-    """Squared norms of the rows of A D C^-1 for the square root C before rounding, in linear time.
+def variances_of_long_rows(d: Floats, q: Floats) -> Floats:
+    """Squared norms of the rows of A D C^-1, C the square root before rounding, by those of nodes.
 
-    At t the squared norm grows by d_t^2 sum over j < t of a_j^2, with a_j the coefficients of
-    sqrt(1 - x), and by 2 d_t sum over k < t of B_{t-1,k} a_{t-k}. There they stand as a mixture of
-    powers from j = 2 on; sum over k <= t of B_tk x^(t - k) follows from t to t + 1.
+    With nodes of variances q, which never fall, the variance at t grows by d_t^2 sum over s <= t of
+    q_s a_{t-s}^2 and by twice d_t times the sum over s < t of q_s B_{t-1,s} a_{t-s}, a the
+    coefficients of sqrt(1 - x). There they stand as a mixture of powers from 2 on; the sums over s
+    are convolutions with q. Linear time where q is constant.
     """
     horizon = len(d)
     rule, a = mixture_of_powers(horizon)
+    rises = np.diff(q, prepend=0.0)
+    starts = np.flatnonzero(rises)
+    length = fft_length(horizon)
+    of_q = np.fft.rfft(q, length) if len(starts) > 1 else q
+
+    def with_q(x: Floats) -> Floats:
+        if len(x) > _SHORT_SERIES and len(starts) > 1:
+            return np.asarray(np.fft.irfft(np.fft.rfft(x, length) * of_q, length)[:horizon])
+        # From where the variance of nodes rises on, so much more of the running sums.
+        sums, found, past = np.cumsum(x), np.zeros(horizon), 0.0
+        for start, stop in pairwise([*starts, horizon]):
+            rise = rises[start]
+            found[start:stop] += past
+            some = found[start : start + len(x)]
+            some += rise * (sums[: len(some)] - sums[-1])
+            found[start:stop] += rise * sums[-1]
+            past += rise * sums[-1]
+        return found
+
     cross = np.zeros(horizon)
-    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * d[:-1]
+    cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
     for power, weight in rule:
         seen = powers_of(power, horizon)
-        first = np.cumsum(a[: len(seen)] * seen)
-        found = d * first[-1]
-        found[: len(seen)] = d[: len(seen)] * first
-        cross[1:] += weight * discounted_sums(found, power)[:-1]
-    return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
+        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
+    return np.cumsum(2 * d * cross + d**2 * with_q(a**2))
 
 
 def discounted_sums(x: Floats, power: float) -> Floats:

@@ -401,8 +401,8 @@ class MultiscaleInterpolation(StreamStrategy):
         InvalidInput: an argument out of range.
 
     >>> strategy = MultiscaleInterpolation(10**7)
-    >>> root = strategy.sensitivity(2) * strategy.overall_variance("mean") ** 0.5
-    >>> bool(root < 6.05)
+    >>> squared = float(strategy.squared_sensitivity()) * strategy.overall_variance("mean")
+    >>> bool(squared < 6.05**2)
     True
     """
 

@@ -31,12 +31,12 @@ import numpy as np
 
 from counton.base.arrays import Integers, integers_from_text, integers_to_text
 from counton.base.exact import check_integer
+from counton.strategies.participation import check_norm
 from counton.strategies.strategy import (
     Metric,
     Norm,
     ReleaseForm,
     check_metric,
-    check_norm,
     check_release_form,
 )
 
@@ -180,7 +180,7 @@ def strategies_of_shape(
         InvalidInput: the horizon is below 1, or unknown choices.
 
     >>> [strategy] = strategies_of_shape(365)
-    >>> strategy.sensitivity(1), round(2 * strategy.overall_variance("mean"), 1)
+    >>> float(strategy.l1_sensitivity()), round(2 * strategy.overall_variance("mean"), 1)
     (1.0, 62.2)
     """
     check_integer("horizon", horizon, 1)

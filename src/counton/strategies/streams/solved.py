@@ -43,7 +43,7 @@ from counton.strategies.lines.least_squares import (
     OwnCells,
     modulo_prime,
 )
-from counton.strategies.participation import Schedule, Structure
+from counton.strategies.participation import Schedule, Structure, check_norm
 from counton.strategies.strategy import (
     PART,
     Metric,
@@ -57,7 +57,6 @@ from counton.strategies.strategy import (
     Workload,
     check_ends,
     check_metric,
-    check_norm,
     check_step,
     check_steps,
     check_window,
@@ -111,8 +110,8 @@ class LeastSquaresFactorization(StreamStrategy):
 
     >>> from counton.strategies.lines import Hats
     >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4))
-    >>> strategy.horizon, strategy.sensitivity(1), round(strategy.overall_variance("mean"), 3)
-    (8, 1.0, 6.507)
+    >>> strategy.horizon, strategy.l1_sensitivity(), round(strategy.overall_variance("mean"), 3)
+    (8, Fraction(1, 1), 6.507)
     >>> LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3)).horizon
     48
     """

@@ -156,8 +156,8 @@ class SqrtToeplitz(StreamStrategy):
         InvalidInput: a horizon outside that range.
 
     >>> strategy = SqrtToeplitz(1000)
-    >>> round(strategy.sensitivity(2) ** 2, 4), strategy.variance([1, 1000]).round(4).tolist()
-    (3.265, [1.0, 3.265])
+    >>> round(float(strategy.squared_sensitivity()), 4), strategy.variance([1, 1000]).round(4)
+    (3.265, array([1.   , 3.265]))
     """
 
     sources = ("constants",)

@@ -29,6 +29,7 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.streams.octave import matrix
 from counton.strategies.training.scaling import balance, best_shares, weighted_gram
 from counton.strategies.training.sensitivity import (
     by_schedule,
@@ -219,21 +220,20 @@ class OctaveTraining(TrainingStrategy):
         return np.asarray(sums.T @ np.linalg.solve(self._covariance, totals) * self._divisors)
 
 
-def _ranges(steps: int, levels: int) -> list[tuple[int, int]]:
-    """First and last node of each level: all parents, from node 1 on."""
-    found = [(1, steps)]
+def _ranges(steps: int, levels: int) -> list[range]:
+    """Nodes of each level: all parents, from node 1 on."""
+    found = [range(1, steps + 1)]
     for _ in range(levels - 1):
-        low, high = found[-1]
-        found.append((max(low // 2 - (low % 2 == 0), 1), high // 2 + 1))
+        found.append(range(1, (found[-1].stop - 1) // 2 + 2))
     return found
 
 
-def _parents(row: dict[int, float], nodes: tuple[int, int]) -> dict[int, float]:
+def _parents(row: dict[int, float], nodes: range) -> dict[int, float]:
     found: dict[int, float] = {}
     for index, value in row.items():
         for offset, weight in enumerate(MASK):
             place = index - offset + 2
-            if place % 2 == 0 and nodes[0] <= place // 2 <= nodes[1]:
+            if place % 2 == 0 and place // 2 in nodes:
                 found[place // 2] = found.get(place // 2, 0.0) + weight * value
     return found
 
@@ -241,16 +241,9 @@ def _parents(row: dict[int, float], nodes: tuple[int, int]) -> dict[int, float]:
 @lru_cache(maxsize=4)
 def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
     """Derivatives of N by the nodes of each level, weights aside: shape (steps, nodes)."""
-    ranges = _ranges(steps, levels)
     found = [np.eye(steps)]
-    for child, parent in pairwise(ranges):
-        step = np.zeros((child[1] - child[0] + 1, parent[1] - parent[0] + 1))
-        for node in range(parent[0], parent[1] + 1):
-            for offset, weight in enumerate(MASK):
-                place = 2 * node + offset - 2
-                if child[0] <= place <= child[1]:
-                    step[place - child[0], node - parent[0]] = weight
-        found.append(found[-1] @ step)
+    for child, parent in pairwise(_ranges(steps, levels)):
+        found.append(found[-1] @ matrix(child, parent))
     return tuple(found)
 
 
