@@ -498,7 +498,7 @@ def test_shapes_may_be_lists_of_any_integers() -> None:
     )
     assert one.shape == other.shape == (2, 3)
     assert one.design == other.design
-    assert plan(3, PureDP(1), shape=[2, 3]).shape == (2, 3)
+    assert plan(3, PureDP(1), shape=[2, 3]).best.shape == (2, 3)
 
 
 @pytest.mark.parametrize(

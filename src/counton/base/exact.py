@@ -235,6 +235,18 @@ def check_integer(
     )
 
 
+def check_positive(name: str, value: Number, remedy: str) -> Fraction:
+    """``value`` exactly, if it is above 0.
+
+    >>> check_positive("clip", "0.5", "the largest gradient norm")
+    Fraction(1, 2)
+    """
+    number = exact(value, name)
+    if number <= 0:
+        raise InvalidInput(f"{name} is {text(number)}; it must be above 0: {remedy}")
+    return number
+
+
 def check_integers(
     name: str, values: Any, low: int, high: int = LARGEST_INTEGER, most: int = 64
 ) -> tuple[int, ...]:

@@ -137,8 +137,8 @@ def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
             ranked.guarantee,
             ranked.metric,
             ranked.contribution,
-            ranked.shape,
-            release=ranked.release,
+            ranked.best.shape,
+            release=ranked.best.release,
             around=ranked.steps if bounded else None,
         )
     except InvalidInput:  # only totals are planned without a last step
@@ -157,7 +157,7 @@ def _label(choice: Design) -> str:
 
 def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
     flat = shown.reshape(-1)
-    windows = ranked.release == "windows"
+    windows = ranked.best.release == "windows"
     std = choice.window_std(flat - 1, flat) if windows else choice.std(flat.tolist())
     return np.asarray(std.reshape(shown.shape))
 

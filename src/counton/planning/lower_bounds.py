@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ import numpy as np
 
 from counton.base.distributions import Family, Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, check_integer, exact, figures, float_above
+from counton.base.exact import Number, check_integer, check_positive, figures, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.strategy import Metric, ReleaseForm, check_metric, check_release_form
 
@@ -305,13 +304,6 @@ def _price_and_bound(
 # -------------------------------------------------------------- any mechanism, pure privacy
 
 
-def _checked_epsilon(epsilon: Number) -> Fraction:
-    number = exact(epsilon, "epsilon")
-    if number <= 0:
-        raise InvalidInput(f"epsilon is {epsilon!r}; it must be above 0: try epsilon=1")
-    return number
-
-
 def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = False) -> float:
     """No pure mechanism keeps all errors below this on fair coin flips with probability 3/4.
 
@@ -345,7 +337,7 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = 
     [0.0, 11.5]
     """
     horizon = check_integer("horizon", horizon, 1, 2**256)
-    loss = float_above(_checked_epsilon(epsilon))
+    loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
     if printed:
         if horizon < _ELDERS_STEPS:
             return 0.0
@@ -478,7 +470,7 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
     >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
     [2.0, 2.5, 8.5]
     """
-    loss = float_above(_checked_epsilon(epsilon))
+    loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def ruled_out(changed: int) -> bool:
         if changed > steps:

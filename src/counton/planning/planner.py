@@ -204,16 +204,6 @@ class StreamPlan(Plan[Design]):
         return self.best.contribution
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one step's input."""
-        return self.best.shape
-
-    @property
-    def release(self) -> ReleaseForm:
-        """Which numbers are to be accurate."""
-        return self.best.release
-
-    @property
     def steps(self) -> int:
         """Steps over which errors are means and maxima: the horizon, or those in mind."""
         return self.best.steps if self.horizon is None else self.horizon

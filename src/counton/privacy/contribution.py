@@ -20,7 +20,15 @@ from counton.base.distributions import (
     pattern_to_dict,
 )
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, check_integer, exact, first_digits, quote, text
+from counton.base.exact import (
+    Number,
+    check_integer,
+    check_positive,
+    exact,
+    first_digits,
+    quote,
+    text,
+)
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -342,12 +350,7 @@ class Contribution:
         10000
         """
         low, high = exact(lower, "lower"), exact(upper, "upper")
-        step = exact(resolution, "resolution")
-        if step <= 0:
-            raise InvalidInput(
-                f"resolution is {text(step)}; it must be above 0: state the finest difference "
-                f"that matters"
-            )
+        step = check_positive("resolution", resolution, "state the finest difference that matters")
         if low >= high:
             raise InvalidInput(
                 f"lower is {_short(low)}, which is not below upper, {_short(high)}: swap the "

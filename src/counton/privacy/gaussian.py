@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, exact, float_below, rounded_up, text
+from counton.base.exact import Number, check_positive, exact, float_below, rounded_up, text
 
 #: Relative error allowed to each of erfcx, ndtr and exp; they are documented or measured below it.
 _MARGIN = 1e-13
@@ -80,9 +80,8 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number) -> float:
     >>> analytic_gaussian_sigma(1, 1e-6)
     4.22467888...
     """
-    budget, rest = exact(epsilon, "epsilon"), exact(delta, "delta")
-    if budget <= 0:
-        raise InvalidInput(f"epsilon is {text(budget)}; it must be above 0: try epsilon=1")
+    budget = check_positive("epsilon", epsilon, "try epsilon=1")
+    rest = exact(delta, "delta")
     if not 0 < rest < 1:
         raise InvalidInput(f"delta is {text(rest)}; it must be above 0 and below 1: try 1e-9")
     return _sigma(float_below(budget), float_below(rest))

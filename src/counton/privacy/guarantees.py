@@ -14,7 +14,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.base.errors import InvalidInput
-from counton.base.exact import Number, exact, first_digits, float_above, readable, text
+from counton.base.exact import (
+    Number,
+    check_positive,
+    exact,
+    first_digits,
+    float_above,
+    readable,
+    text,
+)
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -121,13 +129,6 @@ _CHANGES = 2  # a unit that is replaced is removed, and another is added
 _SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
 
 
-def _positive(value: Number, name: str) -> Fraction:
-    number = exact(value, name)
-    if number <= 0:
-        raise InvalidInput(f"{name} is {text(number)}; it must be above 0: try {name}=1")
-    return number
-
-
 def _short(value: Fraction) -> str:
     return first_digits(value, 6)
 
@@ -150,7 +151,7 @@ class PureDP(Guarantee):
     epsilon: Fraction
 
     def __init__(self, epsilon: Number) -> None:
-        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon bounds, in words."""
@@ -179,7 +180,7 @@ class ApproxDP(Guarantee):
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number) -> None:
-        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", check_positive("epsilon", epsilon, "try epsilon=1"))
         number = exact(delta, "delta")
         if not 0 < number < 1:
             raise InvalidInput(
@@ -215,7 +216,7 @@ class ZCDP(Guarantee):
     rho: Fraction
 
     def __init__(self, rho: Number) -> None:
-        object.__setattr__(self, "rho", _positive(rho, "rho"))
+        object.__setattr__(self, "rho", check_positive("rho", rho, "try rho=1"))
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What rho bounds, in words."""

@@ -235,6 +235,7 @@ class GridCells(TableStatistic):
                 )
             self.columns[str(name)] = tuple(listed)
         self.shape = tuple(map(len, self.columns.values()))
+        self.size = f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
         self.places = math.prod(self.shape)
         if self.places > _MOST_CELLS:
             raise InvalidInput(
@@ -252,11 +253,6 @@ class GridCells(TableStatistic):
             )
         parts = [Part(name, "label", labels) for name, labels in self.columns.items()]
         self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
-
-    @property
-    @override
-    def size(self) -> str:
-        return f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:

@@ -340,6 +340,7 @@ class Hierarchy(TableStatistic):
         unit: str | None = None,
     ) -> None:
         self.tree = self.domain = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
+        self.size = f"{sum(self.tree.sizes):,} nodes"
         self.cells_in_words = "".join(f", by {level}" for level in self.tree.levels[1:2])
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
@@ -465,11 +466,6 @@ class Hierarchy(TableStatistic):
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
-
-    @property
-    @override
-    def size(self) -> str:
-        return f"{sum(self.tree.sizes):,} nodes"
 
     @override
     def spread(self, std: float) -> list[dict[str, Any]]:

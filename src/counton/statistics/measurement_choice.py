@@ -37,6 +37,8 @@ class TableStatistic(TallyStatistic):
     #: How neighbours differ, and what one protected unit is called: see `_protect`.
     neighbours: Relation
     unit: str
+    #: How many numbers there are, in words.
+    size: str
     #: Whether an event counts as often as it says.
     counts = False
 
@@ -125,11 +127,6 @@ class TableStatistic(TallyStatistic):
     @override
     def row_bounds(self) -> tuple[int, int]:
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
-
-    @property
-    @abstractmethod
-    def size(self) -> str:
-        """How many numbers there are, in words."""
 
     @property
     @abstractmethod

@@ -337,6 +337,7 @@ class Quantiles(TableStatistic):
             )
         self.edges: Floats = read_only(ends)
         self.places = len(ends) - 1
+        self.size = f"quantiles over {self.places:,} cells"
         self.reading_bounds = float(ends[0]), float(ends[-1])
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
@@ -412,11 +413,6 @@ class Quantiles(TableStatistic):
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {self.places:,} cells, which are measured together",
         )
-
-    @property
-    @override
-    def size(self) -> str:
-        return f"quantiles over {self.places:,} cells"
 
     @property
     @override

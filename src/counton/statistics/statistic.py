@@ -295,7 +295,7 @@ class Statistic(ABC):
         Raises:
             InvalidInput: no name of a cell, or a statistic whose readings say all there is.
         """
-        if not self.on_demand:
+        if not (self.on_demand or self.ranks):
             raise InvalidInput(
                 f"{field('ask', name)} names cells, and {type(self).__name__} releases all it has "
                 f"to say; leave it out"

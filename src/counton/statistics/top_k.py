@@ -232,10 +232,6 @@ class TopK(TallyStatistic):
         return type(self)(**{**self.parameters, "k": top})
 
     @override
-    def check_asked(self, name: Any) -> None:
-        self.cell(name)
-
-    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
         return type(self)(**{**self.parameters, "groups": groups})
 

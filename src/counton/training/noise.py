@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.exact import Number, check_integer, exact, quote
+from counton.base.exact import Number, check_integer, check_positive, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
@@ -91,9 +91,7 @@ class TrainingNoise:
         given: object = name
         if not isinstance(given, str) or not given:
             raise InvalidInput(f"name is {quote(name)}; it must be a text that names the run")
-        bound = exact(clip, "clip")
-        if bound <= 0:
-            raise InvalidInput(f"clip is {clip}; it must be above 0: the largest gradient norm")
+        bound = check_positive("clip", clip, "the largest gradient norm")
         if sampler is not None:
             check_fit(strategy, sampler)
         for decay in strategy.decays:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counton.base.errors import InvalidInput, StateError
+from counton.base.exact import check_positive
 from counton.base.lazy import require
 from counton.noise.witness import drawn_identity
 from counton.training import trees
@@ -90,10 +91,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     import jax.numpy as jnp
     import optax
 
-    if not batch_size > 0:
-        raise InvalidInput(
-            f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
-        )
+    check_positive("batch_size", batch_size, "the expected examples of a step")
     if noise.sampler is not None and noise.sampler.secret_places is not None:
         raise InvalidInput(
             "the sampler's places are secret, and a state of JAX does not keep them for whoever "

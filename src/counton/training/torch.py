@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.exact import check_integer
+from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
 
 if TYPE_CHECKING:
@@ -81,10 +81,7 @@ class PrivateSteps:
         batch_size: float,
         clipped: bool,
     ) -> None:
-        if not batch_size > 0:
-            raise InvalidInput(
-                f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
-            )
+        check_positive("batch_size", batch_size, "the expected examples of a step")
         names = {id(parameter): plain_name(name) for name, parameter in named_parameters}
         mine = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         if not all(id(parameter) in names for parameter in mine):

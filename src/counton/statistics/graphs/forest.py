@@ -112,13 +112,6 @@ class Forest(Statistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
-        (largest,) = stated.require("largest")
-        resolution = "1" if stated["resolution"] is None else stated["resolution"]
-        return cls(largest=largest, resolution=resolution)
-
-    @classmethod
-    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
         (weight,) = stated.require("weight")
         return OwnColumns((*ends_of_edges(stated), weight), (weight,))
