@@ -50,8 +50,8 @@ def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     [
         (mistakes.no_clip, "neighbours", 153, "one unit moves"),
         (mistakes.one_row_more, "neighbours", 220, "one unit moves"),
-        (mistakes.refusal_by_a_row, "neighbours", 0, "ann has too many rows"),
-        (histories.in_silence, "copies", 0, "was shown twice"),
+        (mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
+        (histories.in_silence, "copies", 55, "was shown twice"),
         (histories.by_every_name, "histories", 0, ""),
     ],
 )
