@@ -217,7 +217,7 @@ def of_one_step(strategy: StreamStrategy, **more: Any) -> Sensitivity:
     return sensitivities(strategy)
 
 
-def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy:
+def other_horizon(cls: type[StreamStrategy], horizon: int) -> StreamStrategy:
     return Binary(HORIZON + 1)
 
 
@@ -282,7 +282,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
     ],
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
-    "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
     "horizon": [wrong(Epochs, 3, horizon=HORIZON)],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
     "largest_read": [
@@ -352,7 +351,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
             overlaps=_halves(MultiscaleInterpolation(HORIZON).structure.overlaps),
         )
     ],
-    "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
+    "to_dict": [
+        wrong(Binary, _from_description=classmethod(other_horizon)),
+        wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3}),
+    ],
     "facts.unit_columns": [states(SqrtToeplitz, unit_columns=True)],
     "facts.unit_rows": [states(HonakerOnline, unit_rows=True)],
     "variance": [

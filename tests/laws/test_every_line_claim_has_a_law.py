@@ -54,7 +54,9 @@ def one_more(self: Any, *args: Any) -> Any:
 WRONG: dict[str, list[LineStrategy]] = {
     "consistent": [claiming(SquareRoot, consistent=True, estimate=lambda self, y: 0 * y[:8])],
     "estimate": [times(Nodes, "estimate", 0.5)],
-    "from_dict": [claiming(Nodes, from_dict=classmethod(lambda cls, saved: Haar.cascade(8)))],
+    "_from_description": [
+        claiming(Nodes, _from_description=classmethod(lambda cls, **given: Haar.cascade(8)))
+    ],
     "functional_variance": [times(base, "functional_variance", 0.5) for base in (Nodes, Haar)],
     "l1_move_sensitivity": [
         claiming(Haar, l1_move_sensitivity=lambda self: Haar.l1_move_sensitivity(self) // 2),

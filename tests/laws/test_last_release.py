@@ -56,7 +56,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
-from counton.strategies.strategy import last_served_step, node_law
+from counton.strategies.strategy import built_from, last_served_step, node_law
 from counton.strategies.trees import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -174,7 +174,7 @@ class CarelessSolved(LeastSquaresFactorization):
 
 def careless_solved() -> StreamStrategy:
     said = candidates(105_120, norms=(1,), compare=False)[0].members[0].to_dict()
-    return CarelessSolved.from_dict({**said, "strategy": "CarelessSolved"})
+    return built_from(CarelessSolved, said)
 
 
 @pytest.mark.parametrize("careless", [CarelessEpochs, careless_solved])
@@ -195,7 +195,7 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
     wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
     with pytest.raises(InvalidInput, match="and sums of it over 105,120 steps are not exact"):
-        LeastSquaresFactorization.from_dict(strategy.to_dict()).check_law(wide)
+        built_from(LeastSquaresFactorization, strategy.to_dict()).check_law(wide)
 
 
 def at_the_end(terms: Design, counter: Counter) -> float:

@@ -29,6 +29,7 @@ from counton.strategies.lines import (
     Workload,
 )
 from counton.strategies.lines.workloads import NAMED
+from counton.strategies.strategy import built_from
 
 #: Claimed variances may be off by this much: the square root sums its series to 5e-6.
 _TOLERANCE = 6e-6
@@ -78,7 +79,7 @@ def check_line_description(strategy: LineStrategy) -> None:
     require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
     require(strategy != object(), strategy, "equals an object of another type")
     try:
-        rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
+        rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
     alike = rebuilt == strategy and np.array_equal(rebuilt.matrix(), strategy.matrix())

@@ -58,6 +58,7 @@ from counton.strategies.strategy import (
     WIDE,
     EndlessStrategy,
     Norm,
+    built_from,
     check_ends,
     check_steps,
     check_window,
@@ -153,7 +154,7 @@ def check_parameters(strategy: StreamStrategy) -> None:
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
     try:
-        rebuilt = type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())))
+        rebuilt = built_from(type(strategy), json.loads(json.dumps(strategy.to_dict())))
         same = _alike(rebuilt, strategy)
     except InvalidInput as error:
         raise LawBroken(f"{strategy}: to_dict does not rebuild it: {error}") from error

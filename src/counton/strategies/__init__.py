@@ -22,6 +22,7 @@ from counton.strategies.strategy import (
     StrategyFacts,
     StreamStrategy,
     TableStrategy,
+    built_from,
     check_step,
     exported_classes,
     matrices,
@@ -112,4 +113,4 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     if kind is None:
         names = [*_KINDS, *(one.name for one in entry_points(group=__name__))]
         raise InvalidInput(f"strategy is {quote(said)}; known are {', '.join(names)}")
-    return kind.from_dict(description)
+    return built_from(kind, description)

@@ -8,7 +8,7 @@ A over time; lines of cells are in ``counton.strategies.lines``, trees in
 
 What a strategy for a stream says, and nothing besides:
 
-- which it is: `saved_name`, `parameters`, `to_dict`, `from_dict`, `sources`, `examples`;
+- which it is: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
 - A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
 - C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
 - B: `row`, `largest_read`, `window_rounding`, `check_law`;
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
 
 
 _Base = TypeVar("_Base")
+_Made = TypeVar("_Made", bound="Strategy")
 
 Metric = Literal["mean", "max"]
 #: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
@@ -248,17 +249,6 @@ class StreamStrategy(Strategy):
     workload: ClassVar[Workload] = "totals"
     fraction_bits: int = 0
     facts: StrategyFacts = StrategyFacts()
-
-    @classmethod
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """The strategy that `to_dict` describes; all but the class is read.
-
-        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
-
-        Raises:
-            InvalidInput: missing, unknown or wrong parameters.
-        """
-        return built_from(cls, description)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
@@ -860,22 +850,36 @@ def check_release_form(release: str) -> None:
         raise InvalidInput(f"release is {release!r}; use 'totals', 'windows' or 'both'")
 
 
-def built_from(kind: type[_Base], description: Mapping[str, Any]) -> _Base:
-    """The strategy that ``to_dict`` describes, by its constructor; all but the class is read.
+def built_from(kind: type[_Made], description: Mapping[str, Any]) -> _Made:
+    """The strategy that ``to_dict`` describes; all but the class is read.
+
+    By the constructor, or by ``_from_description`` where `to_dict` says what that does not take.
 
     Raises:
-        InvalidInput: missing, unknown or wrong parameters.
+        InvalidInput: missing, unknown or wrong parameters, or another digest than is stated.
     """
-    parameters = {name: value for name, value in description.items() if name != "strategy"}
+    given = {name: value for name, value in description.items() if name != "strategy"}
+    make: Any = getattr(kind, "_from_description", kind)
     try:
-        return kind(**parameters)
+        made: _Made = make(**given)
+        wrong = [
+            given[name]
+            for name, value in made.parameters.items()
+            if name.endswith("_sha256") and given[name] != value
+        ]
     except InvalidInput:
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"parameters of {kind.__name__} are {str(parameters)[:200]}: {error}: give what "
-            f"to_dict wrote"
+            f"parameters of {kind.saved_name} are {str(given)[:200]}, which cannot be read "
+            f"({error!r}): give what its to_dict wrote"
         ) from error
+    if wrong:
+        raise InvalidInput(
+            f"a strategy {kind.saved_name} has not the digest {wrong[0]!r} that is stated with it: "
+            f"restore it from a copy"
+        )
+    return made
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from counton.base.errors import InvalidInput
 from counton.strategies.lines import Hats, hats
+from counton.strategies.strategy import built_from
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
     rows: Any = np.array([[8, 4, 8]])
     strategy = Hats(8, (four,), rows, norm, bits=four)
     assert strategy == Hats(8, (4,), [[8, 4, 8]], bits=4)
-    assert Hats.from_dict(json.loads(json.dumps(strategy.to_dict()))) == strategy
+    assert built_from(Hats, json.loads(json.dumps(strategy.to_dict()))) == strategy
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
 def test_descriptions_of_no_hats_are_refused(changed: dict[str, Any], said: str) -> None:
     described = Hats(8, (4,), [[8, 4, 8]], bits=4).to_dict()
     with pytest.raises(InvalidInput, match=re.escape(said)):
-        Hats.from_dict({**described, **changed})
+        built_from(Hats, {**described, **changed})
 
 
 @pytest.mark.parametrize("norm", [1, 2])

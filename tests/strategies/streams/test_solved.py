@@ -113,7 +113,7 @@ def test_what_is_solved_approximately_never_changes_a_value(
             patch.setattr(solved, "_SOLVED", chunk)
             patch.setattr(solved, "_PASSED", chunk)
             patch.setattr(block_tree, "_DIVIDED", chunk)
-            again = LeastSquaresFactorization.from_dict(strategy.to_dict())
+            again = strategy_from_dict(strategy.to_dict())
             assert (again.noise(table, window) == usual).all()
         assert len(solves) > (3 if chunk == 1 else 1), "digits were enough at once"
 

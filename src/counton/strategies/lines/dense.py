@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -138,45 +138,27 @@ class Dense(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the name and, exactly, all of the matrix, or its formula.
-
-        >>> strategy = Dense(np.array([[2, 1], [0, 2]]), "mine")
-        >>> Dense.from_dict(strategy.to_dict()).matrix().tolist()
-        [[2, 1], [0, 2]]
-        """
+        """With the name and, exactly, all of the matrix, or its formula."""
         said = {**super().to_dict(), "name": self.name}
         if self._formula is not None:
             return {**said, "formula": self._formula}
         return {**said, "matrix": integers_to_text(self._matrix)}
 
     @classmethod
-    @override
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """See `LineStrategy.from_dict`.
-
-        Raises:
-            InvalidInput: a part is missing, or the matrix is not the one whose digest is stated.
-        """
-        try:
-            sizes = (("measurements", 2**32), ("cells", LARGEST_DENSE))
-            shape = tuple(check_integer(each, description[each], 1, most) for each, most in sizes)
-            name, digest = str(description["name"]), description["matrix_sha256"]
-            if (formula := description.get("formula")) is not None:
-                strategy = cls.by_formula(shape[1], formula)
-            else:
-                strategy = cls(integers_from_text(description["matrix"], shape), name)
-        except InvalidInput:
-            raise
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"a dense strategy cannot be read ({error!r}): give what Dense.to_dict wrote"
-            ) from error
-        if strategy.parameters["matrix_sha256"] != digest:
-            raise InvalidInput(
-                f"the matrix of the strategy {name!r} has not the digest {digest!r} that is stated "
-                f"with it: restore it from a copy"
-            )
-        return strategy
+    def _from_description(
+        cls,
+        cells: int,
+        measurements: int,
+        name: str,
+        matrix: str = "",
+        formula: str | None = None,
+        **_: Any,
+    ) -> Self:
+        cells = check_integer("cells", cells, 1, LARGEST_DENSE)
+        shape = check_integer("measurements", measurements, 1, 2**32), cells
+        if formula is not None:
+            return cls.by_formula(cells, formula)
+        return cls(integers_from_text(matrix, shape), str(name))
 
     @cached_property
     @on_one_thread

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -162,45 +162,21 @@ class Hats(OwnCells):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With the name and, exactly, all amplitudes.
-
-        >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
-        >>> Hats.from_dict(strategy.to_dict()) == strategy
-        True
-        """
+        """With the name and, exactly, all amplitudes."""
         rows = np.concatenate([np.zeros(0, np.int64), *self._amplitudes])
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
     @classmethod
-    @override
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """See `LineStrategy.from_dict`.
-
-        Raises:
-            InvalidInput: a part is missing, or amplitudes are not those whose digest is stated.
-        """
-        try:
-            cells = check_integer("cells", description["cells"], 1, LARGEST_LINE)
-            check_sequence("spacing", description["spacings"], MOST_LEVELS)
-            spacings = [_spacing(cells, each) for each in description["spacings"]]
-            counts = [len(_knots(cells, each)) for each in spacings]
-            flat = integers_from_text(description["amplitudes"], (sum(counts),))
-            rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
-            norm, bits, name = (description[part] for part in ("norm", "bits", "name"))
-            strategy = cls(cells, spacings, rows, norm, bits, name)
-            digest = description["amplitudes_sha256"]
-        except InvalidInput:
-            raise
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"a strategy of hats cannot be read ({error!r}): give what Hats.to_dict wrote"
-            ) from error
-        if strategy.parameters["amplitudes_sha256"] != digest:
-            raise InvalidInput(
-                f"the amplitudes of the strategy {name!r} have not the digest {digest!r} that is "
-                f"stated with them: restore it from a copy"
-            )
-        return strategy
+    def _from_description(
+        cls, cells: int, spacings: Any, amplitudes: str, norm: Norm, bits: int, name: str, **_: Any
+    ) -> Self:
+        cells = check_integer("cells", cells, 1, LARGEST_LINE)
+        check_sequence("spacing", spacings, MOST_LEVELS)
+        spacings = [_spacing(cells, each) for each in spacings]
+        counts = [len(_knots(cells, each)) for each in spacings]
+        flat = integers_from_text(amplitudes, (sum(counts),))
+        rows = np.split(flat, np.cumsum(counts)[:-1]) if counts else []
+        return cls(cells, spacings, rows, norm, bits, name)
 
     def _leftover(self) -> Integers:
         """What the hats leave of every cell's weight."""

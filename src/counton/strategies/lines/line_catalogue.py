@@ -19,7 +19,7 @@ from counton.strategies.lines.optimal import (
     optimal_laplace,
 )
 from counton.strategies.lines.workloads import Workload
-from counton.strategies.strategy import LARGEST_DENSE, Norm, stated_kind
+from counton.strategies.strategy import LARGEST_DENSE, Norm, built_from, stated_kind
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
 if TYPE_CHECKING:
@@ -91,4 +91,4 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     own: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
     known = {cls.saved_name: cls for cls in own}
     kind = stated_kind(description, sorted([*known, "Dyadic"]), " for lines")
-    return (known[kind] if kind in known else _dyadic()).from_dict(description)
+    return built_from(known[kind] if kind in known else _dyadic(), description)

@@ -10,8 +10,8 @@ laws.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
 from counton.base.exact import check_integer, quote
-from counton.strategies.strategy import NodeNoise, TableStrategy, built_from
+from counton.strategies.strategy import NodeNoise, TableStrategy
 
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
@@ -56,17 +56,6 @@ class LineStrategy(TableStrategy):
         Override it where the constructor needs more than the number of cells.
         """
         return (cls(cells),)  # type: ignore[call-arg]
-
-    @classmethod
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """The strategy that `to_dict` describes, its name included; all but the class is read.
-
-        Override it, and `to_dict`, where `parameters` are not what the constructor takes.
-
-        Raises:
-            InvalidInput: missing, unknown or wrong parameters.
-        """
-        return built_from(cls, description)
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:

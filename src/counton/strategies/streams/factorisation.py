@@ -9,7 +9,7 @@ one definite function of C x + z stands in ``counton.strategies.streams.solved``
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
@@ -161,42 +161,20 @@ class Factorisation(LeastSquaresFactorization):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With, exactly, all of the rounded matrix.
-
-        >>> strategy = Factorisation([[1, 0], [1 / 3, 1]])
-        >>> Factorisation.from_dict(strategy.to_dict()) == strategy
-        True
-        """
+        """With, exactly, all of the rounded matrix."""
         matrix = integers_to_text(self._dense.matrix())
         return {"strategy": self.saved_name, **self.parameters, "matrix": matrix}
 
     @classmethod
     @override
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """See `StreamStrategy.from_dict`.
-
-        Raises:
-            InvalidInput: a part is missing, or the matrix is not the one whose digest is stated.
-        """
-        try:
-            sizes = (("measurements", 2**32), ("horizon", LARGEST_DENSE))
-            shape = tuple(check_integer(each, description[each], 1, most) for each, most in sizes)
-            bits = check_integer("bits", description["bits"], 1, _LARGEST_BITS)
-            rounded = integers_from_text(description["matrix"], shape)
-            digest = description["matrix_sha256"]
-        except InvalidInput:
-            raise
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"a factorisation cannot be read ({error!r}): give what Factorisation.to_dict wrote"
-            ) from error
-        strategy = cls(np.ldexp(rounded.astype(np.float64), -bits), bits)
-        if strategy.parameters["matrix_sha256"] != digest:
-            raise InvalidInput(
-                f"the matrix of a factorisation does not have the digest {digest!r} that is stated "
-                f"with it: restore it from a copy"
-            )
-        return strategy
+    def _from_description(  # type: ignore[override]  # of its own parameters
+        cls, horizon: int, measurements: int, bits: int, matrix: str, **_: Any
+    ) -> Self:
+        horizon = check_integer("horizon", horizon, 1, LARGEST_DENSE)
+        shape = check_integer("measurements", measurements, 1, 2**32), horizon
+        bits = check_integer("bits", bits, 1, _LARGEST_BITS)
+        rounded = integers_from_text(matrix, shape)
+        return cls(np.ldexp(rounded.astype(np.float64), -bits), bits)
 
     def __repr__(self) -> str:
         return (

@@ -215,33 +215,14 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """With all of the line.
-
-        >>> from counton.strategies.lines import Hats
-        >>> strategy = LeastSquaresFactorization(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
-        >>> LeastSquaresFactorization.from_dict(strategy.to_dict()) == strategy
-        True
-        """
+        """With all of the line."""
         return {"strategy": self.saved_name, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
-    @override
-    def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        from counton.strategies import lines
+    def _from_description(cls, line: Mapping[str, Any], **blocks: Any) -> Self:
+        from counton.strategies.lines import line_strategy_from_dict
 
-        try:
-            line = dict(description["line"])
-            if line["strategy"] not in ("Dense", "Hats"):
-                raise KeyError(line["strategy"])
-            made = getattr(lines, line["strategy"]).from_dict(line)
-            parts = (description[name] for name in ("radices", "shares", "norm", "horizon"))
-            return cls(made, *parts)
-        except InvalidInput:
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(
-                f"a solved strategy cannot be read ({error!r}): give what its to_dict wrote"
-            ) from error
+        return cls(_checked_line(line_strategy_from_dict(line)), **blocks)
 
     def __repr__(self) -> str:
         inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""
