@@ -40,12 +40,6 @@ class ExpiringGuarantee(Guarantee):
         saved = Guarantee.to_dict(self)
         return {**saved, "expiry": None if self.expiry is None else self.expiry.to_dict()}
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Rebuild from the values of `to_dict`."""
-        values = {name: value for name, value in saved.items() if name != "guarantee"}
-        return cls(**values)
-
     def bound_to(self, strategy: object) -> Self:
         """This guarantee as ``strategy`` gives it: with its growth and delay.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import CountonError, InvalidInput, SumOverflow
 from counton.base.exact import quote, text, without_mask
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
@@ -71,7 +71,13 @@ def totals_and_extremes(
     if numbers.dtype.kind in "iu" and (resolution is None or resolution == 1):
         smallest, largest = extremes(numbers)
         if largest > _MOST or smallest < -_MOST:
-            _refuse_overflow((numbers > _MOST) | (numbers < -_MOST), numbers)
+            _refuse(
+                (numbers > _MOST) | (numbers < -_MOST),
+                numbers,
+                "total",
+                "sums are exact up to 2^62: coarsen the resolution or split the stream",
+                SumOverflow,
+            )
         return numbers.astype(np.int64, copy=False), smallest, largest
     if numbers.dtype.kind == "f":
         cells = _float_cells(numbers.astype(np.float64), resolution)
@@ -206,18 +212,14 @@ def _at(position: tuple[int, ...]) -> str:
     return f" at position {position[0] if len(position) == 1 else position}"
 
 
-def _refuse(wrong: NDArray[np.bool_], numbers: NDArray[Any], what: str, remedy: str) -> None:
+def _refuse(
+    wrong: NDArray[np.bool_],
+    numbers: NDArray[Any],
+    what: str,
+    remedy: str,
+    kind: type[CountonError] = InvalidInput,
+) -> None:
     if not wrong.any():
         return
     position = tuple(int(i) for i in np.argwhere(wrong)[0])
-    raise InvalidInput(f"{what} {numbers[position]}{_at(position)}: {remedy}")
-
-
-def _refuse_overflow(wrong: NDArray[np.bool_], numbers: NDArray[Any]) -> None:
-    if not wrong.any():
-        return
-    position = tuple(int(i) for i in np.argwhere(wrong)[0])
-    raise SumOverflow(
-        f"total {numbers[position]}{_at(position)}: sums are exact up to 2^62: coarsen the "
-        f"resolution or split the stream"
-    )
+    raise kind(f"{what} {numbers[position]}{_at(position)}: {remedy}")

@@ -130,18 +130,9 @@ class Grouped(TallyStatistic):
             )
         self._inner, self.groups = inner, tuple(names)
         self.places = len(names) * inner.places
+        self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
         self.tallied = True
-
-    @property
-    @override
-    def counts_rows(self) -> bool:  # type: ignore[override]
-        return self.inner.counts_rows
-
-    @property
-    @override
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        return (Part("by", "label"), *self.inner.parts)
 
     @property
     @override

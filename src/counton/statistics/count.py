@@ -30,10 +30,6 @@ class _SumOfRows(TallyStatistic):
         return self
 
     @override
-    def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        return () if groups is None else (groups,)
-
-    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
         return [(0, said)]
 

@@ -243,6 +243,7 @@ class GridCells(TableStatistic):
                 f"apart: take fewer columns or labels"
             )
         self.counts = self.counts_units = bool(counts)
+        self.counts_rows = not self.counts
         self._protect(neighbours, unit)
         self._grid = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
         self.sources = () if self._grid is None else self._grid.sources

@@ -328,6 +328,10 @@ class Hierarchy(TableStatistic):
     reads = ("domain",)
     shows = ("over", "sums", "integers", "nonnegative", "known")
     sources = ("ranges",)
+    mechanism = (
+        "Measured were the total and, in every family of the hierarchy, contrasts of its children; "
+        "estimates are linear in them, and children add up to their parents exactly."
+    )
 
     def __init__(
         self,
@@ -359,6 +363,7 @@ class Hierarchy(TableStatistic):
         wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
         self.counts = self.counts_units = bool(counts)
+        self.counts_rows = not self.counts
         self._protect(neighbours, unit)
         if isinstance(measurement, Mapping):
             measurement = TreeStrategy.from_dict(measurement, self.tree)
@@ -474,14 +479,6 @@ class Hierarchy(TableStatistic):
             {"level": name, "nodes": size, "std": std * math.sqrt(float(part.max()))}
             for name, size, part in parts
         ]
-
-    @property
-    def mechanism(self) -> str:
-        """What is measured, a sentence."""
-        return (
-            "Measured were the total and, in every family of the hierarchy, contrasts of its "
-            "children; estimates are linear in them, and children add up to their parents exactly."
-        )
 
     @cached_property
     def law(self) -> HierarchyLaw:

@@ -33,6 +33,7 @@ class TableStatistic(TallyStatistic):
     """
 
     is_table = True
+    counts_rows = True
 
     #: How neighbours differ, and what one protected unit is called: see `_protect`.
     neighbours: Relation
@@ -112,11 +113,6 @@ class TableStatistic(TallyStatistic):
                 f"an event counts {quote(count)} times; it must be a whole number from 0 to 2^32"
             )
         return what, count
-
-    @property
-    @override
-    def counts_rows(self) -> bool:  # type: ignore[override]
-        return not self.counts
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:

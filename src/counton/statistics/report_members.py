@@ -45,10 +45,6 @@ class FirstRows(UsersByRank):
         self._call_units(unit)
 
     @override
-    def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        return () if groups is None else (groups,)
-
-    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
 
@@ -66,19 +62,11 @@ class GroupedRows(Grouped):
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         super().__init__(of, groups)
+        self.parts = (Part("by", "label", self.groups), *self.inner.parts)
+        self.counted_ranks = self.inner.counted_ranks
         self.known_beforehand = self.inner.known_beforehand
         self._low, high = self.inner.said_bounds()
         self._size = high - self._low + 1
-
-    @property
-    @override
-    def counted_ranks(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.inner.counted_ranks
-
-    @property
-    @override
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        return (Part("by", "label", self.groups), *self.inner.parts)
 
     @override
     def encode(self, *parts: Any) -> Integers:

@@ -332,6 +332,8 @@ class Statistic(ABC):
 
         Cells that are computed when they are asked for have none.
         """
+        if self.additive:
+            return () if groups is None else (groups,)
         return () if self.on_demand else self.cells
 
     @property

@@ -84,7 +84,7 @@ class TallyStatistic(Statistic):
     tallied: bool = True
     places: int
     parts: tuple[Part, ...] = ()
-    counts_rows: ClassVar[bool] = False
+    counts_rows: bool = False
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
     counted_ranks: tuple[int, ...] = ()

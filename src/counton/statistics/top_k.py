@@ -154,7 +154,7 @@ class TopK(TallyStatistic):
     ) -> None:
         ordered = not isinstance(groups, (str, Set, Mapping))
         self.groups = self.declares = tuple(groups) if ordered else ()
-        self.places = len(self.groups)
+        self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
         wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
         if wrong or not self.groups:
             raise InvalidInput(
@@ -221,11 +221,6 @@ class TopK(TallyStatistic):
         if stated.time is not None:
             return OwnColumns()
         return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
-
-    @property
-    @override
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        return (Part("by", "label", self.groups),)
 
     @override
     def showing(self, top: int) -> Statistic:

@@ -291,14 +291,7 @@ class TrainingNoise:
             InvalidInput, StateError: as `add`.
         """
         self.check_step(step)
-        with self._lock:
-            self.begin(self._identity, self._sessions[-1][1])
-            self._drawn = True
-            parameter = self._parameter(name, size, 0, size)
-            self._check_new(step, parameter)
-            parameter.released.add(step)
-            self._last = max(self._last, step)
-        return parameter.fresh(step)
+        return self._next(step, {name: (size, 0, size)}, in_order=False)[name].fresh(step)
 
     def fresh_of(self, run: Mapping[str, Any], step: int, name: str, size: int) -> Singles:
         """As `fresh`, of a run that is kept elsewhere: a function of its arguments alone.
@@ -597,14 +590,21 @@ class TrainingNoise:
                 f"give their difference away: count steps up"
             )
 
-    def _next(self, step: int, places: Mapping[str, tuple[int, int, int]]) -> dict[str, _Parameter]:
-        """Parameters that are about to be given the noise of a step, which is noted."""
+    def _next(
+        self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
+    ) -> dict[str, _Parameter]:
+        """Parameters that are about to be given the noise of a step, which is noted.
+
+        Args:
+            in_order: whether buffers here move on, step by step.
+        """
         with self._lock:
             self.begin(self._identity, self._sessions[-1][1])
             self._drawn = True
             parameters = {name: self._parameter(name, *place) for name, place in places.items()}
             for parameter in parameters.values():
-                parameter.check_next(step)
+                if in_order:
+                    parameter.check_next(step)
                 self._check_new(step, parameter)
             for parameter in parameters.values():
                 parameter.released.add(step)

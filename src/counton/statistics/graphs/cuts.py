@@ -328,16 +328,12 @@ class CutsReading(OnDemandReading):
 class _Weights(Exact):
     """For each pair that was seen, the steps in which it was and its weight by then."""
 
+    largest = 0
+
     def __init__(self, statistic: Cuts) -> None:
         self._statistic, self._step = statistic, 0
         self._seen: dict[int, tuple[list[int], list[int]]] = {}
-        self._largest = 0
         self._before: tuple[int, int, list[int]] | None = None
-
-    @property
-    @override
-    def largest(self) -> int:
-        return self._largest
 
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -352,7 +348,7 @@ class _Weights(Exact):
         else:
             weights = [1] * len(cells)
         steps = self._step + 1 + np.searchsorted(stops, told.places, side="right")
-        before = self._step, self._largest, cells.tolist()
+        before = self._step, self.largest, cells.tolist()
         for cell, step, weight in zip(cells.tolist(), steps.tolist(), weights, strict=True):
             self._enter(cell, step, weight)
         self._before = before
@@ -363,13 +359,13 @@ class _Weights(Exact):
         at, sums = self._seen.setdefault(cell, ([], [0]))
         at.append(step)
         sums.append(sums[-1] + weight)
-        self._largest = max(self._largest, abs(sums[-1]))
+        self.largest = max(self.largest, abs(sums[-1]))
 
     @override
     def undo(self) -> None:
         if self._before is None:
             return
-        self._step, self._largest, cells = self._before
+        self._step, self.largest, cells = self._before
         for cell in cells:
             at, sums = self._seen[cell]
             at.pop()

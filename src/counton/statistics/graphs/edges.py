@@ -60,11 +60,7 @@ class Edges(Subgraphs):
         neighbours: Relation = "add_remove",
     ) -> None:
         super().__init__(None, changes, beyond, neighbours)
-
-    @property
-    def any_sightings(self) -> bool:
-        """See `GraphStatistic`: two steps differ where one sighting does, or a whole edge."""
-        return self.changes > 1
+        self.any_sightings = changes > 1  # else two steps differ where one does, or a whole edge
 
     @property
     @override

@@ -70,10 +70,12 @@ class GraphStatistic(Statistic):
         changes: most times that an edge comes or goes.
         beyond: what happens to an edge beyond these bounds.
         neighbours: an edge is added or removed, or replaced by another.
+        any_sightings: whether streams of "replace" may differ in any sightings of two edges.
     """
 
     event = "edge"
     unprotected = UNPROTECTED
+    any_sightings = True
 
     def __init__(
         self,
@@ -104,11 +106,6 @@ class GraphStatistic(Statistic):
             )
         flags = () if comes is None else (comes,)
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
-
-    @property
-    def any_sightings(self) -> bool:
-        """Whether streams of "replace" may differ in any sightings of two edges."""
-        return True
 
     @property
     @override
