@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -612,13 +612,7 @@ class LowerBound:
         return self.at_least is None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "quantity": self.quantity,
-            "at_least": self.at_least,
-            "achieved": self.achieved,
-            "holds_for": self.holds_for,
-            "source": self.source,
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         if self.at_least is None:
@@ -713,13 +707,7 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
         return
     unit = _unit(design)
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
-    if least:
-        who = "any mechanism, probability 2/3"
-        achieved = _largest(design, _PROBABILITY)
-        yield LowerBound(all_errors, least, achieved, who, expiration)
-    else:
-        too_few = "the stream is too short for its loss"
-        yield LowerBound(all_errors, None, None, too_few, expiration)
+    yield _unless_short(design, all_errors, least, "any mechanism", expiration)
     least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
     printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
     constants = (
@@ -741,13 +729,8 @@ def _largest(design: Design, probability: float) -> float | None:
 
 def _of_others(design: Design) -> Iterator[LowerBound]:
     """Of what a plan of totals may be part of: cuts never, texts where it has several cells."""
-    yield LowerBound(
-        "minimum cut or degree",
-        None,
-        None,
-        "of graphs, not of totals",
-        "Constant Matters, Theorem 5",
-    )
+    graphs, source = "of graphs, not of totals", "Constant Matters, Theorem 5"
+    yield LowerBound("minimum cut or degree", None, None, graphs, source)
     guarantee, cells = design.guarantee, design.cells
     quantity, source = "counts of letters", "Constant Matters, Theorem 6"
     why: str | None
@@ -765,12 +748,16 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
     # A unit that is added enters a cell which was empty: there is no usual letter.
     replaced = design.contribution.relation == "replace"
     least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
-    least *= _unit(design)
-    if least:
-        who = "any mechanism, all cells and steps, probability 2/3"
-        yield LowerBound(quantity, least, _largest(design, _PROBABILITY), who, source)
-    else:
-        yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)
+    who = "any mechanism, all cells and steps"
+    yield _unless_short(design, quantity, least * _unit(design), who, source)
+
+
+def _unless_short(design: Design, quantity: str, least: float, who: str, source: str) -> LowerBound:
+    """A bound that holds with probability 2/3; vacuous where it is 0."""
+    if not least:
+        return LowerBound(quantity, None, None, "the stream is too short for its loss", source)
+    achieved = _largest(design, _PROBABILITY)
+    return LowerBound(quantity, least, achieved, f"{who}, probability 2/3", source)
 
 
 def largest_of_cells(
