@@ -174,10 +174,6 @@ class Distinct(Statistic):
         return _Users(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return _Users(self, *_read(saved))
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         read = [_read(part) for part in (saved, *news)]
         records = np.concatenate([part for _, part in read])
@@ -192,11 +188,13 @@ class _Users(Exact):
     of the last event; or the last window in which it was seen, from 1, and in how many it counted.
     """
 
-    def __init__(
-        self, statistic: Distinct, step: int = 0, records: NDArray[np.void] | None = None
-    ) -> None:
-        records = np.zeros(0, _RECORD) if records is None else records
-        self._statistic, self._step = statistic, step
+    def __init__(self, statistic: Distinct) -> None:
+        self._statistic = statistic
+        self.load(bytes(8))
+
+    @override
+    def load(self, saved: bytes) -> None:
+        self._step, records = _read(saved)
         self._names = names_in(records)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         #: A row for each user, and room for more.
@@ -204,8 +202,8 @@ class _Users(Exact):
         self._before: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] = self._now()
         # With ``stay``: users to be looked at in later steps, when they may go.
         self._due: dict[int, list[int]] = {}
-        if statistic.stay is not None:
-            for user, last in enumerate((self._did[:, 1] + statistic.stay).tolist()):
+        if (stay := self._statistic.stay) is not None:
+            for user, last in enumerate((self._did[:, 1] + stay).tolist()):
                 self._due.setdefault(last, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:

@@ -114,11 +114,7 @@ class Reach(UsersByRank):
 
     @override
     def begin(self) -> Exact:
-        return _UserRows(self, np.zeros(0, _RECORD))
-
-    @override
-    def restore(self, saved: bytes) -> Exact:
-        return _UserRows(self, records_of(saved, _RECORD))
+        return _UserRows(self)
 
     @override
     def cell(self, name: Any) -> int:
@@ -163,9 +159,9 @@ class Reach(UsersByRank):
 class _UserRows(Exact):
     """How many rows each user has had, up to the largest threshold."""
 
-    def __init__(self, statistic: Reach, records: NDArray[np.void]) -> None:
+    def __init__(self, statistic: Reach) -> None:
         self._statistic = statistic
-        self._rows = dict(zip(names_in(records), records["rows"].tolist(), strict=True))
+        self._rows: dict[bytes, int] = {}
         self._before: dict[bytes, int] = {}
 
     @override
@@ -193,6 +189,11 @@ class _UserRows(Exact):
         records["user"] = np.frombuffer(b"".join(self._rows), f"V{DIGEST}")
         records["rows"] = [*self._rows.values()]
         return records.tobytes()
+
+    @override
+    def load(self, saved: bytes) -> None:
+        records = records_of(saved, _RECORD)
+        self._rows = dict(zip(names_in(records), records["rows"].tolist(), strict=True))
 
 
 def _band(least: int, above: int) -> str:

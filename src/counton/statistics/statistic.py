@@ -124,7 +124,15 @@ class Exact(ABC):
 
     @abstractmethod
     def save(self) -> bytes:
-        """All of it; `Statistic.restore` goes on from there."""
+        """All of it; `load` goes on from there."""
+
+    def load(self, saved: bytes) -> None:
+        """Know what `save` gave, where nothing is known yet.
+
+        Raises:
+            StateError: what is never saved.
+        """
+        raise NotImplementedError
 
     def news(self) -> bytes | None:
         """What the last `take` added to what is known; `Statistic.join` puts it there.
@@ -411,13 +419,15 @@ class Statistic(ABC):
     def begin(self) -> Exact:
         """Nothing counted yet."""
 
-    @abstractmethod
     def restore(self, saved: bytes) -> Exact:
         """Inverse of `Exact.save`.
 
         Raises:
             StateError: what this statistic never saves.
         """
+        exact = self.begin()
+        exact.load(saved)
+        return exact
 
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         """What `Exact.save` gives after some more takes, from what it gave, and their `Exact.news`.

@@ -253,10 +253,6 @@ class TallyStatistic(Statistic):
         return Sums(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return self.begin()
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         return saved
 
@@ -336,6 +332,9 @@ class Sums(Exact):
     @override
     def save(self) -> bytes:
         return b""
+
+    @override
+    def load(self, saved: bytes) -> None: ...
 
     @override
     def news(self) -> bytes:

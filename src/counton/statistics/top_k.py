@@ -279,14 +279,7 @@ class TopK(TallyStatistic):
 
     @override
     def begin(self) -> Exact:
-        return _Tally(self, {})
-
-    @override
-    def restore(self, saved: bytes) -> Exact:
-        used: dict[bytes, dict[int, int]] = {}
-        for user, cell, times in records_of(saved, _RECORD).tolist():
-            used.setdefault(bytes(user), {})[cell] = times
-        return _Tally(self, used)
+        return _Tally(self)
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
@@ -314,9 +307,10 @@ class TopK(TallyStatistic):
 class _Tally(Exact):
     """Events as counts of groups; of users, what counted of them."""
 
-    def __init__(self, statistic: TopK, used: dict[bytes, dict[int, int]]) -> None:
-        # Of each user how often it counted in a cell; in -1 where cells do not matter.
-        self._statistic, self._used = statistic, used
+    def __init__(self, statistic: TopK) -> None:
+        self._statistic = statistic
+        #: Of each user how often it counted in a cell; in -1 where cells do not matter.
+        self._used: dict[bytes, dict[int, int]] = {}
         self._before: list[tuple[bytes, int]] = []
 
     @override
@@ -402,6 +396,11 @@ class _Tally(Exact):
             (user, cell, times) for user, used in self._used.items() for cell, times in used.items()
         ]
         return np.array(rows, _RECORD).tobytes()
+
+    @override
+    def load(self, saved: bytes) -> None:
+        for user, cell, times in records_of(saved, _RECORD).tolist():
+            self._used.setdefault(bytes(user), {})[cell] = times
 
     @override
     def news(self) -> bytes:

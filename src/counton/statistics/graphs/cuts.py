@@ -219,10 +219,6 @@ class Cuts(Statistic):
         return _Weights(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return _Weights.load(self, saved)
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         read = [unpack_edges(part, 3) for part in (saved, *news)]
         return pack_edges(read[-1][0], [], np.concatenate([rows for *_, rows in read], axis=1))
@@ -407,13 +403,11 @@ class _Weights(Exact):
             rows.append((cell, at[place], sums[place] - sums[place - 1]))
         return self._pack(rows[::-1])
 
-    @classmethod
-    def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
-        exact = cls(statistic)
-        exact._step, _, rows = unpack_edges(saved, 3)
+    @override
+    def load(self, saved: bytes) -> None:
+        self._step, _, rows = unpack_edges(saved, 3)
         for row in rows.T.tolist():
-            exact._enter(*row)
-        return exact
+            self._enter(*row)
 
 
 #: What the side of a cut must be.

@@ -154,10 +154,6 @@ class Forest(Statistic):
         return _Forest(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return _Forest.load(self, saved)
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         parts = [unpack_edges(part, 2) for part in (saved, *news)]
         nodes = [label for _, labels, _ in parts for label in labels]
@@ -178,21 +174,13 @@ class _Forest(Exact):
     that climbs are short.
     """
 
-    def __init__(
-        self,
-        statistic: Forest,
-        nodes: NodeNumbers | None = None,
-        seen: dict[int, int] | None = None,
-    ) -> None:
-        self._statistic, self._nodes = statistic, nodes or NodeNumbers()
+    def __init__(self, statistic: Forest) -> None:
+        self._statistic, self._nodes = statistic, NodeNumbers()
         #: Weight of each pair at first sight.
         self._seen: dict[int, int] = {}
         self._link: list[int] = []
         self._weight: list[float] = []
         self._undone: tuple[int, list[int], list[tuple[int, int, float]]] | None = None
-        self._grow()
-        for key, weight in (seen or {}).items():
-            self._enter(key, weight, [])
 
     def _grow(self) -> None:
         for node in range(len(self._link), len(self._nodes)):
@@ -280,10 +268,13 @@ class _Forest(Exact):
             0, self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]]
         )
 
-    @classmethod
-    def load(cls, statistic: Forest, saved: bytes) -> _Forest:
+    @override
+    def load(self, saved: bytes) -> None:
         _, nodes, edges = unpack_edges(saved, 2)
-        return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
+        self._nodes = NodeNumbers(nodes)
+        self._grow()
+        for key, weight in edges.T.tolist():
+            self._enter(key, weight, [])
 
 
 def _priority(node: int) -> tuple[int, int]:

@@ -129,10 +129,6 @@ class GraphStatistic(Statistic):
         return Graph(self)
 
     @override
-    def restore(self, saved: bytes) -> Exact:
-        return Graph.load(self, saved)
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         nodes: list[Any] = []
         did: dict[int, int] = {}
@@ -359,10 +355,8 @@ class Graph(Exact):
     or not.
     """
 
-    def __init__(
-        self, statistic: GraphStatistic, nodes: NodeNumbers | None = None, step: int = 0
-    ) -> None:
-        self._statistic, self._nodes, self._step = statistic, nodes or NodeNumbers(), step
+    def __init__(self, statistic: GraphStatistic) -> None:
+        self._statistic, self._nodes, self._step = statistic, NodeNumbers(), 0
         #: All pairs in order of first sight, unless there is an index.
         self._keys = np.empty(0, np.int64)
         self._index: _Index | None = None
@@ -560,15 +554,13 @@ class Graph(Exact):
             did = [self._index.did[key] for key in keys]
         return pack_edges(self._step, self._nodes.after(known), [keys, did])
 
-    @classmethod
-    def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
-        step, nodes, (keys, changes) = unpack_edges(saved, 2)
-        graph = cls(statistic, NodeNumbers(nodes), step)
-        graph._keys = keys
-        if statistic.changes > 1:
-            did = dict(zip(keys.tolist(), changes.tolist(), strict=True))
-            graph._index = _Index(did, len(graph._nodes), statistic.degree)
-        return graph
+    @override
+    def load(self, saved: bytes) -> None:
+        self._step, nodes, (self._keys, changes) = unpack_edges(saved, 2)
+        self._nodes = NodeNumbers(nodes)
+        if self._statistic.changes > 1:
+            did = dict(zip(self._keys.tolist(), changes.tolist(), strict=True))
+            self._index = _Index(did, len(nodes), self._statistic.degree)
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:

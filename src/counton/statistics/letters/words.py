@@ -203,10 +203,6 @@ class Words(Statistic):
         return Letters(self)
 
     @override
-    def restore(self, saved: bytes) -> Letters:
-        return Letters.load(self, saved)
-
-    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         return Letters.join(self, saved, news)
 
@@ -282,11 +278,9 @@ class Letters(Exact):
             return saved
         return saved + self._stops.all.astype("<i8").tobytes()
 
-    @classmethod
-    def load(cls, statistic: Words, saved: bytes) -> Letters:
-        """See `Statistic.restore`."""
-        exact = cls(statistic)
-        dtype = exact._letters.all.dtype
+    @override
+    def load(self, saved: bytes) -> None:
+        dtype = self._letters.all.dtype
         try:
             steps, letters = _HEAD.unpack_from(saved)
             body = _HEAD.size + letters * dtype.itemsize
@@ -300,14 +294,14 @@ class Letters(Exact):
                 raise ValueError(f"{letters} letters in {steps} steps")
         except (struct.error, ValueError) as error:
             raise StateError(
-                f"saved letters of {statistic!r} cannot be read ({error}): pass what save() gave"
+                f"saved letters of {self._statistic!r} cannot be read ({error}): pass what save() "
+                f"gave"
             ) from error
-        exact._letters.extend(found)
-        exact._steps = steps
+        self._letters.extend(found)
+        self._steps = steps
         if len(saved) > body:
-            exact._stops = _Growing(np.dtype(np.int64))
-            exact._stops.extend(stops)
-        return exact
+            self._stops = _Growing(np.dtype(np.int64))
+            self._stops.extend(stops)
 
     @override
     def news(self) -> bytes:
@@ -321,7 +315,8 @@ class Letters(Exact):
 
     @classmethod
     def join(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
-        exact = cls.load(statistic, saved)
+        exact = cls(statistic)
+        exact.load(saved)
         dtype = _little(exact._letters.all).dtype
         for part in news:
             try:
