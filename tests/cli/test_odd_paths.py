@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,11 +110,29 @@ def waits_for_nobody() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+EVENTS = "time,page,who\n2024-03-01T09:00,home,ann\n"
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     monkeypatch.chdir(tmp_path)
-    Path("e.csv").write_text("time,page,who\n2024-03-01T09:00,home,ann\n")
+    Path("e.csv").write_text(EVENTS)
     return Workplace(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state and a file of a count, and in a folder ``home`` what the user's home has of it."""
+    folder = tmp_path_factory.mktemp("counted")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setenv("XDG_STATE_HOME", str(folder / "home"))
+        Path("e.csv").write_text(EVENTS)
+        words = COUNT.replace("new.db", "s.db").split()
+        done = Workplace(folder).plain("count", *words, "--out", "t.parquet")
+        assert not done.code, done.err
+        Path("e.csv").unlink()
+    return folder
 
 
 def test_all_options_that_name_files_are_tried() -> None:
@@ -125,15 +144,22 @@ def test_all_options_that_name_files_are_tried() -> None:
 @pytest.mark.parametrize(("command", "option", "name"), NAMED)
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
 def test_no_command_waits_for_what_is_no_file(
-    place: Workplace, waits_for_nobody: None, command: str, option: str, name: str, kind: str
+    place: Workplace,
+    counted: Path,
+    waits_for_nobody: None,
+    command: str,
+    option: str,
+    name: str,
+    kind: str,
 ) -> None:
     if (name, kind) == ("events", "pipe"):
         pytest.skip("rows may come through a pipe, as standard input does")
     if "n.toml" in COMMANDS.get(command, ""):
         Path("n.toml").write_text('[jobs.n]\nevents = "e.csv"\nstate = "s.db"\n')
     elif "t.parquet" in COMMANDS.get(command, "") or "s.db" in COMMANDS.get(command, ""):
-        done = place.plain("count", *COUNT.replace("new.db", "s.db").split(), "--out", "t.parquet")
-        assert not done.code, done.err
+        home = os.environ["XDG_STATE_HOME"]
+        for known, there in ((counted, "."), (counted / "home", home)):
+            shutil.copytree(known, there, ignore=shutil.ignore_patterns("home"), dirs_exist_ok=True)
     odd = f"odd{ENDINGS.get(name, '')}"
     os.mkfifo(odd) if kind == "pipe" else os.mkdir(odd)
     shown = f"quarantine:{odd}" if name == "bad_rows" else odd

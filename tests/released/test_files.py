@@ -146,14 +146,21 @@ def test_other_numbers_words_and_lengths_are_noticed(
         check_short_methods(own)
 
 
+def endings_of(name: str) -> tuple[str, ...]:
+    """Of two formats whose columns have types one in its turn, and of two whose texts have them."""
+    turn = [*JOBS].index(name) % 2
+    return (("parquet", "arrow")[turn], "csv", ("json", "jsonl")[turn], "xlsx")
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     own, wide = released_at(made(name, tmp_path, out=out))
+    endings = endings_of(name)
     if name in ON_DEMAND:
-        files = [_as(ending, out) for ending in ENDINGS]
+        files = [_as(ending, out) for ending in endings]
     else:
-        files = [out, *(tmp_path / f"again.{one}" for one in ENDINGS), tmp_path / "public.db"]
+        files = [out, *(tmp_path / f"again.{one}" for one in endings), tmp_path / "public.db"]
         for file in files[1:-1]:
             assert export(tmp_path / "s.db", file).table().equals(own.table())
         publish(tmp_path / "s.db", files[-1])
