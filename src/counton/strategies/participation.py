@@ -301,6 +301,15 @@ def check_norm(norm: object) -> Norm:
     raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
+def _horizon_of(strategy: _StepNodes) -> int:
+    if strategy.horizon is None:
+        raise InvalidInput(
+            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
+            f"strategy with a horizon"
+        )
+    return strategy.horizon
+
+
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
 
@@ -310,18 +319,14 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
     33
     """
-    if strategy.horizon is None:
-        raise InvalidInput(
-            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
-            f"strategy with a horizon"
-        )
+    horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
         return known.largest_sum(norm, schedule)
     if known.falling_series is not None:
         return _to_the_left(known.falling_series, norm, schedule)
     divided = bool(known.divisions(None))
-    if schedule.apart == 1 and schedule.steps == strategy.horizon and divided:
+    if schedule.apart == 1 and schedule.steps == horizon and divided:
         return _over_parts(strategy, norm)
     if schedule.fixed:
         exact = _over_starts(strategy, norm, schedule)
@@ -330,7 +335,7 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     shared_out = divided and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
         return _shared_out(strategy, norm, schedule)
-    if _few_sets(strategy.horizon, schedule):
+    if _few_sets(horizon, schedule):
         return _over_sets(strategy, norm, schedule)
     return min(_bounds(strategy, norm, schedule))
 
@@ -487,12 +492,8 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     >>> largest_alternating(Binary(14), 2, 5), 5 * sensitivities(Binary(14)).l2_squared
     (12, 20)
     """
-    if strategy.horizon is None:
-        raise InvalidInput(
-            f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
-            f"strategy with a horizon"
-        )
-    schedule = schedule_for(strategy.horizon, changes, 1, None)
+    horizon = _horizon_of(strategy)
+    schedule = schedule_for(horizon, changes, 1, None)
     changes = schedule.steps
     if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
@@ -500,12 +501,12 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
         one = sensitivities(strategy)
         every_node = _over_parts(strategy, norm, alternating=True)
         return min(changes * (one.l1 if norm == 1 else one.l2_squared), every_node)
-    if _few_sets(strategy.horizon, Schedule(changes, 1, fixed=False)):
+    if _few_sets(horizon, Schedule(changes, 1, fixed=False)):
         weights = _written_out(strategy)
-        if math.comb(strategy.horizon, changes) * len(weights) <= _MOST_ENTRIES:
+        if math.comb(horizon, changes) * len(weights) <= _MOST_ENTRIES:
             return _over_alternating_sets(weights, norm, changes)
     bounds = [largest_sum(strategy, norm, schedule)]
-    if strategy.horizon <= _MOST_WRITTEN_OUT:
+    if horizon <= _MOST_WRITTEN_OUT:
         bounds += _alternating_bounds(strategy, norm, changes)
     known = _change_bound(strategy) if norm == 2 else None
     return min(bounds) if known is None else min(*bounds, changes * known)

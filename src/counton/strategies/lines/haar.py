@@ -24,17 +24,16 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.strategies.lines.line_strategy import (
     LATTICE_BITS,
-    LineStrategy,
     check_cells,
     check_name,
     on_lattice,
 )
-from counton.strategies.lines.tree_law import TreeLaw, binary_radices
+from counton.strategies.lines.tree_law import TreeLaw, WeightedTree, binary_radices
 from counton.strategies.lines.workloads import AllRanges, Queries, Workload
 from counton.strategies.strategy import Norm
 
 
-class Haar(LineStrategy):
+class Haar(WeightedTree):
     """Noisy total and noisy differences of siblings.
 
     Args:
@@ -121,16 +120,6 @@ class Haar(LineStrategy):
             *(cls.best(asked, norm) for asked in (ranges, slope) for norm in (1, 2)),
         )
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Cells and weights."""
-        return {"cells": self.cells, "weights": list(self.weights)}
-
-    @override
-    def to_dict(self) -> dict[str, Any]:
-        """With the name by which it was chosen."""
-        return {**super().to_dict(), "name": self.name}
-
     def _pairs(self) -> list[tuple[int, int]]:
         """For heights 1, 2, ...: how many nodes lie below, and how many pairs they form."""
         below, found = self.cells, []
@@ -193,14 +182,6 @@ class Haar(LineStrategy):
             nodes = children
         return nodes
 
-    @override
-    def l1_sensitivity(self) -> int:
-        return sum(self.weights)
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return sum(weight**2 for weight in self.weights)
-
     def _moves(self, power: int) -> int:
         """Two leaves differ in all ancestors below the one where they meet, and twice in that."""
         most, below = 0, 0
@@ -234,29 +215,11 @@ class Haar(LineStrategy):
                 least = min(least, self.weights[0] ** 2 + shared - self.weights[meet] ** 2)
         return least
 
-    @property
-    @override
-    def largest_entry(self) -> int:
-        return max(self.weights)
-
     @cached_property
+    @override
     def joint_law(self) -> TreeLaw:
-        """Joint law of the estimates in units of one measurement's noise variance."""
         own = tuple(0.5 / weight**2 for weight in self.weights[1:])
         return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
-
-    @override
-    def variance(self, low: Integers, high: Integers) -> Floats:
-        return self.joint_law.variance(low, high)
-
-    @override
-    def ranges_variance(self) -> float:
-        """Time logarithmic in the cells."""
-        return math.fsum(self.joint_law.prefix_levels(ranges=True))
-
-    @override
-    def functional_variance(self, weights: Floats) -> float:
-        return math.fsum(self.joint_law.functional_levels(weights))
 
 
 #: Nodes cascaded at once: their noise and halves stay in the cache.

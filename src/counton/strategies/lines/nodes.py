@@ -24,12 +24,11 @@ from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.strategies.lines.line_strategy import (
     LATTICE_BITS,
-    LineStrategy,
     check_cells,
     check_name,
     on_lattice,
 )
-from counton.strategies.lines.tree_law import TreeLaw, binary_radices
+from counton.strategies.lines.tree_law import TreeLaw, WeightedTree, binary_radices
 from counton.strategies.lines.workloads import AllRanges, Workload
 from counton.strategies.strategy import Norm
 
@@ -40,7 +39,7 @@ _LARGEST_FAMILY = 2**16
 _WIDE = (10, 12, 14, 16)
 
 
-class Nodes(LineStrategy):
+class Nodes(WeightedTree):
     """Noisy node sums with a weight per level, and least squares.
 
     Args:
@@ -130,20 +129,6 @@ class Nodes(LineStrategy):
             cls(cells, (2, cells), (3, 0, 1)),
         )
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Cells, radices and weights."""
-        return {
-            "cells": self.cells,
-            "radices": list(self.radices),
-            "weights": list(self.weights),
-        }
-
-    @override
-    def to_dict(self) -> dict[str, Any]:
-        """With the name by which it was chosen."""
-        return {**super().to_dict(), "name": self.name}
-
     def _counts(self) -> list[int]:
         counts = [self.cells]
         for radix in self.radices:
@@ -207,14 +192,6 @@ class Nodes(LineStrategy):
         return np.asarray(final, dtype=np.float64)
 
     @override
-    def l1_sensitivity(self) -> int:
-        return sum(self.weights)
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return sum(weight**2 for weight in self.weights)
-
-    @override
     def l1_move_sensitivity(self) -> int:
         """The root's sum does not change."""
         return 2 * max(sum(self.weights[:-1]), 1)
@@ -229,14 +206,9 @@ class Nodes(LineStrategy):
         """Two leaves that share the root only."""
         return self.weights[-1] ** 2
 
-    @property
-    @override
-    def largest_entry(self) -> int:
-        return max(self.weights)
-
     @cached_property
+    @override
     def joint_law(self) -> TreeLaw:
-        """Joint law of the estimates in units of one measurement's noise variance."""
         complete, last = _upward(self.cells, self.radices, self.weights)
         return TreeLaw(self.cells, self.radices, tuple(complete[:-1]), tuple(last[:-1]), last[-1])
 
@@ -249,17 +221,13 @@ class Nodes(LineStrategy):
     def variance(self, low: Integers, high: Integers) -> Floats:
         if self.leaves_only:
             return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
-        return self.joint_law.variance(low, high)
+        return super().variance(low, high)
 
     @override
     def ranges_variance(self) -> float:
         if self.leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
-        return math.fsum(self.joint_law.prefix_levels(ranges=True))
-
-    @override
-    def functional_variance(self, weights: Floats) -> float:
-        return math.fsum(self.joint_law.functional_levels(weights))
+        return super().ranges_variance()
 
 
 def _upward(

@@ -164,12 +164,7 @@ class AllRanges(NamedWorkload):
 
     @override
     def gram_times(self, rows: Floats) -> Floats:
-        """Running sums from both ends."""
-        i = np.arange(1.0, self.cells + 1)
-        left = self.cells + 1 - i
-        outer = rows * left
-        beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
-        return np.asarray(left * np.cumsum(rows * i, axis=1) + i * beyond)
+        return _from_both_ends(rows, np.arange(1.0, self.cells + 1))
 
 
 class Prefixes(NamedWorkload):
@@ -207,11 +202,15 @@ class Prefixes(NamedWorkload):
 
     @override
     def gram_times(self, rows: Floats) -> Floats:
-        """Running sums from both ends."""
-        left = self.cells - np.arange(0.0, self.cells)
-        outer = rows * left
-        beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
-        return np.asarray(left * np.cumsum(rows, axis=1) + beyond)
+        return _from_both_ends(rows, np.ones(self.cells))
+
+
+def _from_both_ends(rows: Floats, first: Floats) -> Floats:
+    """Rows times the matrix of entries ``first[min(i, j)] (n - max(i, j))``, by running sums."""
+    left = np.arange(float(len(first)), 0, -1)
+    outer = rows * left
+    beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
+    return np.asarray(left * np.cumsum(rows * first, axis=1) + first * beyond)
 
 
 class _Intervals(NamedWorkload):
