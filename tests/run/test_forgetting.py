@@ -206,7 +206,7 @@ def test_a_state_that_is_read_meanwhile_says_that_bytes_may_stay(
 ) -> None:
     state = tmp_path / "v.db"
     counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
-    monkeypatch.setattr("counton.state.compaction.LOCK_TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr("counton.state.backup.LOCK_TIMEOUT_SECONDS", 0)
     with closing(sqlite3.connect(state)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM counton_marks").fetchone()

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, is_one
+
+T = TypeVar("T")
 
 #: What a parameter may be given as. Floats stand for their shortest decimal text.
 Number = int | float | str | Decimal | Fraction
@@ -389,3 +391,9 @@ def _refuse_mask(array: NDArray[Any], what: str) -> None:
             f"{what} has {len(hidden):,} masked values, the first at position {hidden[0] + 1:,}; "
             f"what is below a mask would be counted: fill or drop them first"
         )
+
+
+def name_alone(kind: type[T]) -> type[T]:
+    """A class of what is exact, whose representation shows its name and no value."""
+    setattr(kind, "__repr__", lambda _: f"{kind.__name__}(secret)")  # noqa: B010 - as mypy has it
+    return kind

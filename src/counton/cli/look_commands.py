@@ -32,6 +32,7 @@ from counton.strategies import strategy_from_dict
 if TYPE_CHECKING:
     import polars as pl
 
+    from counton.released.description import Description
     from counton.released.release import Release
     from counton.run import Definition
     from counton.state import Store
@@ -252,15 +253,7 @@ def print_release(released: Release, as_json: bool) -> None:
         ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
         ("written by", promised["written_by"]),
     ]
-    if definition.cut is not None:
-        cut = definition.cut
-        endless = definition.strategy.horizon is None
-        number = "no end:" if endless else f"{cut.steps:,}"
-        start = cut.local(cut.start).isoformat()
-        rows[2:2] = [
-            ("windows", f"{number} windows of {cut.every} from {start}"),
-            ("time zone", cut.timezone),
-        ]
+    rows[2:2] = _windows(definition)
     if definition.by is not None:
         several = f"{len(definition.groups):,} by {groups_in_words(definition)}"
         found = f"found in {definition.by}, each shown once it is large enough"
@@ -288,6 +281,18 @@ def _last_step(rows: pl.DataFrame) -> str:
         start, end = text_table(rows.head(1).select("window_start", "window_end")).rows[0]
         said += f": from {start} to {end}"
     return said
+
+
+def _windows(definition: Description) -> list[tuple[str, str]]:
+    """How time is cut; nothing where it is not."""
+    if (cut := definition.cut) is None:
+        return []
+    number = "no end:" if definition.strategy.horizon is None else f"{cut.steps:,}"
+    start = cut.local(cut.start).isoformat()
+    return [
+        ("windows", f"{number} windows of {cut.every} from {start}"),
+        ("time zone", cut.timezone),
+    ]
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
@@ -379,23 +384,16 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     definition = Definition.reopen(reader.design, reader.details)
     cut, groups = definition.cut, definition.domain
     released = "once" if definition.once else f"{after:,} steps"
-    rows: list[tuple[str, str]] = []
     if cut is not None:
-        endless = definition.strategy.horizon is None
-        number = "no end:" if endless else f"{cut.steps:,}"
         released = f"{after:,} windows"
         if after:
             released += f", {cut.until(int(cut.ends(range(after, after + 1))[0]))}"
-        rows += [
-            ("windows", f"{number} windows of {cut.every} from {definition.record['start']}"),
-            ("time zone", cut.timezone),
-        ]
     counted = f"{len(groups or ()):,} by {definition.by}"
     if definition.discovery is not None:
         counted = f"found in {definition.by}, each shown once it is large enough"
     rows = [
         ("released", released),
-        *rows,
+        *_windows(definition),
         ("groups", "one total" if groups is None else counted),
         ("unit", definition.unit),
         *_living(definition),

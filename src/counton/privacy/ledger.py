@@ -504,13 +504,7 @@ class Ledger:
             if unit not in self._accounts:
                 same = [other for other in entries if unit in (self.unit, other.unit)]
                 self._accounts[unit] = self._open_account(same)
-            self.spend(
-                entry.name,
-                entry.guarantee,
-                unit=entry.unit,
-                relation=entry.relation,
-                follows=entry.follows,
-            )
+            self.spend(**entry._asdict())
 
     def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
         """An entry whose unit is spelled as it is known here.

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
+from counton.base.exact import name_alone
 from counton.base.private import Private
 from counton.rows.bad_rows import set_bad_rows_aside
 from counton.rows.files import refuse_sqlite
@@ -27,6 +28,7 @@ from counton.rows.window_marks import RowReading, collect, mark_part
 _ENDS, _COMMENTS = b"\r\n\t ", (">", ";")
 
 
+@name_alone
 class OrderedEvents(NamedTuple):
     """Events of steps. Exact: rooms hand them on as `Private`.
 
@@ -51,9 +53,6 @@ class OrderedEvents(NamedTuple):
     skipped: int = 0
     quarantined: int = 0
     sums: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "OrderedEvents(secret)"
 
     def until(self, steps: int) -> OrderedEvents:
         """Those of the first steps."""

@@ -18,6 +18,8 @@ import numpy as np
 import polars as pl
 from typing_extensions import override
 
+from counton.base.exact import name_alone
+
 #: Lines on which a cell in quotation marks may go on.
 _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
@@ -336,6 +338,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+@name_alone
 class FileRows(NamedTuple):
     """Rows of a file; those that cannot be read are empty.
 
@@ -346,9 +349,6 @@ class FileRows(NamedTuple):
 
     rows: pl.DataFrame
     unread: dict[int, str]
-
-    def __repr__(self) -> str:
-        return "FileRows(secret)"
 
 
 def sift(

@@ -34,7 +34,9 @@ def find_copy(
     (True, None)
     """
     try:
-        types = [_types_of(part) for part in parts]
+        types = [
+            dict(sorted(part.frame(part.columns()).collect_schema().items())) for part in parts
+        ]
     except UNREADABLE:
         return None  # which is said where rows are counted
     kinds = [each for k, each in enumerate(types) if each not in types[:k]]
@@ -55,10 +57,6 @@ def find_copy(
             if first is not part:
                 return first, part
     return None
-
-
-def _types_of(part: Rows) -> _Types:
-    return dict(sorted(part.frame(part.columns()).collect_schema().items()))
 
 
 def _all_read_as(own: _Types, others: _Types, time: str | None, moments: Moments) -> list[pl.Expr]:

@@ -18,6 +18,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.base.exact import name_alone
+
 Words = NDArray[np.uint64]
 
 #: Facts of a sample, at most.
@@ -40,7 +42,8 @@ _POWERS: Final = np.array([2**power for power in range(64)], np.uint64)
 Rarity = NDArray[np.int64]
 
 
-@dataclass(frozen=True, repr=False)
+@name_alone
+@dataclass(frozen=True)
 class Sample:
     """Some facts of a file. Exact data: secret.
 
@@ -59,9 +62,6 @@ class Sample:
     rows: NDArray[np.int64]
     rarity: Rarity
     least: Rarity
-
-    def __repr__(self) -> str:
-        return "Sample(secret)"
 
 
 class FactSampler:

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import SumOverflow
+from counton.base.exact import name_alone
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT
@@ -392,7 +393,8 @@ class RowHolder(Protocol):
         """Hold some of these, which come in order."""
 
 
-@dataclass(frozen=True, repr=False)
+@name_alone
+@dataclass(frozen=True)
 class FileLook:
     """A file as it looks, to know it again when not all of its rows come. Exact data: secret.
 
@@ -403,9 +405,6 @@ class FileLook:
 
     sample: Sample | None
     windows: pl.DataFrame
-
-    def __repr__(self) -> str:
-        return "FileLook(secret)"
 
     @property
     def rows(self) -> int:
@@ -426,6 +425,7 @@ class FileLook:
 _LARGEST_CELL = 2.0**61
 
 
+@name_alone
 @dataclass(frozen=True)
 class Tally:
     """What a file holds, exactly. Secret: rooms hand it on as `Private`.
@@ -460,9 +460,6 @@ class Tally:
     sums: tuple[str, ...] = ()
     whole: str = ""
     looks: tuple[FileLook, ...] = ()
-
-    def __repr__(self) -> str:
-        return "Tally(secret)"
 
 
 def tally(

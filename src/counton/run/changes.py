@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
 from counton.base.errors import ReplayMismatch, SumOverflow, field
+from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.base.windows import Once, Windows, microseconds
 from counton.numbers.design import largest_sum
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 X = TypeVar("X")
 
 
+@name_alone
 @dataclass(frozen=True)
 class Counts:
     """Numbers of rows. Exact: only for the operator.
@@ -78,9 +80,6 @@ class Counts:
     dropped: int = 0
     kept: int = 0
     gone: int = 0
-
-    def __repr__(self) -> str:
-        return "Counts(secret)"
 
 
 @dataclass(frozen=True)
@@ -139,12 +138,6 @@ def read_whole(
     job: Job, definition: Definition, source: Source, read: Callable[[Source], X]
 ) -> tuple[X, Source]:
     """What is read of a source, and the source: without lines that are no rows, where they may be.
-
-    Args:
-        job: what is asked, with its policies.
-        definition: of the stream.
-        source: the job's rows.
-        read: reads a source.
 
     Raises:
         InvalidInput: the source changed while it was read.
@@ -270,8 +263,6 @@ def parts_of_bounds(
     Rows whose parts come to 1 or less together can be counted, in whichever runs they are.
 
     Args:
-        definition: of the stream.
-        bounds: of it.
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
@@ -320,6 +311,7 @@ _KEY = ("step", "group")
 Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
+@name_alone
 @dataclass(frozen=True)
 class Intake:
     """What to release and what to keep. Exact data: secret.
@@ -343,9 +335,6 @@ class Intake:
     measures: tuple[str, ...]
     changed: tuple[int, ...]
     gone: int = 0
-
-    def __repr__(self) -> str:
-        return "Intake(secret)"
 
     @property
     def late_rows(self) -> int:

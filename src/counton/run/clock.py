@@ -94,10 +94,11 @@ def windows_ended(
             f"time that has passed"
         )
     if us > whole:
+        last = end if watermark is None else f"{end} with its watermark of {watermark}"
         raise HorizonExceeded(
-            f"{given} is beyond the end of step {windows.steps:,}, "
-            f"{_end_in_words(end, watermark)}; give {field('until', end)} for the rest of "
-            f"this stream and start another one for what follows"
+            f"{given} is beyond the end of step {windows.steps:,}, {last}; give "
+            f"{field('until', end)} for the rest of this stream and start another one for what "
+            f"follows"
         )
     begin = microseconds(windows.start)
     if us - late <= begin and (us > begin or (until == NOW and (late or confirmed))):
@@ -112,10 +113,6 @@ def windows_ended(
     if not confirmed:
         _refuse_quiet(given, count, windows, seen, stated=stated)
     return us, count
-
-
-def _end_in_words(end: str, watermark: str | None) -> str:
-    return end if watermark is None else f"{end} with its watermark of {watermark}"
 
 
 _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}

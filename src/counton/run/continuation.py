@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
+from counton.base.exact import name_alone
 from counton.base.private import open_private
 from counton.base.strategy_names import KINDS
 from counton.base.windows import microseconds
@@ -43,16 +44,15 @@ from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import StreamStrategy
 
 
+@name_alone
 class End(NamedTuple):
     """Where a stream ended, and how many rows it had seen by then and not counted (secret)."""
 
     step: int
     dropped: int
 
-    def __repr__(self) -> str:
-        return "End(secret)"
 
-
+@name_alone
 class WaitingRows(NamedTuple):
     """Numbers of rows that a stream has seen and not counted. Secret.
 
@@ -63,9 +63,6 @@ class WaitingRows(NamedTuple):
 
     kept: int
     loose: int
-
-    def __repr__(self) -> str:
-        return "WaitingRows(secret)"
 
 
 def waiting_in(reader: JournalReader) -> WaitingRows:

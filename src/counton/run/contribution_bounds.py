@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Integers
 from counton.base.errors import ReplayMismatch, StreamConflict, field
+from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.rows.tally import added_up
 from counton.rows.window_marks import PART, by_row
@@ -169,6 +170,7 @@ def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
     return pl.Series(found, dtype=pl.UInt64)
 
 
+@name_alone
 @dataclass(frozen=True)
 class ChosenRows:
     """Rows that count. Exact data: secret.
@@ -188,9 +190,6 @@ class ChosenRows:
     over: int
     known: int
     closed: int
-
-    def __repr__(self) -> str:
-        return "Chosen(secret)"
 
 
 def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
@@ -272,7 +271,6 @@ class ContributionBounder:
 
         Args:
             memory: the stream; None for one that has counted nothing yet.
-            released: steps released so far.
 
         Raises:
             ReplayMismatch: rows that were counted are missing from a file of all rows, or nearly
@@ -345,8 +343,6 @@ class ContributionBounder:
         """What the stream has to remember of chosen rows once ``target`` steps are released.
 
         Args:
-            private: the rows.
-            target: steps.
             files: what it has to remember of files besides.
         """
         chosen, line = open_private(private), self._line(target)
@@ -682,8 +678,6 @@ def known_rows_of(
     """Which rows are those of a part: of equal ones the first, as many as it has.
 
     Args:
-        rows: looked at.
-        part: what is remembered.
         before: of groups that were named later, the one in which their rows were counted until
             then: a row of a window that was open may be known by that.
     """

@@ -216,8 +216,6 @@ class Definition(Description):
         """The definition of a stream that exists.
 
         Args:
-            saved: its terms.
-            details: as they were kept.
             discovering: whether groups may be such as nobody declared.
         """
         if details.get("kind") != KIND:

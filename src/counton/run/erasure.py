@@ -38,7 +38,7 @@ from counton.run.definition import Definition
 from counton.spec.job import LATE_DAYS, Job
 from counton.state import Store, Stream
 from counton.state import seen as marks
-from counton.state.compaction import compact
+from counton.state.backup import compact
 from counton.state.inbox import HeldBatches, held_batches
 from counton.state.key_and_witness import Kept
 from counton.state.stream_writer import Addition
@@ -213,9 +213,7 @@ def retain(stream: Stream, definition: Definition, job: Job) -> None:
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
     last = _period(definition, end - _length(str(job.retain), "retain")) - 1
-    with Store(job.state) as store:
-        secret = store.reader(job.name, job.key).secret()
-    stream.take(Private(Addition(remembered=_closing(secret or marks.Secret.fresh(), last))))
+    stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
 
 
 def _length(age: str, name: str = "age") -> timedelta:
@@ -271,12 +269,10 @@ def _period(definition: Definition, moment: datetime) -> int:
 
 def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
     """Forget everybody in all periods up to the last, in which nobody counts any more."""
-    with Store(state) as store:
-        known = store.reader(name, key).secret()
-    secret = marks.Secret.fresh() if known is None else known
     with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
-        stream.take(Private(Addition(remembered=_closing(secret, last)._replace(forgets=True))))
+        change = _closing(_secret_of(stream), last)._replace(forgets=True)
+        stream.take(Private(Addition(remembered=change)))
     return Private(sum(len(part.digests) for part in parts))
 
 
@@ -334,13 +330,10 @@ def _forget_person(
     now: datetime | None,
 ) -> Private[int]:
     last = _period(definition, datetime.now(UTC) if now is None else now)
-    with Store(state) as store:
-        known = store.reader(name, key).secret()
-    secret = marks.Secret.fresh() if known is None else known
     text = person.encode()
-    (digest,) = secret.digests(text, np.array([len(text)]), USER)
     with Stream.open(state, name, key=key, forgetting=True) as stream:
-        parts = _users_of(stream)
+        secret, parts = _secret_of(stream), _users_of(stream)
+        (digest,) = secret.digests(text, np.array([len(text)]), USER)
         theirs = [part for part in parts if (part.digests == digest).any()]
         if any(part.period > last for part in theirs):
             raise InvalidInput(
@@ -359,6 +352,10 @@ def _forget_person(
         )
         stream.take(Private(Addition(remembered=change)))
     return Private(gone)
+
+
+def _secret_of(stream: Stream) -> marks.Secret:
+    return stream.secret() or marks.Secret.fresh()
 
 
 def _users_of(stream: Stream) -> list[marks.MarkSet]:

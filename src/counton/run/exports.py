@@ -246,7 +246,7 @@ def _write(connection: Any, stream_id: int, released: Release, steps: range) -> 
     )
 
 
-class _Chosen(NamedTuple):
+class _Selection(NamedTuple):
     """Which of the steps and groups that were released are read: see `export`."""
 
     steps: str | range | None = None
@@ -264,7 +264,7 @@ class _Chosen(NamedTuple):
         return found.only(groups=groups_named(self.groups, known))
 
 
-_ALL = _Chosen()
+_ALL = _Selection()
 
 
 def export(
@@ -335,7 +335,7 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
-    chosen = _Chosen(steps, start, until, groups)
+    chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
             raise InvalidInput(
@@ -365,7 +365,7 @@ def export(
 def _into_folder(
     reader: JournalReader,
     folder: Path,
-    chosen: _Chosen,
+    chosen: _Selection,
     level: float | None,
     above: float | None,
     surely_above: float | None,
@@ -501,11 +501,8 @@ def file_of(out: str | os.PathLike[str], name: str) -> Path:
     >>> file_of("out/{name}.csv", "visits").as_posix()
     'out/visits.csv'
     """
-    return Path(out).with_name(Path(out).name.replace(NAMED, _as_file(name)))
-
-
-def _as_file(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
+    plain = re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
+    return Path(out).with_name(Path(out).name.replace(NAMED, plain))
 
 
 def released_in(
@@ -651,7 +648,7 @@ def only_name(names: Sequence[str]) -> str:
 def _of_stream(
     reader: JournalReader,
     level: float | None,
-    chosen: _Chosen = _ALL,
+    chosen: _Selection = _ALL,
     fit: Fit | None = None,
 ) -> Release:
     name = reader.design.name

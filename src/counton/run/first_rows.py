@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.base.exact import name_alone
+
 Places = NDArray[np.intp]
 #: So many rows, or fewer, have numbers that fit beside the first bits of a key.
 _PACKED: Final = 2**22
@@ -22,6 +24,7 @@ _TOGETHER: Final = 2**18
 _WORD: Final = 16
 
 
+@name_alone
 @dataclass(frozen=True, eq=False)
 class HeldRows:
     """Rows as arrays of one length, each of the narrowest type that holds it.
@@ -40,9 +43,6 @@ class HeldRows:
     total: NDArray[np.integer[Any]]
     user: NDArray[np.uint64] | None = None
     id: NDArray[np.uint64] | None = None
-
-    def __repr__(self) -> str:
-        return "HeldRows(secret)"
 
     def __len__(self) -> int:
         return len(self.us)
@@ -108,6 +108,7 @@ def together(parts: Sequence[HeldRows]) -> HeldRows:
     return HeldRows(*fields)
 
 
+@name_alone
 class Pool:
     """Rows that may count, held by their keys; what cannot count any more is left out at times.
 
@@ -123,9 +124,6 @@ class Pool:
         self._thinned = thinned
         self._parts: list[tuple[NDArray[np.uint16], HeldRows]] = []
         self._rows = self._after = 0
-
-    def __repr__(self) -> str:
-        return "Pool(secret)"
 
     def add(self, rows: HeldRows) -> None:
         """Take some rows."""

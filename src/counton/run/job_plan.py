@@ -249,9 +249,7 @@ class _Book:
         spend, ledger = spend_of(settled), deepcopy(self.ledger)
         new = settled.saved is None
         if ledger is not None and new:
-            ledger.spend(
-                *spend[:2], unit=spend.unit, relation=spend.relation, follows=spend.follows
-            )
+            ledger.spend(**spend._asdict())
         if (found := shared_book(settled)) is not None:
             kept = shared.setdefault(found.label, found)
             found._replace(ledger=kept.ledger).spend(spend)

@@ -41,8 +41,6 @@ def read_released(
     """Everything that a stream has released, from its journal.
 
     Args:
-        stream: or a reader of it.
-        definition: of it.
         level: probability with which each interval holds; None: as the stream's files have it.
         shown: of a statistic, what is shown of its readings; None: what was shown of them before,
             so that every door shows the same numbers.

@@ -60,7 +60,6 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     """The definition of a new stream: all that can be said of a job without looking at events.
 
     Args:
-        job: what is asked.
         units: what its state, and the ledger that this shares, have spent for.
 
     Raises:
@@ -171,8 +170,6 @@ def groups_of(request: Job, by: str | None, *, known: bool = False) -> GroupName
     """The groups that a job declares; None where it declares none, or nodes of its statistic.
 
     Args:
-        request: the job.
-        by: the column of the groups.
         known: whether the stream is there, so that it may leave them out.
     """
     if statements.declares_nodes(request):

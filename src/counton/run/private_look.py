@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.exact import name_alone
 from counton.base.windows import NO_MOMENT
 from counton.privacy import Contribution, Guarantee
 from counton.released.description import People
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from counton.state.key_and_witness import Kept
 
 
+@name_alone
 @dataclass(frozen=True)
 class Activity:
     """How many events users have, or users' periods. Exact: only for the operator.
@@ -72,9 +74,6 @@ class Activity:
     sizes: NDArray[np.int64]
     units: NDArray[np.int64]
     without: int
-
-    def __repr__(self) -> str:
-        return "Activity(secret)"
 
     @property
     def events(self) -> int:
@@ -153,9 +152,7 @@ def activity(
         per=per,
         time=None if per is None else time,
         timezone=timezone,
-        time_format=reading.time_format,
-        clock_change=reading.clock_change,
-        policies=policies,
+        how=reading,
     )
     source, parts = reading.open_rows(events), []
     if policies.quarantine is not None:
@@ -343,17 +340,14 @@ def inspect(
             )
         grid, named = grid or {"edges": powers_of_two()}, bounds
     reading = RowFormat(**how)
-    policies = reading.policies()
-    check_quarantine(policies, events, reading.file_format, state_files(state, key))
+    check_quarantine(reading.policies(), events, reading.file_format, state_files(state, key))
     quantiles = _quantiles(grid)
     asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
         per=per,
         time=time,
         timezone=timezone,
-        time_format=reading.time_format,
-        clock_change=reading.clock_change,
-        policies=policies,
+        how=reading,
     )
     stated: Any = {
         "epsilon": epsilon,

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, ReplayMismatch, field
+from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
 from counton.rows.remote_rows import Spread
 from counton.rows.same_rows import find_copy
@@ -50,7 +51,8 @@ Marks = tuple[str, ...]
 Counted = Callable[[str], bool]
 
 
-@dataclass(frozen=True, repr=False)
+@name_alone
+@dataclass(frozen=True)
 class KnownBy:
     """By what the files of a run are known again: digests of what is exact, hence secret.
 
@@ -66,11 +68,9 @@ class KnownBy:
     looks: Sequence[FileLook]
     whole: Marks = ()
 
-    def __repr__(self) -> str:
-        return "KnownBy(secret)"
 
-
-@dataclass(frozen=True, repr=False)
+@name_alone
+@dataclass(frozen=True)
 class FilesLeftOut:
     """Files that look counted, and add nothing. Exact data: secret.
 
@@ -81,9 +81,6 @@ class FilesLeftOut:
 
     rows: int = 0
     marks: Marks = ()
-
-    def __repr__(self) -> str:
-        return "FilesLeftOut(secret)"
 
 
 #: No such file.
@@ -141,9 +138,7 @@ def refuse_copies(source: Source, job: Job, definition: Definition, sums: Sequen
             )
 
 
-def without_counted(
-    source: Source, definition: Definition, known_sources: Callable[[], Counted]
-) -> Source:
+def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
     """Of several files those whose bytes were not counted before; if there is no other, each once.
 
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
@@ -152,7 +147,7 @@ def without_counted(
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
     if known_whole or source.comes_once or definition.columns.id is not None:
         return source
-    counted, marks = known_sources(), [_bytes_of(part, definition) for part in source.parts]
+    marks = [_bytes_of(part, definition) for part in source.parts]
     known = [part for part, mark in zip(source.parts, marks, strict=True) if counted(mark)]
     if len(known) == len(source.parts):  # one of each, since copies are no news either
         one_of = dict(zip(marks, source.parts, strict=True))
@@ -236,6 +231,7 @@ MOST_FILES = 512
 _FEW, _SHARE = 3, 0.5
 
 
+@name_alone
 class Suspicion(NamedTuple):
     """A file that looks counted. Exact data: secret.
 
@@ -246,9 +242,6 @@ class Suspicion(NamedTuple):
 
     why: str
     whole: bool
-
-    def __repr__(self) -> str:
-        return "Suspicion(secret)"
 
 
 class _Facts(NamedTuple):
@@ -266,6 +259,7 @@ class _Facts(NamedTuple):
         return _Facts(digests[which], file[which], step[which], rows[which], rarity[:, which])
 
 
+@name_alone
 class FileMemory:
     """The files that a stream has counted, as far as it knows them, beside those of a run.
 
@@ -301,9 +295,6 @@ class FileMemory:
             if elsewhere and definition.people is None:  # the rows lie elsewhere, in one part
                 cells = open_private(found).cells
                 self._again = known_windows(kept, cells, measures, self._released)
-
-    def __repr__(self) -> str:
-        return "FileMemory(secret)"
 
     def look_over(
         self, counted: Counted, *, ended: int, keep: bool

@@ -20,13 +20,13 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.private import Private
 from counton.base.windows import Once, Windows, load_zone
-from counton.rows.policies import Policies
 from counton.rows.sources import EventFrame, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
-from counton.rows.timestamps import CLOCK_CHANGE, ClockChange
+from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import Columns, RowReading
 from counton.run.contribution_bounds import period_of
 from counton.run.new_stream import check_period
+from counton.spec.job import RowFormat
 from counton.statistics import Quantiles
 
 #: Between what a user is called and the number of a period.
@@ -45,8 +45,8 @@ class UserRows:
         most: this many values of each user are taken.
         per: length of a user's period, each of which is one by itself; None: there is one.
         time: column of times, by which periods are told apart.
-        timezone, time_format, clock_change: how times are read.
-        policies: what happens to rows that lack a user, a time or a value, or cannot be read.
+        timezone: of local times and of periods.
+        how: rows are read.
     """
 
     user: str
@@ -57,16 +57,9 @@ class UserRows:
     per: str | None = None
     time: str | None = None
     timezone: str = "UTC"
-    time_format: str | None = None
-    clock_change: str = "raise"
-    policies: Policies = attribute(default_factory=Policies)
+    how: RowFormat = attribute(default_factory=RowFormat)
 
     def __post_init__(self) -> None:
-        if self.clock_change not in CLOCK_CHANGE:
-            raise InvalidInput(
-                f"{field('clock_change')} is {self.clock_change!r}; use one of "
-                f"{', '.join(CLOCK_CHANGE)}"
-            )
         load_zone(self.timezone)
         if self.per is not None and self.time is None:
             raise InvalidInput(
@@ -94,9 +87,9 @@ class UserRows:
             Columns(self.time or "", value=self.value, user=self.user),
             windows,
             adds=None if self.value is None else self.grid,
-            clock_change=cast("ClockChange", self.clock_change),
-            time_format=self.time_format,
-            policies=self.policies,
+            clock_change=cast("ClockChange", self.how.clock_change),
+            time_format=self.how.time_format,
+            policies=self.how.policies(),
         )
 
 

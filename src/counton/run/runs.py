@@ -186,8 +186,6 @@ def commit(
     """Release what is due of some rows; the state of the job is then the outcome's.
 
     Args:
-        settled: the job.
-        rows: of it.
         progress: is told where the run is.
         also: is called once in the transaction of a run over new events, in any order, to an
             existing stream, also where the rows change nothing. What it does is committed with the

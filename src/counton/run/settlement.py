@@ -162,8 +162,7 @@ def _refuse_beyond(settled: SettledJob) -> None:
     if settled.definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
     if settled.store is not None:
-        contribution = settled.definition.contribution
-        settled.store.refuse_beyond(spend.name, spend.guarantee, contribution, spend.follows)
+        settled.store.refuse_beyond(spend)
     if (found := shared_book(settled)) is not None:
         found.spend(spend)
 
@@ -200,7 +199,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     """A job beside its stream: a new one is defined, a known one may not be contradicted."""
     from counton.run import continuation
 
-    outputs, job, store, saved = opened.job, opened.job, opened.store, opened.saved
+    job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
     in_ledger = known_units(database, job.ledger)  # one that cannot be read is refused first
     kept = None if saved is None else Definition.reopen(saved.design, saved.details)
@@ -235,7 +234,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         alone = store if job.ledger is None and store.shared_ledger is None else None
         definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
-    return SettledJob(job, store, saved, definition, rows, outputs, dropped)
+    return SettledJob(job, store, saved, definition, rows, opened.job, dropped)
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:

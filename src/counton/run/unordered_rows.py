@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.errors import StreamConflict
+from counton.base.exact import name_alone
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.rows.remote_rows import Spread
@@ -94,6 +95,7 @@ def refuse_others(stream: Stream, labels: Private[FoundLabels]) -> None:
         )
 
 
+@name_alone
 class FoundLabels(NamedTuple):
     """Labels of the rows of a run. Secret.
 
@@ -104,9 +106,6 @@ class FoundLabels(NamedTuple):
 
     known: tuple[str, ...]
     new: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "Found(secret)"
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -251,11 +250,6 @@ def _additions(
     """What a stream is given in each transaction: exact sums of windows that have ended.
 
     Args:
-        settled: the job, and what its stream remembers.
-        rows: that count.
-        intake: what they add.
-        sources: new marks of their files.
-        remembered: what becomes of the marks of users and ids.
         empty: also what changes nothing is a transaction.
     """
     definition, append = settled.definition, settled.job.append
@@ -328,9 +322,6 @@ def compare_changes(
 
     Args:
         stream: None for one that has counted nothing yet.
-        definition: of it.
-        rows: that count.
-        ended: windows that have.
         append: the rows are new ones, and not all since the first window.
         keep: rows that have disappeared or changed since they were counted stay counted.
 
@@ -383,7 +374,7 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     source = open_private(settled.source)
     saved = settled.saved
     if saved is not None and job.append and not source.comes_once:
-        source = without_counted(source, definition, saved.counted_sources)
+        source = without_counted(source, definition, saved.has_source)
     # What later files are compared with: a file of all events is looked at on the first night.
     looks = (job.append or settled.saved is None) and not (
         definition.once or definition.columns.id is not None or source.comes_once

@@ -327,9 +327,6 @@ def write_folder(
 
     Args:
         folder: made if missing.
-        read: gives a release of some steps.
-        steps: that are to be there.
-        groups: how many there are.
         above, surely_above: as of `counton.run.exports.export`.
 
     Returns:

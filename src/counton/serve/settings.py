@@ -12,7 +12,7 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.run.clock import length_of
 from counton.spec.job import JobPart, option, options_of
-from counton.spec.jobfile import SAID, SERVICE, read_file
+from counton.spec.jobfile import SERVICE, VALUES, read_file
 
 _MEGABYTE = 2**20
 
@@ -111,7 +111,7 @@ def settings_of(path: str | Path) -> Settings:
             meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
             raise InvalidInput(f"{where}: {name!r} is no setting; {meant}")
         if type(value) is not type(item.default):
-            wanted = "a text" if item.kind == "text" else SAID[item.kind]
+            wanted = "a text" if item.kind == "text" else VALUES[item.kind].said
             raise InvalidInput(
                 f"{where}: {name} is {value!r}, of type {type(value).__name__}; it must be "
                 f"{wanted}: {item.help}"

@@ -195,7 +195,7 @@ class Batches:
             return
         name, there = self.job.name, opened.saved is not None
         if opened.saved is not None:
-            counted = opened.saved.counted_sources()
+            counted = opened.saved.has_source
             last = range(number, max(-1, number - _EMPTY), -1)
             batches = (MicroBatch(query, one).digest() for one in last)
             if any(counted(f"sha256:{digest}") for digest in batches):

@@ -55,14 +55,26 @@ SERVICE = "serve"
 REPORT = "report"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
-#: Fields whose values are numbers or texts that say one.
-_TYPES: dict[Kind, tuple[type, ...]] = {
-    "text": (str, int, float, datetime, date, list),
-    "texts": (str, list),
-    "whole": (int,),
-    "number": (int, float),
-    "flag": (bool,),
-    "path": (str,),
+
+
+class _ValueOfFile(NamedTuple):
+    """What a value of a kind is in a file: its types, what it is called, and its types in JSON."""
+
+    types: tuple[type, ...]
+    said: str
+    json: list[str]
+
+
+#: What values of each kind are in a file.
+VALUES: dict[Kind, _ValueOfFile] = {
+    "text": _ValueOfFile(
+        (str, int, float, datetime, date, list), "a text or a number", ["string", "number"]
+    ),
+    "texts": _ValueOfFile((str, list), "a text", ["string", "array"]),
+    "whole": _ValueOfFile((int,), "a whole number", ["integer"]),
+    "number": _ValueOfFile((int, float), "a number", ["number"]),
+    "flag": _ValueOfFile((bool,), "true or false", ["boolean"]),
+    "path": _ValueOfFile((str,), "a text", ["string"]),
 }
 
 
@@ -75,7 +87,6 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
     """The jobs of a file, by name, in their order.
 
     Args:
-        path: of the file.
         events: of all jobs, where these come from elsewhere and the file must name none.
 
     Raises:
@@ -270,15 +281,15 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
         return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
     if item.by_name and isinstance(value, dict):
         return _mapping(item, value, where)
-    fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
+    fits = isinstance(value, VALUES[kind].types) or (several and isinstance(value, list))
     if isinstance(value, bool) != (kind == "flag") or not fits:
         raise InvalidInput(
             f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be "
-            f"{SAID[kind]}{' or a list of texts' if several else ''}"
+            f"{VALUES[kind].said}{' or a list of texts' if several else ''}"
         )
     if isinstance(value, list):
         if not several or not all(isinstance(one, str | int | float) for one in value):
-            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {SAID[kind]}")
+            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {VALUES[kind].said}")
         if item.name == "domain":  # names of groups, also where a file beside is called so
             return [*map(str, value)]
         return [_seen_from(item.name, str(one), folder) for one in value]
@@ -311,17 +322,6 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
             )
         found[name] = [*map(str, one)] if lists else one
     return found
-
-
-#: What the values of a file are called.
-SAID: dict[Kind, str] = {
-    "text": "a text or a number",
-    "texts": "a text",
-    "whole": "a whole number",
-    "number": "a number",
-    "flag": "true or false",
-    "path": "a text",
-}
 
 
 def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
@@ -460,14 +460,6 @@ def schema() -> dict[str, Any]:
     >>> schema()["$defs"]["job"]["properties"]["every"]["description"]
     'length of a window: 15m, 1h, 1d, 1w, 1mo'
     """
-    kinds: dict[Kind, list[str]] = {
-        "text": ["string", "number"],
-        "texts": ["string", "array"],
-        "whole": ["integer"],
-        "number": ["number"],
-        "flag": ["boolean"],
-        "path": ["string"],
-    }
     properties: dict[str, Any] = {
         STATISTIC: {
             "enum": [*keywords()],
@@ -477,7 +469,7 @@ def schema() -> dict[str, Any]:
         }
     }
     for key, item in _keys(all_options().values()).items():
-        types = kinds[item.kind]
+        types = VALUES[item.kind].json
         if item.several:
             types = list(dict.fromkeys([*types, "array"]))
         if item.by_name:

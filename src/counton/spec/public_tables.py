@@ -114,7 +114,6 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     Args:
         domain: a table with these columns (shorter ones end in empty cells), a text
             ``sex=f,m;smokes=no,yes``, or a mapping.
-        columns: their names.
 
     >>> values_of("sex=f,m;smokes=no,yes", ["sex", "smokes"])
     {'sex': ['f', 'm'], 'smokes': ['no', 'yes']}

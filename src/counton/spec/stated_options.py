@@ -240,7 +240,6 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
     """A job with other names for the columns of its groups, users and statistic.
 
     Args:
-        job: as it is.
         called: what a column is called instead.
 
     >>> job = Job("hierarchy", "visits.csv", "visits.db", levels="region,city")

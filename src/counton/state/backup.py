@@ -1,4 +1,4 @@
-"""Copies of a SQLite state, each complete by itself, also while somebody writes."""
+"""A state as a whole: copied while somebody writes, or written anew without what was deleted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sqlite3
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
@@ -90,3 +92,35 @@ def _copy(path: Path, name: str) -> None:
 def _merge(path: Path) -> None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
+
+def compact(state: str | os.PathLike[str]) -> None:
+    """Leave nothing of deleted rows: all of a file, and of a server's tables the one of marks.
+
+    Copies that were made before, and what a server has archived of its log, are not touched.
+
+    Raises:
+        StateError: another process reads or writes the state; what was deleted is deleted, and may
+            still stand in the file.
+    """
+    database = Database(state)
+    try:
+        if database.path is None:
+            engine = sa.create_engine(database.url, isolation_level="AUTOCOMMIT")
+            with closing(engine.connect()) as connection:
+                connection.exec_driver_sql(f"VACUUM FULL {schema.marks.name}")
+            engine.dispose()
+            return
+        database.close()
+        with closing(sqlite3.connect(database.path, timeout=LOCK_TIMEOUT_SECONDS)) as file:
+            file.execute("VACUUM").close()
+            busy, *_ = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise sqlite3.OperationalError("its log is being read")
+    except (sqlite3.Error, sa.exc.SQLAlchemyError) as error:
+        raise StateUnavailable(
+            f"state {database.label} could not be written anew ({error}), so that what was deleted "
+            f"may still stand in its files: end the processes that use it, then forget again"
+        ) from error
+    finally:
+        database.close()

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
-from counton.base.exact import quote
+from counton.base.exact import name_alone, quote
 from counton.base.private import Private, open_private
 from counton.state import key_and_witness as keyfile
 from counton.state import schema
@@ -103,6 +103,7 @@ _WAIT = PreparedStatement(
 )
 
 
+@name_alone
 class Batch(NamedTuple):
     """Rows that a client has sent, checked.
 
@@ -129,9 +130,6 @@ class Batch(NamedTuple):
     aside: Private[Sequence[Sequence[Any]]] | None = None
     parts: Private[Mapping[int, float]] | None = None
 
-    def __repr__(self) -> str:
-        return "Batch(secret)"
-
 
 class Verdict(NamedTuple):
     """What became of a batch.
@@ -147,6 +145,7 @@ class Verdict(NamedTuple):
     answer: dict[str, Any]
 
 
+@name_alone
 class Fold(NamedTuple):
     """Batches that are counted together. Secret.
 
@@ -169,10 +168,8 @@ class Fold(NamedTuple):
     first: int
     last: int
 
-    def __repr__(self) -> str:
-        return "Fold(secret)"
 
-
+@name_alone
 class LeftOut(NamedTuple):
     """A batch that was acknowledged and that no run could count. Secret.
 
@@ -191,9 +188,6 @@ class LeftOut(NamedTuple):
     rows: int
     body: Private[bytes]
     why: str
-
-    def __repr__(self) -> str:
-        return "LeftOut(secret)"
 
 
 class Load(NamedTuple):

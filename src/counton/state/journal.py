@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection
 
 from counton.base.arrays import pack, unpack
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
-from counton.base.exact import text, without_mask
+from counton.base.exact import name_alone, text, without_mask
 from counton.noise import Key
 from counton.numbers import Releases
 from counton.privacy.value_grid import to_data
@@ -64,15 +64,13 @@ class Digester:
         return digest.digest()
 
 
+@name_alone
 class Entries(NamedTuple):
     """Consecutive journal rows: what was shown, and digests of what it was computed from."""
 
     values: NDArray[Any]
     input_digests: bytes
     std: float | None  # of the last row's last step
-
-    def __repr__(self) -> str:
-        return "Entries(secret)"
 
 
 def release_rows(

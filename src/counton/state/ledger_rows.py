@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
 from counton.numbers import Design
-from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
+from counton.privacy import Contribution, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import refuse_not_following
 from counton.privacy.ledger import totals as add_up
@@ -173,29 +173,26 @@ def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
     return {unit: (relation, found.cost(unit=unit)) for unit, relation in found.units.items()}
 
 
-def refuse_beyond(
-    connection: Connection,
-    name: str,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    follows: str | None = None,
-) -> None:
-    """Refuse what `enter` would refuse, and record nothing."""
-    _spend(connection, Spend(name, guarantee, contribution.unit, contribution.relation, follows))
+def with_entry(connection: Connection, entry: Spend) -> Ledger | None:
+    """The ledger with one entry more, which is not recorded; None where there is no limit.
+
+    Raises:
+        BudgetExceeded: the limit does not allow it.
+        InvalidInput: this kind of guarantee cannot be counted against the limit.
+    """
+    present = ledger(connection)
+    if present is not None:
+        present.spend(**entry._asdict())
+    return present
 
 
 def enter(
-    connection: Connection,
-    name: str,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    follows: str | None = None,
-    details: Mapping[str, Any] | None = None,
+    connection: Connection, entry: Spend, contribution: Contribution, details: Mapping[str, Any]
 ) -> None:
     """Record what a new stream or table spends.
 
     Args:
-        follows: a stream of this state whose units count in that one alone; see `Spend`.
+        contribution: of a unit.
         details: public facts that are kept with the stream.
 
     Raises:
@@ -204,36 +201,21 @@ def enter(
             cannot follow, since a unit may be in steps of both, or that one has not released its
             last step.
     """
-    entry = Spend(name, guarantee, contribution.unit, contribution.relation, follows)
-    if follows is not None:
+    if entry.follows is not None:
         refuse_not_following(entry, entries(connection))
-        _refuse_several_steps(name, contribution, details or {})
-        _refuse_unfinished(connection, follows)
-    present = _spend(connection, entry)
+        _refuse_several_steps(entry.name, contribution, details)
+        _refuse_unfinished(connection, entry.follows)
+    present = with_entry(connection, entry)
     if present is not None:
         write_terms(connection, present)
     connection.execute(
         schema.ledger.insert().values(
-            name=name,
+            name=entry.name,
             guarantee=json.dumps(entry.promise(), sort_keys=True),
             unit=entry.unit,
             relation=entry.relation,
         )
     )
-
-
-def _spend(connection: Connection, entry: Spend) -> Ledger | None:
-    """The ledger with one entry more; None where there is no limit."""
-    present = ledger(connection)
-    if present is not None:
-        present.spend(
-            entry.name,
-            entry.guarantee,
-            unit=entry.unit,
-            relation=entry.relation,
-            follows=entry.follows,
-        )
-    return present
 
 
 def _refuse_several_steps(

@@ -98,7 +98,8 @@ def enter(
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.design = replace(terms, contribution=contribution)
-    ledger.enter(connection, name, terms.guarantee, contribution, follows, details.values())
+    spend = Spend(name, terms.guarantee, contribution.unit, contribution.relation, follows)
+    ledger.enter(connection, spend, contribution, details.values())
     connection.execute(
         schema.streams.insert().values(
             name=name,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
 from counton.base.errors import StateError, StreamConflict
+from counton.base.exact import name_alone
 from counton.noise import Key
 from counton.state import schema
 from counton.state.database import reading
@@ -34,7 +36,7 @@ Digests = NDArray[np.uint64]
 MOST_PARTS: Final = 8
 #: Texts of more bytes than this have a digest of another kind.
 _LONG = 64
-_SECRET = "secret"
+_SECRET, _LABELS = "secret", "labels"
 #: Rows of one part: fewer bytes than a database takes as one value (10^9 in SQLite).
 _LARGEST_PART = 2**25
 _TRIED = 4096
@@ -42,6 +44,7 @@ _TRIED = 4096
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
 
+@name_alone
 class MarkSet(NamedTuple):
     """Marks of one period, made by one release.
 
@@ -57,10 +60,8 @@ class MarkSet(NamedTuple):
     digests: Digests
     facts: tuple[NDArray[np.integer[Any]], ...] = ()
 
-    def __repr__(self) -> str:
-        return "MarkSet(secret)"
 
-
+@name_alone
 class Change(NamedTuple):
     """What a release does to the marks of its stream, in its own transaction.
 
@@ -77,9 +78,6 @@ class Change(NamedTuple):
     replaced: Sequence[tuple[str, int]] = ()
     forgotten: Sequence[tuple[str, int]] = ()
     forgets: bool = False
-
-    def __repr__(self) -> str:
-        return "Change(secret)"
 
 
 class Secret:
@@ -330,3 +328,33 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]
             )
         ).scalar_one()
         yield MarkSet(kind, period, *unpack(bytes(blob)))
+
+
+def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
+    """Labels of groups that nobody declared, in the order of their cells: secret, unless shown."""
+    table = schema.marks
+    query = (
+        sa.select(table.c.marks)
+        .where(table.c.stream_id == stream_id, table.c.kind == _LABELS)
+        .order_by(table.c.part)
+    )
+    with reading("the labels of groups"):
+        parts = [json.loads(zlib.decompress(blob)) for blob in connection.scalars(query)]
+        return tuple(label for part in parts for label in part)
+
+
+def write_labels(connection: Connection, stream_id: int, first: int, labels: Sequence[str]) -> None:
+    """Add labels, of which the first has the cell ``first``.
+
+    Raises:
+        StreamConflict: another process has added some.
+    """
+    if len(read_labels(connection, stream_id)) != first:
+        raise StreamConflict(
+            "another process has found groups in this stream meanwhile; nothing was released: run "
+            "again"
+        )
+    if labels:
+        blob = zlib.compress(json.dumps(list(labels)).encode())
+        row = {"stream_id": stream_id, "kind": _LABELS, "period": 0, "part": first, "marks": blob}
+        connection.execute(schema.marks.insert(), [row])

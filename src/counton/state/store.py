@@ -6,7 +6,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.private import Private
 from counton.numbers import Design, Releases
-from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
+from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.state import journal, records, schema
 from counton.state import key_and_witness as keyfile
@@ -84,6 +84,10 @@ class StreamJournal(ABC):
     def _row(self) -> tuple[Database, int]:
         """The open state, and the number of the stream in it."""
 
+    @abstractmethod
+    def _held_key(self) -> Key:
+        """Its key; refused where it is another one."""
+
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``, from the journal, to the bit.
 
@@ -130,11 +134,39 @@ class StreamJournal(ABC):
 
     def labels(self) -> Private[tuple[str, ...]]:
         """Labels of cells that came as they were needed, in the order of these."""
-        from counton.state import labels
+        from counton.state import seen as marks
 
         database, number = self._row()
         with database.transaction(write=False) as connection:
-            return Private(labels.read(connection, number))
+            return Private(marks.read_labels(connection, number))
+
+    def secret(self) -> Secret | None:
+        """With what its users and ids are known again; None where none are yet. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: the secret was altered.
+        """
+        from counton.state import seen as marks
+
+        subkey = marks.subkey(self._held_key(), self.design.name)
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            return marks.read_secret(connection, number, subkey)
+
+    def has_source(self, digest: str) -> bool:
+        """Whether a source of this digest has been counted. Needs the key.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+        """
+        database, number = self._row()
+        with database.transaction(write=False) as connection:
+            return journal.has_source(connection, number, digest, self._source_key)
+
+    @cached_property
+    def _source_key(self) -> bytes:
+        return journal.source_key(self._held_key(), self.design.name)
 
     def beside(self, name: str) -> JournalReader:
         """Another stream of the same state, to read from.
@@ -227,34 +259,7 @@ class JournalReader(StreamJournal):
             f"open the stream with Stream.open, or run its command again"
         )
 
-    def secret(self) -> Secret | None:
-        """With what its users and ids are known again; None where none are yet. Needs the key.
-
-        Raises:
-            WrongKey: the key is not the stream's.
-            StateError: the secret was altered.
-        """
-        from counton.state import seen as marks
-
-        held = self._held_key()
-        with self._database.transaction(write=False) as connection:
-            subkey = marks.subkey(held, self.design.name)
-            return marks.read_secret(connection, self._stored.id, subkey)
-
-    def counted_sources(self) -> Callable[[str], bool]:
-        """What says of a digest whether a source of it has been counted. Needs the key.
-
-        Raises:
-            WrongKey: the key is not the stream's.
-        """
-        subkey = journal.source_key(self._held_key(), self.design.name)
-
-        def has(digest: str) -> bool:
-            with self._database.transaction(write=False) as connection:
-                return journal.has_source(connection, self._stored.id, digest, subkey)
-
-        return has
-
+    @override
     def _held_key(self) -> Key:
         row = self._stored
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, self._key)
@@ -332,7 +337,6 @@ class Store(Closing):
         """Where a stream stands, without reading its terms.
 
         Args:
-            name: of the stream.
             key: where it is kept; what it holds is not read.
 
         Raises:
@@ -349,7 +353,6 @@ class Store(Closing):
         """A stream to read from, without becoming its writer.
 
         Args:
-            name: of the stream.
             key: where it is kept; what it holds is not read. Its witness says how new the state is.
 
         Raises:
@@ -361,7 +364,6 @@ class Store(Closing):
         """Replace the public facts of a stream, and stop whoever is writing it. Needs no key.
 
         Args:
-            name: of the stream.
             details: the new facts, from the step at which the stream is.
 
         Returns:
@@ -454,13 +456,7 @@ class Store(Closing):
         with self._database.transaction(write=False) as connection:
             return books.totals(connection)
 
-    def refuse_beyond(
-        self,
-        name: str,
-        guarantee: Guarantee,
-        contribution: Contribution,
-        follows: str | None = None,
-    ) -> None:
+    def refuse_beyond(self, entry: Spend) -> None:
         """Refuse a release that goes beyond the limit, before anything is read for it.
 
         Entered it is with ``Stream.create``, which asks again.
@@ -470,7 +466,7 @@ class Store(Closing):
             InvalidInput: this kind of guarantee cannot be counted against the limit.
         """
         with self._database.transaction(write=False) as connection:
-            books.refuse_beyond(connection, name, guarantee, contribution, follows)
+            books.with_entry(connection, entry)
 
     def set_limit(
         self,
@@ -576,8 +572,8 @@ def _in_data_units(terms: dict[str, Any]) -> dict[str, Any]:
     """Terms of a stream for readers, who are told of noise in units of the data."""
     try:
         return Design.from_dict(terms).public()
-    except StateError:  # of a strategy that is somebody's own
-        return _without_law(terms)
+    except StateError:  # of a strategy that is somebody's own: how wide it is, is not said
+        return {**terms, "law": {"law": terms["law"]["law"]}}
 
 
 def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
@@ -589,11 +585,6 @@ def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
     except (InvalidInput, StateError):  # of a strategy or statistic that is somebody's own
         return {"std": None}
     return {"std": std, "of": of}
-
-
-def _without_law(terms: dict[str, Any]) -> dict[str, Any]:
-    """Terms that say which noise there is, and not how wide it is in units of its own."""
-    return {**terms, "law": {"law": terms["law"]["law"]}}
 
 
 def _public(connection: Connection, row: Row[Any], *, shown: bool = True) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.exact import check_integer, quote
+from counton.base.exact import check_integer, name_alone, quote
 from counton.base.private import Private, open_private
 from counton.numbers import Counter, Design, Releases, StepRelease
 from counton.numbers.counter import OneAtATime
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from counton.statistics.tally_statistic import TallyStatistic
 
 
+@name_alone
 class Amounts(NamedTuple):
     """How much a stream has counted. Secret.
 
@@ -52,9 +53,6 @@ class Amounts(NamedTuple):
 
     largest: int
     whole: float
-
-    def __repr__(self) -> str:
-        return "Amounts(secret)"
 
 
 class Stream(StreamJournal, Closing):
@@ -294,6 +292,10 @@ class Stream(StreamJournal, Closing):
         writer = self._writer()
         return writer.database, writer.stream_id
 
+    @override
+    def _held_key(self) -> Key:
+        return self._writer().key
+
     @property
     def statistic(self) -> Statistic | None:
         """What its cells are of; None of plain counts."""
@@ -371,7 +373,6 @@ class Stream(StreamJournal, Closing):
         """Release the next steps, and keep what belongs to them, in one transaction; or keep alone.
 
         Args:
-            addition: what is released and kept.
             also: called when all is written and nothing is committed yet: what it raises undoes
                 all. Not of events.
 
@@ -542,12 +543,6 @@ class Stream(StreamJournal, Closing):
         database, number = self._row()
         with database.transaction(write=False) as connection:
             yield from marks.read(connection, number, kind)
-
-    def has_source(self, digest: str) -> bool:
-        """Whether a source of this digest has been counted."""
-        writer = self._writer()
-        with writer.database.transaction(write=False) as connection:
-            return journal.has_source(connection, writer.stream_id, digest, writer.source_key)
 
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None

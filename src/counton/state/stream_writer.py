@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection, Row
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
-from counton.base.exact import check_integer, without_mask
+from counton.base.exact import check_integer, name_alone, without_mask
 from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Releases
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from counton.statistics.tally_statistic import TallyStatistic
 
 
+@name_alone
 class Addition(NamedTuple):
     """What is released and kept together. Exact: rooms hand it on as `Private`.
 
@@ -51,9 +52,6 @@ class Addition(NamedTuple):
     remembered: Change | None = None
     labels: tuple[int, Sequence[str]] | None = None
     events: tuple[Events, NDArray[np.int64]] | None = None
-
-    def __repr__(self) -> str:
-        return "Addition(secret)"
 
 
 class Writer:
@@ -82,7 +80,7 @@ class Writer:
         self.tallied: TallyStatistic | None = None  # what the cells are of, where rows add up
         self._std = 0.0
         self._released_last: int | None = None  # the last step that this writer has released
-        self._key, self._strategy, self._witness = key, strategy, witness
+        self.key, self._strategy, self._witness = key, strategy, witness
         self._witnessed = keyfile.witness_key(key, row.name)
         self._fingerprint = key.fingerprint
         self._seal = records.Seal(key, row.name)
@@ -146,7 +144,7 @@ class Writer:
                     f"stream {self.name!r} was interrupted while it committed and stands at step "
                     f"{row.step}, not {self.step}: open it again and look at its step"
                 )
-            self._counter = self._drawing_ahead(records.revive(row, self._key, self._strategy))
+            self._counter = self._drawing_ahead(records.revive(row, self.key, self._strategy))
         return self._counter
 
     def _drawing_ahead(self, counter: Counter) -> Counter:
@@ -251,7 +249,7 @@ class Writer:
     ) -> Releases:
         if counter.design.counters is not None:
             self._counter = None  # with more cells it is ahead of the journal
-            counter.widen(xs.shape[1], self._key)
+            counter.widen(xs.shape[1], self.key)
         try:
             if self.tallied is not None:
                 taken = open_private(counter.totals_taken)
@@ -337,15 +335,13 @@ class Writer:
             )
             if also is not None:
                 also(connection)
+            if labels is not None or remembered is not None:
+                from counton.state import seen as marks  # only where rows are told apart
             if labels is not None:
-                from counton.state import labels as found  # only where groups are found
-
-                found.write(connection, self.stream_id, *labels)
+                marks.write_labels(connection, self.stream_id, *labels)
             if remembered is not None:
-                from counton.state import seen as marks  # only where users or ids are told apart
-
                 marks.write(
-                    connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
+                    connection, self.stream_id, remembered, marks.subkey(self.key, self.name)
                 )
                 if remembered.forgets:
                     self._witness.reserve(self._fingerprint, self.name, self.step, self._epoch)
