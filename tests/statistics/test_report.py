@@ -37,6 +37,7 @@ from counton.statistics import (
     Sum,
     TopK,
 )
+from counton.statistics.report_members import norms_of
 from counton.strategies.trees import Tree
 
 TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
@@ -150,7 +151,7 @@ class Forgetful(Report):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         first = next(iter(self.measured_ones))
-        l1, l2 = self.norms(first)
+        l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)
         moved = BoundedChange(weight * l1, weight**2 * l2, once=True)
         return Contribution.of_pattern(moved, "which counts in all", unit=self.unit)
@@ -251,7 +252,8 @@ def test_the_budget_is_shared_by_shares() -> None:
         columns={"a": "x", "b": "x"},
         shares={"b": 3},
     ).settle(PureDP(1), 4)
-    l1 = {name: report.weight(name) * report.norms(name)[0] for name in ("a", "b")}
+    own = {name: norms_of(report.statistics[name])[0] for name in ("a", "b")}
+    l1 = {name: report.weight(name) * own[name] for name in own}
     assert l1["b"] / sum(l1.values()) == pytest.approx(0.75, rel=2e-3)
 
 

@@ -60,17 +60,13 @@ class Running(Machine):
         step: int,
     ) -> None:
         """Not for callers: use `Statistic.counter` or `resume`."""
-        counter, key = (source, None) if isinstance(source, Counter) else (None, source[1])
+        self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
-            terms = source.design
+            terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
         else:
-            terms = source[0].under(source[1].fingerprint)
+            (plain, key), self.key_fingerprint = source, source[1].fingerprint
+            terms = plain.under(key.fingerprint)
         super().__init__(statistic, exact, batched, terms, key, step)
-        self._counter = counter
-        if isinstance(source, Counter):
-            self.key_fingerprint = source.key_fingerprint
-        else:
-            self.key_fingerprint = source[1].fingerprint
         self._turn = OneAtATime(
             f"statistic {self.design.name!r}",
             elsewhere="hand it over by Running.checkpoint() and Running.resume(saved, key=key)",

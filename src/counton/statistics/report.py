@@ -18,8 +18,8 @@ any statistic that counts them, a sum or an average from an average or moments o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, cast
 
@@ -423,20 +423,23 @@ class Report(TallyStatistic):
         """By what the cells of a statistic are multiplied; 1 until it is settled."""
         return 1 if self.weights is None else self.weights[name]
 
-    def norms(self, name: str) -> tuple[int, int]:
-        """What one row changes in the cells of a statistic: l1, and the square of l2."""
-        return norms_of(self.statistics[name])
+    def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
+        """What a unit changes in all cells: l1, and the square of l2, of what it does in each."""
+        found = [(self.weight(name), norms(one)) for name, one in self.measured_ones.items()]
+        return (
+            sum(weight * l1 for weight, (l1, _) in found),
+            sum(weight**2 * l2_squared for weight, (_, l2_squared) in found),
+        )
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See the module; the same for batches."""
-        l1 = sum(self.weight(name) * self.norms(name)[0] for name in self.measured_ones)
-        l2 = sum(self.weight(name) ** 2 * self.norms(name)[1] for name in self.measured_ones)
+        l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
         users = [name for name, one in self.statistics.items() if one.counted_ranks]
         alone = f" (in {', '.join(users)} only the first one)" if users else ""
         return Contribution.of_pattern(
-            BoundedChange(l1, l2, once=True),
+            BoundedChange(l1, l2_squared, once=True),
             f"which counts in all of {names}{alone}",
             unit=self.unit,
         )
@@ -444,12 +447,7 @@ class Report(TallyStatistic):
     @override
     def norms_of_people(self, most: int) -> tuple[int, int]:
         """Users count once, and every other row as often."""
-        pairs = [
-            (self.weight(name), norms_of_people(one, most))
-            for name, one in self.measured_ones.items()
-        ]
-        l1 = sum(weight * own for weight, (own, _) in pairs)
-        return l1, sum(weight**2 * own for weight, (_, own) in pairs)
+        return self._weigh(partial(norms_of_people, most=most))
 
     @property
     @override
