@@ -26,8 +26,7 @@ from counton.charts.style import (
 )
 from counton.numbers import Design
 from counton.planning import StreamPlan, plan
-from counton.planning.distance_to_possible import sentence_of
-from counton.planning.lower_bounds import least_of_any_mechanism
+from counton.planning.lower_bounds import least_of_any_mechanism, sentence_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from counton.base.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.planning.distance_to_possible import factors_of_design as factors_of_design
-    from counton.planning.distance_to_possible import far_from_possible as far_from_possible
     from counton.planning.expiration_plans import FadingPlan as FadingPlan
     from counton.planning.largest_error import LargestError as LargestError
     from counton.planning.largest_error import expected_largest_error as expected_largest_error
+    from counton.planning.lower_bounds import factors_of_design as factors_of_design
+    from counton.planning.lower_bounds import far_from_possible as far_from_possible
     from counton.planning.plan_verb import plan as plan
     from counton.planning.planner import Plan as Plan
     from counton.planning.planner import StreamPlan as StreamPlan
