@@ -463,24 +463,42 @@ class _Releases:
         return released
 
 
-class _RootNoise:
-    """The root's noise of a running stream, which holds what the next nodes take."""
+class _RootReader(Reader):
+    """The noise of a stream that goes on, at the same cost a step however far it is.
 
-    def __init__(self, root: GrowingSquareRoot, field: NodeNoise) -> None:
-        self._strategy, self._field = root, _ByClass(field, root.equal)
-        self._shape, self._cells = field.shape, math.prod(field.shape)
+    It holds what the next nodes of the root take, while there is room for that.
+    """
+
+    def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
+        super().__init__(strategy, field)
+        self._growing, self._of_root = strategy, _ByClass(field, strategy.equal)
+        self._cells = math.prod(field.shape)
+        self._next = 1
         self._begin()
 
     def _begin(self) -> None:
-        self._releases = _Releases(self._strategy, self._cells)
+        self._releases = _Releases(self._growing, self._cells)
         self._done = 0
         self._kept = np.empty((0, self._cells), np.int64)
 
-    def room(self, nodes: int) -> bool:
-        """Whether this many may be held."""
-        return 2 * nodes * self._cells <= _MOST_HELD
+    def _has_room(self, steps: int, times: int = 1) -> bool:
+        """Whether all nodes up to a step may be held, or so many times as many."""
+        return 2 * times * self._growing.nodes(steps) * self._cells <= _MOST_HELD
 
-    def of(self, nodes: range) -> NDArray[np.int64]:
+    @property
+    def local(self) -> bool:
+        """While there is room for all nodes so far, and as many again."""
+        return self._has_room(self._next, 2)
+
+    @override
+    def noise(self, steps: range) -> NDArray[np.int64]:
+        check_window(self._growing, steps)
+        if steps and self._has_room(steps.stop - 1):
+            self._next = steps.stop - 1
+            return self._growing.noise_of(self._field, steps, self._over)
+        return super().noise(steps)
+
+    def _over(self, nodes: range) -> NDArray[np.int64]:
         """Noise of some nodes, in order; nodes that lie further back begin anew."""
         if not self._done - len(self._kept) < nodes.start:
             self._begin()
@@ -488,7 +506,7 @@ class _RootNoise:
         first = self._done - len(self._kept) + 1  # of what parts hold
         while self._done < nodes.stop - 1:
             some = range(self._done + 1, min(self._done + _AT_ONCE, nodes.stop - 1) + 1)
-            z = self._field.run(0, some).reshape(len(some), self._cells)
+            z = self._of_root.run(0, some).reshape(len(some), self._cells)
             part = self._releases.next(z, self._all_before)
             self._done = some.stop - 1
             if some.start <= nodes.start:
@@ -498,34 +516,11 @@ class _RootNoise:
         found = np.concatenate(parts)
         self._kept = found[-2:].copy()
         wanted = found[nodes.start - first : nodes.stop - first]
-        return wanted.reshape(len(nodes), *self._shape)
+        return wanted.reshape(len(nodes), *self._field.shape)
 
     def _all_before(self, node: int, column: int) -> NDArray[np.int64]:
-        z = self._field.run(0, range(1, node + 1))
+        z = self._of_root.run(0, range(1, node + 1))
         return np.ascontiguousarray(z.reshape(node, self._cells)[:, column])
-
-
-class _RootReader(Reader):
-    """The noise of a stream that goes on, at the same cost a step however far it is."""
-
-    def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
-        super().__init__(strategy, field)
-        self._growing = strategy
-        self._root = _RootNoise(strategy, field)
-        self._next = 1
-
-    @property
-    def local(self) -> bool:
-        """While there is room for all nodes so far, and as many again."""
-        return self._root.room(2 * self._growing.nodes(self._next))
-
-    @override
-    def noise(self, steps: range) -> NDArray[np.int64]:
-        check_window(self._growing, steps)
-        if steps and self._root.room(self._growing.nodes(steps.stop - 1)):
-            self._next = steps.stop - 1
-            return self._growing.noise_of(self._field, steps, self._root.of)
-        return super().noise(steps)
 
 
 class GrowingSquareRoot(EndlessStrategy):

@@ -149,7 +149,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        return DenseOptimum(self._matrix, schedule)
+        return self._changed(schedule=Schedule(*schedule))
 
     @override
     def encoder(self) -> Floats:
@@ -315,13 +315,6 @@ class BandedOptimum(DenseOptimum):
         if self.lags is None:
             return super().draws
         return sum(self.steps - lag for lag in self.lags) / self.steps
-
-    @override
-    def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        other = object.__new__(type(self))
-        vars(other).update((name, value) for name, value in vars(self).items() if name != "rmse")
-        other.schedule = Schedule(*schedule)
-        return other
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:

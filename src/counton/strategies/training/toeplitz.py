@@ -110,11 +110,7 @@ class ToeplitzTraining(TrainingStrategy):
         return min(found, self.with_scaling("equal"), key=lambda one: one.rmse)
 
     def _with_shares(self, shares: Floats | None) -> Self:
-        other = object.__new__(type(self))
-        kept = {n: v for n, v in vars(self).items() if n not in ("divisors", "rmse")}
-        vars(other).update(kept)
-        other.shares = shares
-        return other
+        return self._changed("divisors", shares=shares)
 
     @property
     @override
@@ -160,12 +156,9 @@ class ToeplitzTraining(TrainingStrategy):
             raise InvalidInput(
                 f"{self.name} scales its steps for one enforced order: plan anew for {schedule}"
             )
-        other = self._with_shares(self.shares)
-        vars(other).pop("_gram", None)
         if self.divisors is not None and schedule.apart != self.schedule.apart:
             raise InvalidInput(f"{self.name} is scaled for epochs of {self.schedule.apart} steps")
-        other.schedule = schedule
-        return other
+        return self._changed("divisors", "_gram", schedule=schedule)
 
     @override
     def encoder(self) -> Floats:

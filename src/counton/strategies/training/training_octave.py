@@ -131,11 +131,6 @@ class OctaveTraining(TrainingStrategy):
 
     @property
     @override
-    def name(self) -> str:
-        return "Octave"
-
-    @property
-    @override
     def parameters(self) -> dict[str, Any]:
         equal = bool((self.shares == 1).all())
         shares = {} if equal else {"shares": self.shares.tolist()}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -128,7 +128,15 @@ class TrainingStrategy(ABC):
     @property
     def name(self) -> str:
         """What people call it, such as "BLT-3"."""
-        return type(self).__name__
+        return self.saved_name
+
+    def _changed(self, *forgotten: str, **changes: Any) -> Self:
+        """The same with other attributes, and without what was computed from these."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self) | changes)
+        for name in ("rmse", *forgotten):
+            vars(other).pop(name, None)
+        return other
 
     def __repr__(self) -> str:
         times, apart, fixed = self.schedule
