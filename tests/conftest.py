@@ -52,21 +52,20 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(scope="session", autouse=True)
-def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """None of a state is in the home of whoever runs the tests."""
+def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[str]]:
+    """None of a state is in the home of whoever runs the tests: names of folders to be made."""
+    homes = tmp_path_factory.mktemp("homes")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("homes")))
-        yield
+        patched.setenv("XDG_STATE_HOME", str(homes / "shared"))
+        yield (str(homes / f"{number}") for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
 def second_witnesses_of_its_own(
-    second_witnesses: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
+    second_witnesses: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A test knows nothing of what others released."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("XDG_STATE_HOME", next(second_witnesses))
 
 
 @pytest.fixture(scope="session", autouse=True)
