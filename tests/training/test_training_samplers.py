@@ -223,8 +223,8 @@ def test_plans_rank_by_error_and_say_what_else_it_costs() -> None:
     errors = [choice.rmse for choice in found.choices]
     assert errors == sorted(errors)
     assert found.best.error == pytest.approx(found.best.rmse * 0.5 * 0.5)
-    assert all(choice.state_bytes == 4000 * choice.buffers for choice in found.choices)
-    assert {choice.buffers == 0 for choice in found.choices} == {True, False}
+    assert all(choice.state_bytes == 4000 * choice.strategy.buffers for choice in found.choices)
+    assert {choice.strategy.buffers == 0 for choice in found.choices} == {True, False}
     assert "ms/step" in str(found)
     assert all(choice.milliseconds > 0 for choice in found.choices)
 

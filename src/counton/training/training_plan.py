@@ -52,7 +52,7 @@ class TrainingDesign:
         sampler: gives the batches, if it was stated.
 
     >>> choice = plan(steps=48, epochs=4, dimension=1000).best
-    >>> choice.buffers, choice.state_bytes, choice.draws
+    >>> choice.strategy.buffers, choice.state_bytes, choice.strategy.draws
     (2, 8000, 2.5)
     """
 
@@ -76,19 +76,9 @@ class TrainingDesign:
         return self.rmse * multiplier(self.guarantee, self.strategy, self.sampler) * self.clip
 
     @property
-    def buffers(self) -> int:
-        """Numbers of state for each coordinate."""
-        return self.strategy.buffers
-
-    @property
     def state_bytes(self) -> int:
         """Memory for the state of all coordinates."""
-        return 4 * self.buffers * self.dimension
-
-    @property
-    def draws(self) -> float:
-        """Normals for each coordinate and step, on average."""
-        return self.strategy.draws
+        return 4 * self.strategy.buffers * self.dimension
 
     @cached_property
     def milliseconds(self) -> float:
@@ -129,15 +119,15 @@ class TrainingDesign:
         return {
             "strategy": self.strategy.name,
             "error": self.error,
-            "buffers": self.buffers,
-            "normals": self.draws,
+            "buffers": self.strategy.buffers,
+            "normals": self.strategy.draws,
             "ms/step": float(f"{self.milliseconds:.2g}"),
         }
 
     def __str__(self) -> str:
         return (
-            f"{self.strategy.name}: error {figures(self.error)}, {self.buffers} buffers, "
-            f"{figures(self.draws)} normals a step"
+            f"{self.strategy.name}: error {figures(self.error)}, {self.strategy.buffers} "
+            f"buffers, {figures(self.strategy.draws)} normals a step"
         )
 
 
