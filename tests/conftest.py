@@ -7,12 +7,14 @@ import gc
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from _pytest.doctest import DoctestModule
 from forked_commands import forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
@@ -104,6 +106,15 @@ def commands_are_built_once() -> Iterator[None]:
         patched.setattr(typer.main, "get_command", built)
         patched.setattr(typer.testing, "_get_command", built)
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Files without examples are not looked through for them: of tests nearly all are."""
+    found = yield
+    if found and ">>> " not in file_path.read_text("utf-8"):
+        return [one for one in found if not isinstance(one, DoctestModule)]
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,17 +75,18 @@ def test_choices_are_in_order_of_their_errors_and_above_their_bounds(asked: str)
 
 
 @pytest.mark.parametrize(
-    "ranked",
+    "planned",
     [
-        plan(8, PureDP(1)),
-        plan(8, PureDP(1), of=Distinct(changes=4)),
-        plan(expire={24: 1}),
-        plan(cells=8, guarantee=PureDP(1)),
-        plan_training(steps=8, epochs=2, dimension=9),
+        partial(plan, 8, PureDP(1)),
+        partial(plan, 8, PureDP(1), of=Distinct(changes=4)),
+        partial(plan, expire={24: 1}),
+        partial(plan, cells=8, guarantee=PureDP(1)),
+        partial(plan_training, steps=8, epochs=2, dimension=9),
     ],
     ids=["counts", "statistic", "fading", "cells", "training"],
 )
-def test_every_plan_shows_its_choices_in_one_way(ranked: Any) -> None:
+def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> None:
+    ranked = planned()
     assert ranked.best is ranked.choices[0] is next(iter(ranked))
     assert ranked.guarantee == ranked.best.guarantee
     rows, text = ranked.rows(), ranked.describe()

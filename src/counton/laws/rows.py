@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -62,7 +62,7 @@ def tables_kept(strategy: StreamStrategy) -> Iterator[None]:
         _KEPT.reset(token)
 
 
-def _once(strategy: StreamStrategy, which: tuple[str, int], write: Callable[[], _Table]) -> _Table:
+def _once(strategy: StreamStrategy, which: Hashable, write: Callable[[], _Table]) -> _Table:
     kept = _KEPT.get()
     if kept is None or kept[0] is not strategy:
         return write()
@@ -81,7 +81,17 @@ def _rows(strategy: StreamStrategy, count: int) -> dict[int, dict[Address, int |
     chosen: Iterable[int] = range(1, count + 1)
     if count > 64 and not is_integral(strategy):
         chosen = sorted({1 + (count - 1) * i // (EXACT_ROWS - 1) for i in range(EXACT_ROWS)})
-    return {step: _weights(strategy, strategy.row(step)) for step in chosen}
+    return {step: _weights(strategy, row_of(strategy, step)) for step in chosen}
+
+
+def row_of(strategy: StreamStrategy, step: int) -> tuple[Node, ...]:
+    return _once(strategy, ("row", step), lambda: strategy.row(step))
+
+
+def column_of(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
+    """A column, as far as releases up to ``last`` read it."""
+    which = ("column", step, last if isinstance(strategy, EndlessStrategy) else None)
+    return _once(strategy, which, lambda: column_until(strategy, step, last))
 
 
 class Reads(NamedTuple):
@@ -140,7 +150,7 @@ def columns_in_order(strategy: StreamStrategy, count: int) -> list[dict[Address,
         strategy,
         ("columns", count),
         lambda: [
-            lattice_units(strategy, column_until(strategy, item, count))
+            lattice_units(strategy, column_of(strategy, item, count))
             for item in range(1, count + 1)
         ],
     )
