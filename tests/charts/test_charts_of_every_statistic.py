@@ -106,15 +106,20 @@ def drawn(kind: str, folder: Path, shown: View | None = None, **look: Any) -> di
         return outcome.read(shown=shown).figures(**look)
 
 
-@pytest.mark.parametrize("width", [7.5, 3.9])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_words_are_cut_and_nothing_is_remarked(
-    kind: str, width: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "matplotlib"):
+    """On a screen, and on a telephone."""
+    with (
+        warnings.catch_warnings(),
+        caplog.at_level(logging.WARNING, "matplotlib"),
+        run(job(kind, tmp_path)) as outcome,
+    ):
         warnings.simplefilter("error")
-        figures = drawn(kind, tmp_path, width=width, source="the city")
-        for figure in figures.values():
+        read = outcome.read(shown=None)
+        sizes = [read.figures(width=width, source="the city") for width in (7.5, 3.9)]
+        for figure in (one for figures in sizes for one in figures.values()):
             words = said(figure)
             assert "Source: the city" in words
             assert "e+" not in words

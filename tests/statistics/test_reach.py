@@ -145,7 +145,7 @@ def check_neighbours(
     stated, most = definition.contribution, (0, 0)
     bound: Any = stated.pattern or stated.sensitivities(Sensitivity(1, 1), changes.shape[1])
     units = Counter((who, period(way, at)) for rows in given for at, who, _ in rows)
-    for unit, _ in units.most_common(12):
+    for unit, _ in units.most_common(6):
         rest = [[row for row in rows if (row[1], period(way, row[0])) != unit] for rows in given]
         moved = np.abs(changes - released(way, rest, folder).changes).sum(axis=0)
         norms = int(moved.sum()), int((moved**2).sum())

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
+from counton.base.arrays import Floats
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, Family, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quote
@@ -521,17 +522,34 @@ def _of_weighted(
 ) -> float:
     """See `weighted_halfwidth`.
 
-    The sum N has no lattice, so the law computed is that of N + V with V, at most half of
-    ``jitter``, a sum of eight uniform variables: its density is smooth, and its transform, with a
-    power of a sine, falls so quickly that few frequencies give it to 1e-11. |N + V| <= c implies
-    |N| <= c + jitter / 2.
+    |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
     """
     if not weights or law.variance == 0:
         return 0.0
-    largest = max(weight for weight, _ in weights)
     if len(weights) == 1:
-        return largest * _of_sum(((law, weights[0][1]),), level)
-    std = math.sqrt(law.variance * sum(count * weight**2 for weight, count in weights))
+        return weights[0][0] * _of_sum(((law, weights[0][1]),), level)
+    at, inside, jitter = _smooth_law(law, weights)
+    reached = inside >= level + _SERIES_ERROR
+    if not reached.any():  # beyond what float64 tells apart: as one draw with all of the variance
+        return _std(law, weights) / law.std * (_of_sum(((law, 1),), level) + 1)
+    return float(at[int(np.argmax(reached))] + jitter / 2)
+
+
+def _std(law: NoiseDistribution, weights: tuple[tuple[float, int], ...]) -> float:
+    return math.sqrt(law.variance * sum(count * weight**2 for weight, count in weights))
+
+
+@lru_cache(maxsize=8)
+def _smooth_law(
+    law: NoiseDistribution, weights: tuple[tuple[float, int], ...]
+) -> tuple[Floats, Floats, float]:
+    """Half-widths c, P(|N + V| <= c), and twice the largest V.
+
+    The sum N has no lattice, so the law computed is that of N + V with V, at most half of
+    ``jitter``, a sum of eight uniform variables: its density is smooth, and its transform, with a
+    power of a sine, falls so quickly that few frequencies give it to 1e-11.
+    """
+    largest, std = max(weight for weight, _ in weights), _std(law, weights)
     jitter = max(largest / 4, std / 128)
     bits = math.ceil(math.log2(2 * _PERIOD * (std + largest) / jitter * _SMOOTHED))
     period = 2**bits * jitter / (2 * _SMOOTHED)
@@ -542,12 +560,9 @@ def _of_weighted(
     # P(|N + V| <= c) by integrating the series of its density term by term.
     product[1:] /= angles[1:]
     sines = -np.fft.irfft(1j * np.append(0.0, product[1:]), 2**bits)[: 2 ** (bits - 1)]
-    at = np.arange(len(sines)) * (jitter / (2 * _SMOOTHED))
-    inside = 2 * at / period + 2 * 2**bits / period * sines
-    reached = inside >= level + _SERIES_ERROR
-    if not reached.any():  # beyond what float64 tells apart: as one draw with all of the variance
-        return std / law.std * (_of_sum(((law, 1),), level) + 1)
-    return float(at[int(np.argmax(reached))] + jitter / 2)
+    at = np.arange(len(sines), dtype=np.float64) * (jitter / (2 * _SMOOTHED))
+    inside: Floats = 2 * at / period + 2 * 2**bits / period * sines
+    return at, inside, jitter
 
 
 def _characteristic(law: NoiseDistribution, angles: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -231,11 +231,7 @@ def sensitivities(
     """
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        known: dict[Schedule, Sensitivity] = vars(strategy).setdefault("_moved", {})
-        if schedule not in known:
-            l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
-            known[schedule] = _either_bounds(l1, l2_squared)
-        return known[schedule]
+        return _of_several(strategy, schedule)
     unit, times = 1 << strategy.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
@@ -251,6 +247,12 @@ def sensitivities(
     single = strategy.facts.unit_columns and times == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None
     return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
+
+
+@lru_cache(maxsize=1024)
+def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
+    l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
+    return _either_bounds(l1, l2_squared)
 
 
 def sensitivity(
@@ -374,12 +376,10 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     Raises:
         InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
     """
-    known: dict[Pattern, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
-    if pattern not in known:
-        known[pattern] = _pattern_sensitivity(strategy, pattern)
-    return known[pattern]
+    return _pattern_sensitivity(strategy, pattern)
 
 
+@lru_cache(maxsize=1024)
 def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
@@ -625,11 +625,15 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 def nodes_by_level(strategy: _StepNodes) -> Iterable[Integers] | None:
     """For trees: for each level which node each step of the horizon enters, -1 for none."""
-    known, horizon = strategy.structure, strategy.horizon
+    known = strategy.structure
     if known.nodes_by_level is not None:
         return known.nodes_by_level()
-    if not known.divisions(None):
-        return None
+    return _written_out_levels(strategy) if known.divisions(None) else None
+
+
+@lru_cache(maxsize=1)
+def _written_out_levels(strategy: _StepNodes) -> Integers:
+    horizon = strategy.horizon
     assert horizon is not None
     columns = [strategy.column(step) for step in range(1, horizon + 1)]
     height = 1 + max(level for column in columns for level, _, _ in column)
@@ -637,6 +641,7 @@ def nodes_by_level(strategy: _StepNodes) -> Iterable[Integers] | None:
     for step, column in enumerate(columns):
         for level, index, _ in column:
             found[level, step] = index
+    found.flags.writeable = False
     return found
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise
-from counton.strategies import Metric, MultiscaleInterpolation, matrices, noise_variance
+from counton.strategies import Metric, MultiscaleInterpolation, noise_variance
 from counton.strategies.participation import Schedule, sensitivities, sensitivity
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
 
@@ -54,8 +54,12 @@ class Drawn:
 
 def rows(strategy: MultiscaleInterpolation) -> NDArray[np.float64]:
     """B, from the rows alone."""
-    matrix, _ = matrices(strategy)
-    return matrix.astype(np.float64)
+    read = [
+        {node[:2]: float(node.weight) for node in strategy.row(step)}
+        for step in range(1, strategy.horizon + 1)
+    ]
+    nodes = sorted(set().union(*read))
+    return np.array([[row.get(node, 0.0) for node in nodes] for row in read])
 
 
 # --- privacy -------------------------------------------------------------------------------------
