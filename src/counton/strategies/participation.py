@@ -249,7 +249,7 @@ def sensitivities(
     return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
     l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
     return _either_bounds(l1, l2_squared)
@@ -379,7 +379,7 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     return _pattern_sensitivity(strategy, pattern)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):

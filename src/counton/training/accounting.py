@@ -47,7 +47,7 @@ floating-point numbers have everywhere: that is no part of this bound (docs/weak
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import float_above, float_below
@@ -195,19 +195,21 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     return _poisson(epsilon, left, rate, steps)
 
 
-@lru_cache(maxsize=256)
-def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
+@lru_cache(maxsize=1024)
+def _delta_lost(multiplier: float, epsilon: float, rate: float, steps: int) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
-    def delta_lost(multiplier: float) -> float:
-        once = privacy_loss_distribution.from_gaussian_mechanism(
-            multiplier,
-            sampling_prob=rate,
-            value_discretization_interval=_INTERVAL,
-            use_connect_dots=True,
-        )
-        return float(once.self_compose(steps).get_delta_for_epsilon(epsilon))
+    once = privacy_loss_distribution.from_gaussian_mechanism(
+        multiplier,
+        sampling_prob=rate,
+        value_discretization_interval=_INTERVAL,
+        use_connect_dots=True,
+    )
+    return float(once.self_compose(steps).get_delta_for_epsilon(epsilon))
 
+
+def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    delta_lost = partial(_delta_lost, epsilon=epsilon, rate=rate, steps=steps)
     low, high = 0.25, 1.0
     while delta_lost(high) > delta:
         low, high = high, 2 * high
