@@ -452,7 +452,7 @@ def compare(
         ReplayMismatch: they have, and are not to stay so.
     """
     target, gone = max(target, released), 0
-    before = _unpack(kept, measures)
+    before = unpack_observed(kept, measures)
     if before.is_empty():
         fresh = {name: pl.lit(0, pl.Int64) for name in _COLUMNS if name not in _KEY}
         cells = found.sort(_KEY).with_columns(**fresh)
@@ -549,7 +549,7 @@ def known_windows(
     Nearly all rows of windows of which some had been seen are in windows whose totals, group by
     group, are those seen; or released windows would get half as much again as they had.
     """
-    before = _unpack(kept, measures)
+    before = unpack_observed(kept, measures)
     again = found.join(before.select("step").unique(), on="step", how="semi")
     alike = (pl.col("rows") == pl.col("seen_rows")) & (pl.col("total") == pl.col("seen_total"))
     compared = before.join(again.select("step").unique(), on="step", how="semi").join(
@@ -572,7 +572,7 @@ def known_windows(
 
 def seen_before(kept: Observed, measures: tuple[str, ...]) -> NDArray[np.int64]:
     """Windows that had a row: see `compare`."""
-    return _unpack(kept, measures)["step"].unique().to_numpy()
+    return unpack_observed(kept, measures)["step"].unique().to_numpy()
 
 
 def other_rows(how: str) -> ReplayMismatch:
@@ -588,7 +588,8 @@ _COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total", "
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
-def _unpack(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
+def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
+    """What the state keeps of windows, as columns of `Intake`: of rows, and their last measure."""
     if isinstance(kept, Mapping):
         kept = [(np.array([step], np.int64), totals[None]) for step, totals in kept.items()]
     last = len(measures) - 1  # for counts the total is the number of rows

@@ -35,6 +35,7 @@ from counton.base.windows import microseconds
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals
+from counton.run.changes import unpack_observed
 from counton.run.definition import Continuation, Definition
 from counton.spec.job import Job, options_of
 from counton.spec.stated_options import options_of_job, rename_columns
@@ -67,14 +68,9 @@ class WaitingRows(NamedTuple):
 
 def waiting_in(reader: JournalReader) -> WaitingRows:
     """The rows of a stream that wait for their windows to end, or came late since its release."""
-    kept = loose = 0
-    for _, totals in open_private(reader.observed_blocks()):
-        # Windows, seen or counted, measures, groups.
-        seen, counted = (totals[:, at, 0].astype(np.int64) for at in (0, 1))
-        whole = np.maximum(-counted, 0)  # so `Intake` keeps them
-        kept += int((seen - np.maximum(counted, 0) - whole).sum())
-        loose += int(whole.sum())
-    return WaitingRows(kept, loose)
+    cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
+    waiting, loose = cells["seen_rows"] - cells["counted_rows"], cells["whole"]
+    return WaitingRows(int((waiting - loose).sum()), int(loose.sum()))
 
 
 def end_stream(

@@ -252,13 +252,6 @@ class JournalReader(StreamJournal):
         releases = self.releases(start, stop)
         return Readings(statistic, releases.steps, releases)
 
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """See `Stream.history`: not without the key."""
-        raise InvalidInput(
-            f"cells of {self.design.name!r} are computed with the key when they are asked for: "
-            f"open the stream with Stream.open, or run its command again"
-        )
-
     @override
     def _held_key(self) -> Key:
         row = self._stored
