@@ -22,7 +22,13 @@ from counton.cli.print_forms import (
     warn_of_weak,
 )
 from counton.privacy import Contribution
-from counton.spec.job import check_most, check_most_a_window, metric_from, needed_guarantee
+from counton.spec.job import (
+    check_most,
+    check_most_a_window,
+    guarantee_from,
+    metric_from,
+    require_guarantee,
+)
 from counton.strategies.strategy import ReleaseForm
 
 if TYPE_CHECKING:
@@ -191,7 +197,8 @@ def _target(options: PlanOptions) -> dict[str, Any]:
                     f"{field(name, value)} is of a plan for a half-width: give {field('within')}, "
                     f"or leave it out"
                 )
-        return {"guarantee": needed_guarantee(options.epsilon, options.delta, options.rho)}
+        stated = guarantee_from(options.epsilon, options.delta, options.rho)
+        return {"guarantee": require_guarantee(stated)}
     for name in ("epsilon", "rho"):
         value = getattr(options, name)
         if value is not None:

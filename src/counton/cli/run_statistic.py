@@ -30,7 +30,6 @@ from counton.cli.run_words import (
     operator_notes,
     progress_line,
     promise,
-    totals_apart,
     until_newest,
 )
 from counton.privacy.ledger import totals_in_words
@@ -126,7 +125,8 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
             print_table(console, table_of_texts(table))
         if screen.left_out:
             print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
-    for note in (*screen.notes, *until_newest(outcome), *totals_apart(outcome)):
+    spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))
+    for note in (*screen.notes, *until_newest(outcome), *spent):
         print_line(console, note)
     print_line(console, f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.state)))

@@ -11,7 +11,6 @@ from counton.base.exact import figures
 from counton.base.outside_input import read_plain
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import loss_of_many, plural
-from counton.privacy.ledger import totals_in_words
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
@@ -200,11 +199,6 @@ def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]
     return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
 
 
-def totals_apart(outcome: Outcome) -> list[str]:
-    """The total of each kind of unit, where there are several and no limit names one."""
-    return [f"spent: {line}" for line in totals_in_words(outcome.stream.totals)]
-
-
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
     """How well a reader can guess what is protected, where epsilon alone says so; rounded up.
 
@@ -258,19 +252,15 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 
 def until_newest(outcome: Outcome) -> list[str]:
     """A note on the time of the newest event, if it decided which windows are released."""
-    cut, until = outcome.definition.cut, outcome.until
-    if cut is None or until is None or outcome.until_stated or until < last_end(outcome):
+    cut, until, after = outcome.definition.cut, outcome.until, outcome.after
+    if cut is None or until is None or outcome.until_stated:
+        return []
+    if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
         return []
     return [
         f"Released windows ended by {cut.at(until)}, the time of the newest event; this time is "
         f"not protected: leave --until newest out, and the clock decides"
     ]
-
-
-def last_end(outcome: Outcome) -> int:
-    """When the last window that is released ended, in nanoseconds; 0: none is."""
-    cut, after = outcome.definition.cut, outcome.after
-    return int(cut.ends(range(after, after + 1))[0]) if cut is not None and after else 0
 
 
 def _discovery_in_words(definition: Definition, discovery: Discovery) -> str:

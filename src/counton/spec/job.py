@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.base.exact import Number
-    from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+    from counton.privacy import ZCDP, ApproxDP, PureDP
     from counton.rows.policies import Policies
     from counton.rows.sources import Source
     from counton.spec.keywords import JobFields
@@ -909,11 +909,6 @@ def guarantee_from(
             raise InvalidInput(f"{field('delta', delta)} stands alone; it needs {field('epsilon')}")
         return None
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
-
-
-def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number | None) -> Guarantee:
-    """As `guarantee_from`, where one must be stated."""
-    return require_guarantee(guarantee_from(epsilon, delta, rho))
 
 
 def require_guarantee(guarantee: _Given | None) -> _Given:
