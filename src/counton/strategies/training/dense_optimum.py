@@ -149,7 +149,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        return self._changed(schedule=Schedule(*schedule))
+        return self._copy_with(schedule=Schedule(*schedule))
 
     @override
     def encoder(self) -> Floats:

@@ -110,7 +110,7 @@ class ToeplitzTraining(TrainingStrategy):
         return min(found, self.with_scaling("equal"), key=lambda one: one.rmse)
 
     def _with_shares(self, shares: Floats | None) -> Self:
-        return self._changed("divisors", shares=shares)
+        return self._copy_with("divisors", shares=shares)
 
     @property
     @override
@@ -158,7 +158,7 @@ class ToeplitzTraining(TrainingStrategy):
             )
         if self.divisors is not None and schedule.apart != self.schedule.apart:
             raise InvalidInput(f"{self.name} is scaled for epochs of {self.schedule.apart} steps")
-        return self._changed("divisors", "_gram", schedule=schedule)
+        return self._copy_with("divisors", "_gram", schedule=schedule)
 
     @override
     def encoder(self) -> Floats:

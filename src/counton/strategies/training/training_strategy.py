@@ -130,7 +130,7 @@ class TrainingStrategy(ABC):
         """What people call it, such as "BLT-3"."""
         return self.saved_name
 
-    def _changed(self, *forgotten: str, **changes: Any) -> Self:
+    def _copy_with(self, *forgotten: str, **changes: Any) -> Self:
         """The same with other attributes, and without what was computed from these."""
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
