@@ -13,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from _pytest.doctest import DoctestModule
 from forked_commands import forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.util import LRUCache
 
 __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
@@ -68,28 +65,6 @@ def second_witnesses_of_its_own(
 ) -> None:
     """A test knows nothing of what others released."""
     monkeypatch.setenv("XDG_STATE_HOME", next(second_witnesses))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def statements_are_compiled_once() -> Iterator[None]:
-    """And not for each file anew, of which there are thousands here and one in a program."""
-    engines: Any = sa.create_engine
-    compiled: LRUCache[Any, Any] = LRUCache(2000)
-
-    def create_engine(*args: Any, **options: Any) -> sa.Engine:
-        engine: sa.Engine = engines(*args, **options)
-        if isinstance(engine.dialect, SQLiteDialect_pysqlite):
-            engine._compiled_cache = compiled
-        return engine
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sa, "create_engine", create_engine)
-        # Compiled statements are found by dialect too: one is as good as another.
-        patched.setattr(SQLiteDialect_pysqlite, "__hash__", lambda self: hash(type(self)))
-        patched.setattr(
-            SQLiteDialect_pysqlite, "__eq__", lambda self, other: type(self) is type(other)
-        )
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -120,7 +120,9 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
         patched.setattr("os.fsync", full)
         with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
             Stream.create(file, "visits", Binary(10), PureDP(1))
-    monkeypatch.setattr(sqlite_file, "_statements", lambda: ["PRAGMA max_page_count = 1"])
+    monkeypatch.setattr(
+        sqlite_file, "_script", lambda: "PRAGMA max_page_count = 1; CREATE TABLE x (y)"
+    )
     with pytest.raises(
         StateError, match=r"state .* cannot be created \(.*\): check the space left"
     ):

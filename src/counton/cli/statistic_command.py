@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.main import get_command
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import (
@@ -52,12 +53,17 @@ def commands() -> typer.Typer:
 
 def perform(name: str, words: list[str]) -> None:
     """Carry out the command of a statistic that stands beside ``statistic``."""
+    _beside(name)(words, prog_name=f"counton {name}")
+
+
+@cache
+def _beside(name: str) -> Any:
     app = typer.Typer(**BARE)
     of = statistic_class(name)
     own = {option.name: f"--{option.key}" for option in of.options}
     more = InvalidInput(of.help).translate(own | option_names(Job))
     command_of(app, name, f"{of.says}\n\n{more}")
-    app(words, prog_name=f"counton {name}")
+    return get_command(app)
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:

@@ -10,20 +10,18 @@ be in it, before anything else is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.state import key_and_witness as keyfile
-from counton.state import schema
-from counton.state.database import Database, database_url, label_of, state_file
+from counton.state.database import Database
 from counton.state.key_and_witness import Kept, State, Witness, witness_beside
-from counton.state.sqlite_file import NoState
+from counton.state.sql import PreparedStatement
 
 
 @contextmanager
@@ -46,18 +44,13 @@ def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Data
             release that the state has forgotten (`refuse_forgotten`).
         InvalidInput: the key would take the place of the state.
     """
-    database: Database | None = None
-    if isinstance(state, Database):
-        database, place, label = state, state.path, state.label
-    else:
-        place = state_file(state)
-        label = str(place) if place else label_of(database_url(state))
+    database = state if isinstance(state, Database) else None
+    place, label = keyfile.place_of(state)
     try:
         file = keyfile.file_of(key)
         _check_places(place, file)
         if not isinstance(state, Database):
-            with suppress(NoState):
-                database = Database(state)
+            database = keyfile.database_at(state)
         raw = check_key(key) if isinstance(key, Key) else None
         used = _used_keys(state if database is None else database, raw, key)
         if raw is not None:
@@ -97,12 +90,7 @@ def _used_keys(state: State | Database, raw: Key | None, key: Kept) -> _KeySet:
         return set()
     with state.transaction(write=False) as connection:
         refuse_forgotten(connection, state, witness, raw)
-        return {
-            (row.key_fingerprint, row.key_salt)
-            for row in connection.execute(
-                sa.select(schema.streams.c.key_fingerprint, schema.streams.c.key_salt)
-            )
-        }
+        return {*map(tuple, _KEYS.rows(connection))}
 
 
 def refuse_forgotten(
@@ -127,11 +115,13 @@ def refuse_forgotten(
 def released_names(connection: Connection) -> dict[str, set[str]]:
     """By fingerprint of the key, what a witness calls the releases of a state."""
     known: dict[str, set[str]] = {}
-    for row in connection.execute(
-        sa.select(schema.streams.c.name, schema.streams.c.key_fingerprint)
-    ):
+    for row in _NAMES.rows(connection):
         known.setdefault(row.key_fingerprint, set()).add(row.name)
     return known
+
+
+_KEYS = PreparedStatement("SELECT key_fingerprint, key_salt FROM counton_streams")
+_NAMES = PreparedStatement("SELECT name, key_fingerprint FROM counton_streams")
 
 
 def _is_used(key: Key, used: _KeySet) -> bool:

@@ -7,13 +7,11 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
@@ -42,6 +40,7 @@ _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|co
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
 
+_ITS_ROW = sa.select(schema.database.c.identity, schema.database.c.witness)
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
 
@@ -75,12 +74,19 @@ class Database:
             ends one in which nothing is asked for `PAUSE_SECONDS`: a process that is paused within
             it holds up no other.
 
+    Attributes:
+        identity: which state it is, wherever it lies; copies of it have the same. Not secret.
+        witness: where its second witness is, as it was named once; None: in the user's folder.
+
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
             has several names (hard links).
         StreamConflict: somebody else holds the lock.
         InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
     """
+
+    identity: str
+    witness: str | None
 
     def __init__(
         self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
@@ -101,7 +107,7 @@ class Database:
                 self._check_encoding()
             if create and not self.is_sqlite:
                 self._create_tables()
-            self._check_format()
+            self._read_its_row()
             if self.path is not None:
                 sqlite_file.check_mode(self.path)
         except BaseException:
@@ -117,19 +123,6 @@ class Database:
     def label(self) -> str:
         """The address without its password, for messages."""
         return str(self.path) if self.path is not None else label_of(self.url)
-
-    @cached_property
-    def identity(self) -> str:
-        """Which state it is, wherever it lies; copies of it have the same. Not secret."""
-        with self.transaction(write=False) as connection:
-            return str(connection.execute(sa.select(schema.database.c.identity)).scalar_one())
-
-    @cached_property
-    def witness(self) -> str | None:
-        """Where its second witness is, as it was named once; None: in the user's folder."""
-        with self.transaction(write=False) as connection:
-            found = connection.execute(sa.select(schema.database.c.witness)).scalar_one()
-        return None if found is None else str(found)
 
     def close(self) -> None:
         """Drop all connections."""
@@ -152,21 +145,16 @@ class Database:
                 )
             sqlite_file.check_only_name(self.path)
         try:
-            with self._engine.connect() as connection:
-                connection = connection.execution_options(counton_write=write)
-                with connection.begin():
-                    yield connection
+            with self._engine.begin() as connection:
+                if self.is_sqlite:
+                    sqlite_file.begin(connection, write=write)
+                yield connection
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explain(error) from error
 
     def _connect(self) -> Engine:
         if self.is_sqlite:
-            # an error that shows its parameters shows exact sums, and names
-            timeout = {"timeout": self.lock_timeout_seconds}
-            engine = sa.create_engine(self.url, connect_args=timeout, hide_parameters=True)
-            event.listen(engine, "connect", sqlite_file.prepare)
-            event.listen(engine, "begin", sqlite_file.begin)
-            return engine
+            return sqlite_file.engine_of(self.url, self.lock_timeout_seconds)
         # A server may default to asynchronous commits, which a power cut can lose.
         options = (
             f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on "
@@ -211,7 +199,8 @@ class Database:
                 f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
             )
 
-    def _check_format(self) -> None:
+    def _read_its_row(self) -> None:
+        """Which state it is, if it has the format of this version."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
                 application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
@@ -227,6 +216,8 @@ class Database:
                 )
             else:
                 found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
+            if found == schema.FORMAT:
+                self.identity, self.witness = connection.execute(_ITS_ROW).one()
         if found != schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format version {found}, this version of counton reads "

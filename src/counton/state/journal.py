@@ -28,6 +28,7 @@ from counton.numbers import Releases
 from counton.privacy.value_grid import to_data
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.sql import PreparedStatement
 
 #: Numbers in one row at most, if that is more than one step.
 _ROW = 2**18
@@ -99,9 +100,8 @@ def release_rows(
         }
 
 
-_DIGEST_AT = sa.select(schema.journal.c.digest).where(
-    schema.journal.c.stream_id == sa.bindparam("stream"),
-    schema.journal.c.step == sa.bindparam("at"),
+_DIGEST_AT = PreparedStatement(
+    "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at"
 )
 
 
@@ -110,7 +110,8 @@ def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
 
     None where the journal does not have the step, or it was no last one of a commit.
     """
-    return connection.execute(_DIGEST_AT, {"stream": stream_id, "at": step}).scalar_one_or_none()
+    row = _DIGEST_AT.first(connection, stream=stream_id, at=step)
+    return None if row is None else row.digest
 
 
 def _whole(
@@ -159,21 +160,9 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     return (-1,) if open_ended else tuple(terms["shape"])
 
 
-_ENTRIES = (
-    sa.select(
-        schema.journal.c.step,
-        schema.journal.c.steps,
-        schema.journal.c.unit,
-        schema.journal.c.estimates,
-        schema.journal.c.input_digests,
-        schema.journal.c.std,
-    )
-    .where(
-        schema.journal.c.stream_id == sa.bindparam("stream"),
-        schema.journal.c.step >= sa.bindparam("start"),
-        schema.journal.c.step - schema.journal.c.steps + 1 < sa.bindparam("stop"),
-    )
-    .order_by(schema.journal.c.step)
+_ENTRIES = PreparedStatement(
+    "SELECT step, steps, unit, estimates, input_digests, std FROM counton_journal"
+    " WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop ORDER BY step"
 )
 
 
@@ -181,7 +170,7 @@ def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
     """Steps ``start..stop-1``, values to the bit as they were shown."""
-    found = connection.execute(_ENTRIES, {"stream": stream_id, "start": start, "stop": stop})
+    found = _ENTRIES.rows(connection, stream=stream_id, start=start, stop=stop)
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
     with reading(f"the journal between steps {start} and {stop - 1}"):
@@ -329,20 +318,31 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
             _write_block(connection, first, block, at)
 
 
+_BLOCK, _DROP_BLOCK, _OTHER_SHAPE = (
+    PreparedStatement(f"{act} FROM counton_observed WHERE stream_id = :stream AND {which}")
+    for act, which in (
+        ("SELECT *", "step = :step AND shape = :shape"),
+        ("DELETE", "step = :step AND shape = :shape"),
+        ("SELECT step", "shape <> :shape LIMIT 1"),
+    )
+)
+_OBSERVE = PreparedStatement.insert(schema.observed)
+
+
 def _write_block(connection: Connection, first: int, block: WindowTotals, at: int) -> None:
-    table = schema.observed
-    mine = table.c.stream_id == block.stream_id
-    place = sa.and_(mine, table.c.step == first, table.c.shape == block.shape)
-    row = connection.execute(sa.select(table).where(place)).first()
+    place = {"stream": block.stream_id, "step": first, "shape": block.shape}
+    row = _BLOCK.first(connection, **place)
     if row is not None:
         with reading("what was observed"):
             block = WindowTotals.of_row(row).replace(block)
-        connection.execute(table.delete().where(place))
-    connection.execute(table.insert(), block.row(first, at))
+        _DROP_BLOCK.run(connection, place)
+    _OBSERVE.run(connection, block.row(first, at))
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
     """A window has one shape: it is forgotten where it had another."""
+    if _OTHER_SHAPE.first(connection, stream=seen.stream_id, shape=seen.shape) is None:
+        return
     table = schema.observed
     mine = table.c.stream_id == seen.stream_id
     others = sa.and_(mine, table.c.shape != seen.shape, _holding(seen.steps))
@@ -355,7 +355,7 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
                 table.delete().where(others, table.c.step == row.step, table.c.shape == row.shape)
             )
             if len(kept.steps):
-                connection.execute(table.insert(), kept.row(row.step, row.written))
+                _OBSERVE.run(connection, kept.row(row.step, row.written))
 
 
 def read_observed(
@@ -416,19 +416,19 @@ def write_sources(
                 f"totals; leave it out"
             )
         row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
-        connection.execute(schema.sources.insert().values(**row))
+        _NEW_SOURCE.run(connection, row)
 
 
-_SOURCE = sa.select(schema.sources.c.step).where(
-    schema.sources.c.stream_id == sa.bindparam("stream"),
-    schema.sources.c.digest == sa.bindparam("digest"),
+_NEW_SOURCE = PreparedStatement.insert(schema.sources)
+_SOURCE = PreparedStatement(
+    "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
 )
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
     """Whether a source was counted."""
-    known = {"stream": stream_id, "digest": _keyed_digest(digest, subkey)}
-    return connection.execute(_SOURCE, known).scalar_one_or_none() is not None
+    known = _keyed_digest(digest, subkey)
+    return _SOURCE.first(connection, stream=stream_id, digest=known) is not None
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> str:

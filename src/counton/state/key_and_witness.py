@@ -71,7 +71,7 @@ def key_path(state: State) -> Path:
     >>> key_path("visits.db").name
     'visits.db.key'
     """
-    return beside(state_file(state), label_of(database_url(state)))
+    return beside(*place_of(state))
 
 
 def state_files(state: State, key: Kept = None) -> list[Path]:
@@ -197,6 +197,14 @@ def waiting(path: Path, fingerprint: str) -> Path:
     return path.with_name(f"{path.name}.new-{fingerprint}")
 
 
+def place_of(state: State | Database) -> tuple[Path | None, str]:
+    """The file of a state, None where it is on a server; and its name in messages."""
+    if isinstance(state, Database):
+        return state.path, state.label
+    file = state_file(state)
+    return file, str(file) if file else label_of(database_url(state))
+
+
 def witness_beside(state: State | Database, key: Kept) -> Witness:
     """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
@@ -205,11 +213,7 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     used, it remembers the same.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
-    if isinstance(state, Database):
-        file, label = state.path, state.label
-    else:
-        file = state_file(state)
-        label = str(file) if file else label_of(database_url(state))
+    file, label = place_of(state)
     paths = []
     if path is not None:
         paths.append(witness_of(path))
@@ -242,7 +246,7 @@ def without_witness(
     """Which old copies of a state would not be noticed, in words; None where all would be."""
     if state is None:
         return None
-    database = _there(state) if opened is None else opened
+    database = database_at(state) if opened is None else opened
     try:
         named = None if database is None else database.witness
         if witness is not None:
@@ -266,7 +270,8 @@ def without_witness(
     )
 
 
-def _there(state: State) -> Database | None:
+def database_at(state: State) -> Database | None:
+    """An open state; None where there is none yet."""
     try:
         return Database(state)
     except NoState:

@@ -24,6 +24,7 @@ from counton.privacy.ledger import refuse_not_following
 from counton.privacy.ledger import totals as add_up
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.sql import LIMIT, PreparedStatement
 from counton.state.stream_facts import record_in
 
 _metadata = sa.MetaData()
@@ -87,9 +88,14 @@ class ForeignEntry(NamedTuple):
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
+_HAS = PreparedStatement("SELECT name FROM sqlite_master WHERE name = :table")
+
+
 def has(connection: Connection, table: sa.Table) -> bool:
     """Whether a database has one of the tables that are made when they are needed."""
-    return bool(connection.dialect.has_table(connection, table.name))
+    if connection.dialect.name != "sqlite":
+        return bool(connection.dialect.has_table(connection, table.name))
+    return _HAS.first(connection, table=table.name) is not None
 
 
 def make(connection: Connection, table: sa.Table) -> None:
@@ -125,18 +131,22 @@ def first_tie(connection: Connection) -> sa.Row[Any] | None:
     return connection.execute(sa.select(ties).order_by(ties.c.number)).first()
 
 
+_ENTRIES = PreparedStatement(
+    "SELECT name, guarantee, unit, relation FROM counton_ledger ORDER BY id"
+)
+_ENTER = PreparedStatement.insert(schema.ledger, "id")
+
+
 def lock(connection: Connection) -> None:
     """Wait for other transactions that change the ledger (SQLite has locked the file already)."""
-    connection.execute(sa.select(schema.database.c.id).with_for_update()).all()
+    if connection.dialect.name != "sqlite":
+        connection.execute(sa.select(schema.database.c.id).with_for_update()).all()
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
     """What was spent, in order."""
-    table = schema.ledger
-    columns = (table.c.name, table.c.guarantee, table.c.unit, table.c.relation)
-    rows = connection.execute(sa.select(*columns).order_by(table.c.id))
     with reading("the ledger"):
-        return tuple(spend_of(row) for row in rows)
+        return tuple(spend_of(row) for row in _ENTRIES.rows(connection))
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
@@ -150,7 +160,7 @@ def all_entries(connection: Connection) -> tuple[Spend, ...]:
 
 def terms(connection: Connection) -> dict[str, Any] | None:
     """The limit and what it has fixed (`Ledger.terms`), or None."""
-    saved = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
+    saved = LIMIT.value(connection)
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
 
@@ -208,14 +218,9 @@ def enter(
     present = with_entry(connection, entry)
     if present is not None:
         write_terms(connection, present)
-    connection.execute(
-        schema.ledger.insert().values(
-            name=entry.name,
-            guarantee=json.dumps(entry.promise(), sort_keys=True),
-            unit=entry.unit,
-            relation=entry.relation,
-        )
-    )
+    promise = json.dumps(entry.promise(), sort_keys=True)
+    said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
+    _ENTER.run(connection, {**said, "guarantee": promise})
 
 
 def _refuse_several_steps(
@@ -235,14 +240,15 @@ def _refuse_several_steps(
     )
 
 
+_STREAM = PreparedStatement("SELECT step, terms, details FROM counton_streams WHERE name = :name")
+
+
 def _refuse_unfinished(connection: Connection, name: str) -> None:
     """Refuse to follow a stream that may release more: of a copy of its state, or of this one.
 
     Nor may a unit of it have been in several steps.
     """
-    table = schema.streams.c
-    asked = sa.select(table.step, table.terms, table.details).where(table.name == name)
-    row, horizon = connection.execute(asked).first(), None
+    row, horizon = _STREAM.first(connection, name=name), None
     with suppress(StateError):  # of a strategy that is somebody's own
         if row is not None:
             terms = Design.from_dict(json.loads(row.terms))

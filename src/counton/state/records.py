@@ -6,11 +6,11 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -31,6 +31,7 @@ from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.shared import entry_in, known_to
+from counton.state.sql import PreparedStatement
 from counton.state.stream_facts import Facts, to_json
 from counton.strategies import StreamStrategy
 
@@ -44,12 +45,34 @@ def facts() -> sa.Select[Any]:
     return sa.select(*(column for column in schema.streams.c if column.name not in secret))
 
 
-_BY_NAME = sa.select(schema.streams).where(schema.streams.c.name == sa.bindparam("name"))
+_BY_NAME = PreparedStatement("SELECT * FROM counton_streams WHERE name = :name")
+_PUBLIC = PreparedStatement(f"{facts()} WHERE name = :name")
+_NAMES = PreparedStatement("SELECT name FROM counton_streams")
+_NEW = PreparedStatement.insert(schema.streams, "id")
 
 
-def find(connection: Connection, name: str) -> Row[Any]:
+def find(connection: Connection, name: str) -> Any:
     """The row of a stream that exists, with its sums."""
-    return connection.execute(_BY_NAME, {"name": name}).one()
+    return _BY_NAME.one(connection, name=name)
+
+
+def public_row(connection: Connection, name: str) -> Any:
+    """What is public of the row of a stream; None where there is none."""
+    return _PUBLIC.first(connection, name=name)
+
+
+def names(connection: Connection) -> list[str]:
+    """Names of all streams, sorted."""
+    return sorted(row.name for row in _NAMES.rows(connection))
+
+
+def no_such_stream(connection: Connection, database: Database, name: str) -> RequestMismatch:
+    """The error for a name that no stream has."""
+    return RequestMismatch(
+        f"state {database.label} has no stream {name!r}; it has "
+        f"{', '.join(map(repr, names(connection))) or 'none'}: correct the name, or give the state "
+        f"of that stream"
+    )
 
 
 def check_length(name: str) -> None:
@@ -64,8 +87,7 @@ def check_length(name: str) -> None:
 
 def refuse_stream(connection: Connection, database: Database, name: str) -> None:
     """Refuse a name that is taken."""
-    known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
-    if connection.execute(known).first() is not None:
+    if public_row(connection, name) is not None:
         raise RequestMismatch(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
@@ -100,27 +122,27 @@ def enter(
     counter.design = replace(terms, contribution=contribution)
     spend = Spend(name, terms.guarantee, contribution.unit, contribution.relation, follows)
     ledger.enter(connection, spend, contribution, details.values())
-    connection.execute(
-        schema.streams.insert().values(
-            name=name,
-            terms=to_json(counter.design.to_dict(), "terms"),
-            details=details.text,
-            key_fingerprint=key.fingerprint,
-            key_salt=key.salt,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            step=0,
-            writer_epoch=1,
-            checkpoint=counter.checkpoint(),
-            seal=b"",
-            forgotten=0,
-        )
+    _NEW.run(
+        connection,
+        {
+            "name": name,
+            "terms": to_json(counter.design.to_dict(), "terms"),
+            "details": details.text,
+            "key_fingerprint": key.fingerprint,
+            "key_salt": key.salt,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "step": 0,
+            "writer_epoch": 1,
+            "checkpoint": counter.checkpoint(),
+            "seal": Seal(key, name).of(0, details.text, _digest_of([], 0)),
+            "forgotten": 0,
+        },
     )
-    row = find(connection, name)
+    row: Row[Any] = find(connection, name)
     details.write(connection, row.id)
-    write_seal(connection, row.id, key, name, 0, details.text)
     if shared is not None:
         shared.enter(connection, database)
-    return find(connection, name)
+    return row
 
 
 def spend_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Spend:
@@ -164,8 +186,10 @@ class Seal:
         self, connection: Connection, stream_id: int, step: int, details: str, remembered: str
     ) -> None:
         """Seal what a transaction has written of a stream; the last thing it does."""
-        table, sealed = schema.streams, self.of(step, details, remembered)
-        connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
+        _SEAL.run(connection, {"stream": stream_id, "sealed": self.of(step, details, remembered)})
+
+
+_SEAL = PreparedStatement("UPDATE counton_streams SET seal = :sealed WHERE id = :stream")
 
 
 @lru_cache(maxsize=1)  # facts take a while, and rarely change
@@ -175,17 +199,11 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-_SIZES = (
-    sa.select(
-        schema.marks.c.kind,
-        schema.marks.c.period,
-        schema.marks.c.part,
-        sa.func.length(schema.marks.c.marks),
-    )
-    .where(schema.marks.c.stream_id == sa.bindparam("stream"), schema.marks.c.kind != "exact")
-    .order_by(schema.marks.c.kind, schema.marks.c.period, schema.marks.c.part)
+_SIZES = PreparedStatement(
+    "SELECT kind, period, part, length(marks) FROM counton_marks"
+    " WHERE stream_id = :stream AND kind <> 'exact' ORDER BY kind, period, part"
 )
-_FILES = sa.select(sa.func.count()).where(schema.sources.c.stream_id == sa.bindparam("stream"))
+_FILES = PreparedStatement("SELECT count(*) FROM counton_sources WHERE stream_id = :stream")
 
 
 def memory_digest(connection: Connection, stream_id: int) -> str:
@@ -193,8 +211,11 @@ def memory_digest(connection: Connection, stream_id: int) -> str:
 
     What a statistic knows exactly has a head of its own, which says how much it is.
     """
-    sizes = connection.execute(_SIZES, {"stream": stream_id}).all()
-    files = connection.execute(_FILES, {"stream": stream_id}).scalar_one()
+    sizes = _SIZES.rows(connection, stream=stream_id)
+    return _digest_of(sizes, _FILES.value(connection, stream=stream_id))
+
+
+def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
     return json.dumps([sorted([*size] for size in sizes), files])
 
 
@@ -227,6 +248,13 @@ def check_text_name(name: object) -> None:
         raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
 
+#: Becomes the writer of a stream.
+TAKE = PreparedStatement(
+    "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
+)
+_LAST_STEP = PreparedStatement("SELECT max(step) FROM counton_journal WHERE stream_id = :stream")
+
+
 def take_over(
     connection: Connection,
     database: Database,
@@ -245,28 +273,16 @@ def take_over(
     check_text_name(name)
     # Drawn, so that no two that begin from the same one are taken for each other.
     further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
-    taken = connection.execute(
-        schema.streams.update()
-        .where(schema.streams.c.name == name)
-        .values(writer_epoch=schema.streams.c.writer_epoch + further)
-    )
-    if taken.rowcount == 0:
-        names = sorted(map(str, connection.execute(sa.select(schema.streams.c.name)).scalars()))
-        raise RequestMismatch(
-            f"state {database.label} has no stream {name!r}; it has "
-            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of "
-            f"that stream"
-        )
+    if not TAKE.run(connection, {"name": name, "further": further}):
+        raise no_such_stream(connection, database, name)
     row = find(connection, name)
     held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
     check_key_of(row, held)
-    last = connection.execute(
-        sa.select(sa.func.max(schema.journal.c.step)).where(schema.journal.c.stream_id == row.id)
-    ).scalar_one()
-    if (last or 0) != row.step:
+    last = _LAST_STEP.value(connection, stream=row.id) or 0
+    if last != row.step:
         raise StateError(
-            f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
-            f"was altered; restore it from a copy"
+            f"stream {name!r} is at step {row.step} but its journal ends at {last}: the state was "
+            f"altered; restore it from a copy"
         )
     witness = keyfile.witness_beside(database, key)
     check_witness(connection, row, witness, forgetting=forgetting)
@@ -283,7 +299,7 @@ def check_witness(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, *, forgetting: bool = False
 ) -> None:
     """Refuse a stream that has forgotten releases, or that it forgot somebody."""
-    digest = partial(journal.digest_at, connection, row.id)
+    digest = cache(partial(journal.digest_at, connection, row.id))
     forgotten = None if forgetting else row.forgotten
     witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
 
@@ -317,7 +333,7 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     """
     witness = keyfile.witness_beside(database, key).snapshot()  # before the state is read
     with database.transaction(write=False) as connection:
-        row = connection.execute(facts().where(schema.streams.c.name == name)).one()
+        row = _PUBLIC.one(connection, name=name)
         digest = journal.digest_at(connection, row.id, row.step)
     if not row.step or digest is None:  # the journal is damaged, as its reader will say
         return

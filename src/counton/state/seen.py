@@ -30,6 +30,7 @@ from counton.base.exact import name_alone
 from counton.noise import Key
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.sql import MARK, PreparedStatement
 
 Digests = NDArray[np.uint64]
 #: More parts of a period than this are written anew as one.
@@ -249,13 +250,19 @@ def subkey(key: Key, name: str) -> bytes:
     return key.derive(b"marks", name.encode())
 
 
+_SECRET_OF = PreparedStatement(
+    "SELECT marks FROM counton_marks WHERE stream_id = :stream AND kind = :kind"
+)
+_LAST_PARTS = PreparedStatement(
+    "SELECT kind, period, max(part) FROM counton_marks WHERE stream_id = :stream"
+    " GROUP BY kind, period"
+)
+
+
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
     """The secret of a stream; None where it has no marks yet."""
-    table = schema.marks
-    found = connection.execute(
-        sa.select(table.c.marks).where(table.c.stream_id == stream_id, table.c.kind == _SECRET)
-    ).scalar_one_or_none()
-    return None if found is None else Secret.unwrap(bytes(found), subkey)
+    found = _SECRET_OF.first(connection, stream=stream_id, kind=_SECRET)
+    return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
@@ -269,7 +276,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
     known = read_secret(connection, stream_id, subkey)
     if known is None:
         secret = {"stream_id": stream_id, "kind": _SECRET, "period": 0, "part": 0}
-        connection.execute(table.insert(), [{**secret, "marks": change.secret.wrap(subkey)}])
+        MARK.run(connection, {**secret, "marks": change.secret.wrap(subkey)})
     elif known != change.secret:
         raise StreamConflict(
             "another process has begun to count this stream's users meanwhile; nothing was "
@@ -285,15 +292,11 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
         )
     if not change.added:
         return
-    query = (
-        sa.select(table.c.kind, table.c.period, sa.func.max(table.c.part))
-        .where(of_stream)
-        .group_by(table.c.kind, table.c.period)
-    )
-    last = {(kind, period): part for kind, period, part in connection.execute(query)}
-    connection.execute(
-        table.insert(),
-        [
+    parts = _LAST_PARTS.rows(connection, stream=stream_id)
+    last = {(kind, period): part for kind, period, part in parts}
+    MARK.run(
+        connection,
+        *(
             {
                 "stream_id": stream_id,
                 "kind": part.kind,
@@ -306,7 +309,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
             }
             for part in change.added
             for number, begin in enumerate(range(0, len(part.digests), _LARGEST_PART))
-        ],
+        ),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import NoResultFound
 
 from counton.state import schema
 
@@ -15,16 +17,57 @@ class PreparedStatement:
     """A statement as the driver takes it, by the kind of database.
 
     Args:
-        statement: with a parameter of its own name for each value.
+        statement: SQL, or what SQLAlchemy makes of tables; with a parameter for each value.
         columns: of an INSERT, those which get a value.
     """
 
-    def __init__(self, statement: Any, columns: Sequence[str] = ()) -> None:
-        self._statement, self._columns = statement, list(columns) or None
+    def __init__(self, statement: str | sa.Insert, columns: Sequence[str] = ()) -> None:
+        self._statement = sa.text(statement) if isinstance(statement, str) else statement
+        self._columns = list(columns) or None
         self._texts: dict[str, tuple[str, Sequence[str] | None]] = {}
+        self._row: Any = None
+
+    @classmethod
+    def insert(cls, table: sa.Table, *but: str) -> PreparedStatement:
+        """Adds rows to a table, with values for all columns but those that come by themselves."""
+        return cls(table.insert(), [name for name, _ in table.c.items() if name not in but])
 
     def run(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
         """Run it with these values; of an INSERT with several rows. Returns how many it changed."""
+        text, given = self._given(connection, rows)
+        if connection.dialect.name == "sqlite":  # through SQLAlchemy it would take twice as long
+            return int(_driver(connection).executemany(text, given).rowcount)
+        return connection.exec_driver_sql(text, given[0] if len(given) == 1 else given).rowcount
+
+    def rows(self, connection: Connection, **values: Any) -> Iterator[Any]:
+        """The rows that a SELECT finds with these values, with their columns as attributes."""
+        text, (given,) = self._given(connection, [values])
+        if connection.dialect.name != "sqlite":
+            return iter(connection.exec_driver_sql(text, given))
+        found = _driver(connection).execute(text, given)
+        if self._row is None:
+            kind: Any = namedtuple  # of names that a statement gives
+            self._row = kind("Row", [column[0] for column in found.description], rename=True)._make
+        return map(self._row, found)
+
+    def first(self, connection: Connection, **values: Any) -> Any:
+        """The first of these rows; None where there is none."""
+        return next(self.rows(connection, **values), None)
+
+    def one(self, connection: Connection, **values: Any) -> Any:
+        """The first of these rows, which has to be there."""
+        for row in self.rows(connection, **values):
+            return row
+        raise NoResultFound("a row is missing")
+
+    def value(self, connection: Connection, **values: Any) -> Any:
+        """The first column of `one`."""
+        return self.one(connection, **values)[0]
+
+    def _given(
+        self, connection: Connection, rows: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, list[Any]]:
+        """Its text for a kind of database, and the values as that takes them."""
         kind = connection.dialect.name
         if kind not in self._texts:
             compiled = self._statement.compile(
@@ -32,47 +75,27 @@ class PreparedStatement:
             )
             self._texts[kind] = str(compiled), compiled.positiontup
         text, order = self._texts[kind]
-        given: list[Any] = [
-            dict(row) if order is None else tuple(row[name] for name in order) for row in rows
-        ]
-        if kind == "sqlite":  # through SQLAlchemy it would take twice as long
-            driver: Any = connection.connection.driver_connection
-            return int(driver.executemany(text, given).rowcount)
-        return connection.exec_driver_sql(text, given[0] if len(given) == 1 else given).rowcount
+        if order is None:
+            return text, [dict(row) for row in rows]
+        return text, [tuple(row[name] for name in order) for row in rows]
 
 
-def _mine() -> tuple[Any, ...]:
-    """Of the streams' rows the one that its writer knows: of this epoch, at this step."""
-    columns = schema.streams.c
-    return (
-        columns.id == sa.bindparam("stream"),
-        columns.writer_epoch == sa.bindparam("epoch"),
-        columns.step == sa.bindparam("before"),
-    )
+def _driver(connection: Connection) -> Any:
+    return connection.connection.driver_connection
 
 
-#: A writer goes on to a step: ``stream``, ``epoch``, ``before``; ``now``, ``saved``, ``sealed``.
+#: A writer goes on to a step, of the row that it knows: of this epoch, at this step.
 ADVANCE = PreparedStatement(
-    schema.streams.update()
-    .where(*_mine())
-    .values(
-        step=sa.bindparam("now"),
-        checkpoint=sa.bindparam("saved"),
-        seal=sa.bindparam("sealed"),
-    )
+    "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
+    " WHERE id = :stream AND writer_epoch = :epoch AND step = :before"
 )
+#: What the one row says of a limit.
+LIMIT = PreparedStatement("SELECT budget_limit FROM counton_database")
 #: Rows of the journal.
-JOURNAL = PreparedStatement(
-    schema.journal.insert(), [column.name for column in schema.journal.columns]
-)
+JOURNAL = PreparedStatement.insert(schema.journal)
 #: A row of marks.
-MARK = PreparedStatement(schema.marks.insert(), [column.name for column in schema.marks.columns])
-#: The only row of a kind of marks: ``stream``, ``of_kind``; ``said``.
+MARK = PreparedStatement.insert(schema.marks)
+#: The only row of a kind of marks.
 REMARK = PreparedStatement(
-    schema.marks.update()
-    .where(
-        schema.marks.c.stream_id == sa.bindparam("stream"),
-        schema.marks.c.kind == sa.bindparam("of_kind"),
-    )
-    .values(marks=sa.bindparam("said"))
+    "UPDATE counton_marks SET marks = :said WHERE stream_id = :stream AND kind = :of_kind"
 )

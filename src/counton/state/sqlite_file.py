@@ -8,14 +8,15 @@ import re
 import sqlite3
 import stat
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
 
 from counton.base.errors import (
     RequestMismatch,
@@ -35,25 +36,53 @@ class NoState(RequestMismatch):
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
 
-def prepare(connection: Any, _record: object) -> None:
-    """Set up a new connection."""
-    # The driver must not begin transactions on its own: see begin.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power cut
-    # cannot take back what has been shown. NORMAL would sync only now and then.
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    # Digests of people who are forgotten are overwritten, however SQLite was built.
-    cursor.execute("PRAGMA secure_delete=ON")
-    cursor.close()
+def engine_of(url: URL, timeout_seconds: float) -> Engine:
+    """An engine for a file: all of a process have one dialect, so that SQL is compiled once."""
+
+    def connect() -> Any:
+        connection = sqlite3.connect(
+            url.database or "",
+            timeout=timeout_seconds,
+            isolation_level=None,  # the driver must not begin transactions on its own: see begin
+            check_same_thread=False,
+        )
+        try:
+            # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a
+            # power cut cannot take back what has been shown. NORMAL would sync only now and then.
+            connection.execute("PRAGMA synchronous=FULL").close()
+            connection.execute("PRAGMA foreign_keys=ON").close()
+            # Digests of people who are forgotten are overwritten, however SQLite was built.
+            connection.execute("PRAGMA secure_delete=ON").close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    dialect = _dialect()
+    return Engine(
+        QueuePool(connect, dialect=dialect),
+        dialect,
+        url,
+        execution_options={"compiled_cache": _COMPILED},
+        hide_parameters=True,  # an error that shows them shows exact sums, and names
+    )
 
 
-def begin(connection: Connection) -> None:
+#: Statements as the driver takes them.
+_COMPILED: LRUCache[Any, Any] = LRUCache(500)
+
+
+@cache
+def _dialect() -> sa.Dialect:
+    engine = sa.create_engine("sqlite://")
+    engine.connect().close()  # it asks once what SQLite can do
+    return engine.dialect
+
+
+def begin(connection: Connection, *, write: bool) -> None:
     """Begin a transaction."""
     # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
     # without the risk of an immediate "database is locked".
-    write = connection.get_execution_options().get("counton_write", False)
     driver: Any = connection.connection.driver_connection  # through SQLAlchemy it takes longer
     driver.execute("BEGIN IMMEDIATE" if write else "BEGIN").close()
 
@@ -147,53 +176,43 @@ def create(path: Path) -> None:
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
-    engine = sa.create_engine(URL.create("sqlite", database=name))
     try:
         with os.fdopen(descriptor) as file:  # closed before the file has the name that others lock
-            event.listen(engine, "connect", _prepare_new)
-            event.listen(engine, "begin", begin)
-            with engine.begin() as connection:
-                for statement in _statements():
-                    connection.exec_driver_sql(statement)
-                connection.execute(schema.database.insert().values(schema.first_row()))
-            engine.dispose()
+            with closing(sqlite3.connect(name, isolation_level=None)) as connection:
+                connection.executescript(_script())
+                row, table = schema.first_row(), schema.database.name
+                said = f"INSERT INTO {table} ({','.join(row)}) VALUES (:{',:'.join(row)})"  # noqa: S608 - names of the schema
+                connection.execute(said, row).close()
+                connection.execute("PRAGMA journal_mode=WAL").close()  # kept in the file
             os.fsync(file.fileno())
         _publish(name, path)
         sync_folder(path.parent)
-    except (sa.exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
-            f"state {path} cannot be created ({cause}): check the space left and its folder's "
+            f"state {path} cannot be created ({error}): check the space left and its folder's "
             f"permissions"
         ) from error
     finally:
-        engine.dispose()
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
 
 
 @cache
-def _statements() -> tuple[str, ...]:
-    made: list[str] = []
-
-    def note(statement: Any, *_parameters: object, **_options: object) -> None:
-        made.append(str(statement.compile(dialect=engine.dialect)))
-
-    engine = sa.create_mock_engine("sqlite://", note)
-    schema.metadata.create_all(engine, checkfirst=False)
-    return tuple(made)
-
-
-def _prepare_new(connection: Any, _record: object) -> None:
-    connection.isolation_level = None
-    for setting in (
+def _script() -> str:
+    """SQL that makes the tables."""
+    settings = (
         "synchronous=OFF",  # nobody sees the file before it is synced as a whole
-        "journal_mode=WAL",  # kept in the file
+        "journal_mode=OFF",
         f"application_id={schema.APPLICATION_ID}",
         f"user_version={schema.FORMAT}",
-    ):
-        connection.execute(f"PRAGMA {setting}").close()
+    )
+    made = [*(f"PRAGMA {setting}" for setting in settings), "BEGIN"]
+    engine = sa.create_mock_engine(
+        "sqlite://", lambda table, *_, **__: made.append(str(table.compile(dialect=_dialect())))
+    )
+    schema.metadata.create_all(engine, checkfirst=False)
+    return ";".join([*made, "COMMIT"])
 
 
 def _publish(name: str, path: Path) -> None:

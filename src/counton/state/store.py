@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, hide_secrets
+from counton.base.errors import InvalidInput, OldCopy, StateError, hide_secrets
 from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
 from counton.base.private import Private
@@ -28,6 +28,7 @@ from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import ForeignEntry
+from counton.state.sql import PreparedStatement
 from counton.state.unit_names import SpentUnit, known_in
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from counton.state.seen import Secret
     from counton.statistics.readings import Readings
     from counton.statistics.statistic import Statistic
+
+
+_AMEND = PreparedStatement("UPDATE counton_streams SET details = :details WHERE id = :stream")
 
 
 class Position(NamedTuple):
@@ -227,8 +231,7 @@ class JournalReader(StreamJournal):
         witness = keyfile.witness_beside(self._database, self._key).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
-                query = records.facts().where(schema.streams.c.name == self.design.name)
-                row = connection.execute(query).one()
+                row = records.find(connection, self.design.name)
                 records.check_witness(connection, row, witness)
         except StateError as error:
             return str(error)
@@ -277,20 +280,14 @@ def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> Journa
     found = _find(database, name, key)
     if found is None:
         with database.transaction(write=False) as connection:
-            names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
-        raise RequestMismatch(
-            f"state {database.label} has no stream {name!r}; it has "
-            f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
-            f"stream"
-        )
+            raise records.no_such_stream(connection, database, name)
     return found
 
 
 def _find(database: Database, name: str, key: keyfile.Kept) -> JournalReader | None:
     records.check_text_name(name)
-    query = records.facts().where(schema.streams.c.name == name)
     with database.transaction(write=False) as connection:
-        row = connection.execute(query).first()
+        row = records.public_row(connection, name)
         return None if row is None else JournalReader(database, connection, row, key)
 
 
@@ -366,27 +363,19 @@ class Store(Closing):
             InvalidInput: no dictionary of JSON values.
             StreamConflict: another process holds the lock.
         """
-        table = schema.streams
         with self._database.transaction(write=True) as connection:
-            connection.execute(
-                table.update()
-                .where(table.c.name == name)
-                .values(writer_epoch=table.c.writer_epoch + 1)
-            )
-            query = sa.select(table.c.id, table.c.step, table.c.details).where(table.c.name == name)
-            row = connection.execute(query).one()
+            records.TAKE.run(connection, {"name": name, "further": 1})
+            row = records.find(connection, name)
             public = facts.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
-            connection.execute(
-                table.update().where(table.c.id == row.id).values(details=public.text)
-            )
+            _AMEND.run(connection, {"stream": row.id, "details": public.text})
         return int(row.step)
 
     @property
     def streams(self) -> tuple[str, ...]:
         """Names of its streams, sorted."""
         with self._database.transaction(write=False) as connection:
-            return tuple(sorted(connection.execute(sa.select(schema.streams.c.name)).scalars()))
+            return tuple(records.names(connection))
 
     @property
     def details(self) -> dict[str, dict[str, Any]]:

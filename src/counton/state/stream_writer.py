@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -294,7 +294,7 @@ class Writer:
             if not self.database.is_sqlite:
                 self._witness.join(self._fingerprint, self.name, self._epoch)
 
-        digest = partial(journal.digest_at, connection, self.stream_id)
+        digest = cache(partial(journal.digest_at, connection, self.stream_id))
         self._witness.check(self._fingerprint, self.name, self.step, digest, self._forgotten)
         if self._shared is not None:
             self._shared.check(self.step, digest)
@@ -312,7 +312,9 @@ class Writer:
         _, _, sources, remembered, labels, _ = addition
         remembers = bool(sources) or labels is not None or remembered is not None
         with self.database.transaction(write=True) as connection:
-            kept = self._remembered or records.memory_digest(connection, self.stream_id)
+            kept = self._remembered
+            if not (kept or remembers):  # else it is sealed below
+                kept = records.memory_digest(connection, self.stream_id)
             advanced = statements.ADVANCE.run(
                 connection,
                 {

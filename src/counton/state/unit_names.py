@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, field
 from counton.numbers import Design
 from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
-from counton.state import schema
 from counton.state.database import reading
+from counton.state.sql import LIMIT, PreparedStatement
 from counton.state.stream_facts import record_in
 
 
@@ -100,21 +99,21 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     return "event" if record else None
 
 
+_STREAMS = PreparedStatement("SELECT name, terms, details FROM counton_streams")
+_SPENT = PreparedStatement("SELECT name, unit FROM counton_ledger ORDER BY id")
 #: Words of units that are no users.
 _NO_USERS = ("event", "edge", "letter")
 
 
 def known_in(connection: Connection) -> list[SpentUnit]:
     """All units of a state: the subject of its limit, then in the order they were spent for."""
-    streams = schema.streams.c
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
-        for row in connection.execute(sa.select(streams.name, streams.terms, streams.details)):
+        for row in _STREAMS.rows(connection):
             kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
-    spent = schema.ledger.c
-    rows = connection.execute(sa.select(spent.name, spent.unit).order_by(spent.id))
+    rows = _SPENT.rows(connection)
     found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
-    limit = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
+    limit = LIMIT.value(connection)
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
     return [*of_limit(about), *found]

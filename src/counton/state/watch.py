@@ -82,8 +82,7 @@ class Watch:
                 return
             wanted = None if names is None else set(names)
             with database.transaction(write=False) as connection:
-                query = sa.select(schema.streams.c.name).order_by(schema.streams.c.name)
-                present = [*connection.execute(query).scalars()]
+                present = records.names(connection)
             for name in present:
                 if wanted is None or name in wanted:
                     last = self._looks.pop((witness.where, name), None)
@@ -114,8 +113,7 @@ def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> t
     try:
         witness = keyfile.witness_beside(database, key)
         with database.transaction(write=False) as connection:
-            query = sa.select(schema.streams.c.name).order_by(schema.streams.c.name)
-            present = [*connection.execute(query).scalars()] if witness.places else []
+            present = records.names(connection) if witness.places else []
         taken = []
         for one in present:
             if name not in (None, one):
