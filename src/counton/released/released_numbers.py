@@ -771,18 +771,11 @@ class ReleasedNumbers:
 
     def _rows_of_cells(self, shown: range) -> pl.DataFrame:
         windows, groups, steps = self.definition.windows, self.groups, len(shown)
-        step = np.repeat(np.arange(steps), len(groups))
-
-        def each(us: NDArray[np.int64]) -> pl.Series:
-            return local_times(windows, us).gather(step)
-
-        columns: dict[str, Any] = {
-            "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
-            "window_start": each(windows.starts(shown)),
-            "window_end": each(windows.ends(shown)),
-        }
+        times = {"window_start": windows.starts(shown), "window_end": windows.ends(shown)}
         if self.delay:
-            columns["counted_until"] = each(self.counted_until()[shown.start - 1 : shown.stop - 1])
+            times["counted_until"] = self.counted_until()[shown.start - 1 : shown.stop - 1]
+        each = {"step": np.asarray(shown, dtype=np.int64), **times}
+        columns: dict[str, Any] = {name: np.repeat(one, len(groups)) for name, one in each.items()}
         names = pl.Series(list(groups), dtype=pl.String)
         columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
         if self.totals is not None:
@@ -790,7 +783,9 @@ class ReleasedNumbers:
         own = self._windows(shown)
         if own is not None:
             columns |= own.with_zeros().columns("window_")
-        table = self._as_shown(pl.DataFrame(columns), None)
+        moments = pl.col(*times).cast(pl.Datetime("us", "UTC"))
+        table = pl.DataFrame(columns).with_columns(moments.dt.convert_time_zone(windows.timezone))
+        table = self._as_shown(table, None)
         kept = np.ones((steps, len(groups)), np.bool_)
         if self.there is not None:
             kept &= self.there[shown.start - 1 : shown.stop - 1]

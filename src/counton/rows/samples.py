@@ -166,8 +166,8 @@ class FactSampler:
             inside = pl.col("step").is_between(1, self._steps)
             held = pl.concat(self._held, how="vertical_relaxed").filter(inside)
             held = held if self._completed is None else self._completed(held)
-            held = held.select(name for name in _NAMES if name in held.columns)
-            parts.append(held.with_columns(rows=pl.lit(1, pl.Int64)))
+            names = [name for name in _NAMES if name in held.columns]
+            parts.append(held.select(*names, rows=pl.lit(1, pl.Int64)))
         if not parts:
             return None
         facts = pl.concat(parts, how="vertical_relaxed")

@@ -503,26 +503,26 @@ def tally(
         else:
             skipped, quarantined = set_bad_rows_aside(source, reading)
         found = found.filter(pl.col("cell") >= 0)
-    cells, counts = found["cell"] // across, found["rows"]
-    steps, groups_of = cells // width, cells % width
-    outside = found["cell"] % across == (across - 1 if across > 1 else -1)
+    cells, counts = found["cell"].to_numpy(), found["rows"].to_numpy()
+    steps, groups_of = cells // across // width, cells // across % width
+    outside = cells % across == (across - 1 if across > 1 else -1)
     if domain is not None:
-        outside = outside | (groups_of == len(domain))
-    unknown = int(counts.filter(outside).sum())
+        outside |= groups_of == len(domain)
+    unknown = int(counts[outside].sum())
     if unknown and reading.unknown == "refuse":
         raise unknown_groups(source, reading, domain or ())
-    counts = counts.set(outside, 0)
+    counts = np.where(outside, 0, counts)
     early, late = steps < 1, steps > reading.windows.steps
     inside = (counts > 0) & ~(early | late)
-    _check_sums(found.filter(counts > 0))
-    parted = found.with_columns(step=steps, group=groups_of).filter(inside)
+    _check_sums(found, counts > 0)
+    parted = found.with_columns(step=pl.lit(steps), group=pl.lit(groups_of)).filter(inside)
     return Private(
         Tally(
             cells=_by_place(parted, reading.adds),
             newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
             rows=rows_read,
-            before=int(counts.filter(early).sum()),
-            beyond=int(counts.filter(late).sum()),
+            before=int(counts[early].sum()),
+            beyond=int(counts[late].sum()),
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
@@ -650,11 +650,11 @@ def _together(each: pl.DataFrame) -> pl.DataFrame:
     return each.group_by("cell").agg(pl.col("us").max(), pl.col(sums).sum())
 
 
-def _check_sums(known: pl.DataFrame) -> None:
+def _check_sums(known: pl.DataFrame, counted: NDArray[np.bool_]) -> None:
     for name in known.columns:
         if not name.startswith("magnitude"):
             continue
-        large = known.filter(pl.col(name) >= _LARGEST_CELL)
+        large = known.filter(counted, pl.col(name) >= _LARGEST_CELL)
         if large.height:
             raise SumOverflow(
                 f"the values of one window and group add up to {large[name][0]:.3g} times the "

@@ -268,15 +268,16 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     a general parser takes. None where the first time has another shape.
     """
     first = texts.drop_nulls().first()
-    shape = None if first is None else _SECONDS.fullmatch(str(first))
+    shape = None if first is None else _CLOCK_SHAPE.fullmatch(str(first))
     if shape is None:
         return None
+    seconds = "" if shape["seconds"] is None else ":%S"
     fraction = "" if shape["fraction"] is None else f".%{len(shape['fraction'])}f"
-    form = f"%Y-%m-%d{shape['between']}%H:%M:%S{fraction}{shape['offset']}"
+    form = f"%Y-%m-%d{shape['between']}%H:%M{seconds}{fraction}{shape['offset']}"
     local = texts.str.to_datetime(form, time_unit="us", strict=False, cache=False)
     # Polars reads what is nearly of this shape too, a sign or a tab in place of a digit, and then
     # a row would say what the first row says of it.
-    digits = "" if shape["fraction"] is None else rf"\.[0-9]{{{len(shape['fraction'])}}}"
+    digits = re.sub("[0-9]", "[0-9]", shape["seconds"] or "").replace(".", r"\.")
     alike = rf"^{_CLOCK.format(shape['between'])}{digits}{re.escape(shape['offset'])}$"
     local = local.set(~texts.str.contains(alike), None)
     if shape["offset"]:
@@ -291,10 +292,10 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
 
 
 #: A date and a time of day, as polars' own regular expressions have digits.
-_CLOCK = "[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{}[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}"
-_SECONDS = re.compile(
-    r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d:\d\d"
-    r"(\.(?P<fraction>\d{3}|\d{6}|\d{9}))?(?P<offset>"
+_CLOCK = "[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{}[0-9]{{2}}:[0-9]{{2}}"
+_CLOCK_SHAPE = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<between>[T ])\d\d:\d\d"
+    r"(?P<seconds>:\d\d(\.(?P<fraction>\d{3}|\d{6}|\d{9}))?)?(?P<offset>"
     + "|".join(["", *map(re.escape, _OFFSETS_US)])
     + ")",
     re.ASCII,
@@ -327,7 +328,7 @@ def _from_any_shape(
         whole = ~text_column.str.contains(_ONE_DIGIT)
     # In stages, so that each text is normalised and parsed once.
     return (
-        pl.DataFrame({"given": texts})
+        pl.LazyFrame({"given": texts})
         .with_columns(text=text)
         .with_columns(text=pl.when(whole).then(text_column))
         .with_columns(
@@ -343,6 +344,7 @@ def _from_any_shape(
                 .otherwise(CHANGED_CLOCKS)
             )
         )
+        .collect()
         .to_series()
     )
 

@@ -385,23 +385,21 @@ class Intake:
         """
         first = 0 if steps.start == self.released + 1 else steps.start
         changed = [step for step in self.changed if first <= step < steps.stop]
-        cells = self.cells.filter(pl.col("step").is_in(changed))
-        return self._pack(cells, changed, counted_until=steps.stop - 1)
+        return self._pack(changed, counted_until=steps.stop - 1)
 
     def pending(self) -> dict[int, NDArray[np.int64]]:
         """What to keep of changed windows when nothing more is released."""
-        cells = self.cells.filter(pl.col("step").is_in(list(self.changed)))
-        return self._pack(cells, self.changed, counted_until=0)
+        return self._pack(self.changed, counted_until=0)
 
     def beyond(self) -> dict[int, NDArray[np.int64]]:
         """What to keep of changed windows after the target, which stay uncounted."""
-        changed = [step for step in self.changed if step > self.target]
-        return self._pack(self.cells.filter(pl.col("step").is_in(changed)), changed, 0)
+        return self._pack([step for step in self.changed if step > self.target], counted_until=0)
 
-    def _pack(
-        self, cells: pl.DataFrame, steps: Sequence[int], counted_until: int
-    ) -> dict[int, NDArray[np.int64]]:
+    def _pack(self, steps: Sequence[int], counted_until: int) -> dict[int, NDArray[np.int64]]:
         """The same of some windows, in the type of fewest bytes: of many groups they are large."""
+        if not steps:
+            return {}
+        cells = self.cells.filter(pl.col("step").is_in(list(steps)))
         place = {step: row for row, step in enumerate(steps)}
         sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
         ends = [0, *chain(*(extremes(size.to_numpy()) for size in (*sizes, -cells["whole"])))]
@@ -471,13 +469,13 @@ def compare(
             _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
     said = pl.col("whole") if append else pl.when(pl.col("step") > target).then("rows").otherwise(0)
     cells = cells.with_columns(whole_before="whole", whole=said)
-    moved = cells.lazy().filter(
+    moved = (
         (pl.col("rows") != pl.col("seen_rows"))
         | (pl.col("total") != pl.col("seen_total"))
         | (pl.col("whole") != pl.col("whole_before"))
         | ((pl.col("rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
     )
-    changed = moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()
+    changed = cells.select(pl.col("step").filter(moved).unique().sort())["step"].to_list()
     waits = (pl.col("rows") != pl.col("counted_rows")) | (
         pl.col("total") != pl.col("counted_total")
     )
@@ -530,9 +528,8 @@ def place_sums(
     sizes = pl.col(column).cast(pl.Float64).abs().sum()
     place = pl.col("group") % places
     found = cells.group_by(["step", place] if alone else [place]).agg(sizes)
-    found = found.group_by("group").agg(pl.col(column).max())
     by_place = np.zeros(places)
-    by_place[found["group"].to_numpy()] = found[column].to_numpy()
+    np.maximum.at(by_place, found["group"].to_numpy(), found[column].to_numpy())
     return by_place
 
 

@@ -34,14 +34,14 @@ class PreparedStatement:
 
     def run(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
         """Run it with these values; of an INSERT with several rows. Returns how many it changed."""
-        text, given = self._given(connection, rows)
+        text, given = self._prepare(connection, rows)
         if connection.dialect.name == "sqlite":  # through SQLAlchemy it would take twice as long
             return int(_driver(connection).executemany(text, given).rowcount)
         return connection.exec_driver_sql(text, given[0] if len(given) == 1 else given).rowcount
 
     def rows(self, connection: Connection, **values: Any) -> Iterator[Any]:
         """The rows that a SELECT finds with these values, with their columns as attributes."""
-        text, (given,) = self._given(connection, [values])
+        text, (given,) = self._prepare(connection, [values])
         if connection.dialect.name != "sqlite":
             return iter(connection.exec_driver_sql(text, given))
         found = _driver(connection).execute(text, given)
@@ -64,7 +64,7 @@ class PreparedStatement:
         """The first column of `one`."""
         return self.one(connection, **values)[0]
 
-    def _given(
+    def _prepare(
         self, connection: Connection, rows: Sequence[Mapping[str, Any]]
     ) -> tuple[str, list[Any]]:
         """Its text for a kind of database, and the values as that takes them."""
