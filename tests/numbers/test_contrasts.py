@@ -17,8 +17,8 @@ from counton import ZCDP, Contribution, Counter, PureDP
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.numbers import Releases
-from counton.numbers.contrasts import Answer, ratio, weighted_sum
-from counton.numbers.formulas import Term
+from counton.numbers.contrasts import Answer, answer, sum_formula
+from counton.numbers.formulas import Estimate, Term, ratio_of
 from counton.numbers.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (
@@ -60,6 +60,13 @@ def total_of(releases: Releases, shift: int) -> Any:
     return lambda cell, step: float(values[step - 1, shift + cell]) if step else 0.0
 
 
+def quotient_of(releases: Releases, above: list[Term], below: list[Term], cell: int) -> Estimate:
+    """One sum of parts over another, of a run of cells that begins at one of them."""
+    of = total_of(releases, cell)
+    one, other = (sum_formula(releases._design, parts, of) for parts in (above, below))
+    return ratio_of(one, other)
+
+
 def sums_of_all_cells(releases: Releases, parts: list[Term]) -> NDArray[np.float64]:
     """The sums of the parts, with each cell in the place of the first one."""
     values = np.asarray(releases.values, float)
@@ -94,7 +101,8 @@ def test_sums_with_signs_hold_as_often_as_promised(
     releases = released(strategy, guarantee, 40)
     truth = sum(40 * part.weight * (part.stop - part.start) for part in parts)
     answers = [
-        weighted_sum(releases._design, parts, total_of(releases, cell), LEVEL) for cell in range(32)
+        answer(sum_formula(releases._design, parts, total_of(releases, cell)), LEVEL)
+        for cell in range(32)
     ]
     # Cells have one law: of all others the value is enough.
     half = answers[0].upper - answers[0].value
@@ -118,8 +126,7 @@ def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: G
     releases = released(strategy, guarantee, 10)
     above, below = [Term(1, 4, 16, 0)], [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
     answers = [
-        ratio(releases._design, above, below, total_of(releases, cell), LEVEL)
-        for cell in range(0, CELLS, 8)
+        answer(quotient_of(releases, above, below, cell), LEVEL) for cell in range(0, CELLS, 8)
     ]
     error = math.sqrt(LEVEL * (1 - LEVEL) / len(answers))
     held = coverage(answers, 0.5)
@@ -128,19 +135,19 @@ def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: G
 
 def test_a_divisor_that_may_be_nothing_gives_no_bounds() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.01), 0)
-    found = ratio(releases._design, [Term(1, 0, 16, 0)], [Term(1, 0, 16, 1)], total_of(releases, 0))
+    found = answer(quotient_of(releases, [Term(1, 0, 16, 0)], [Term(1, 0, 16, 1)], 0))
     assert (found.lower, found.upper) == (-math.inf, math.inf)
 
 
 def test_more_at_once_are_wider() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
-    parts = [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)]
-    widths = [weighted_sum(releases._design, parts, of, at_once=many).upper for many in (1, 2, 10)]
+    asked = sum_formula(releases._design, [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)], of)
+    widths = [answer(asked, at_once=many).upper for many in (1, 2, 10)]
     assert widths == sorted(set(widths))
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="at_once"):
-            weighted_sum(releases._design, parts, of, at_once=wrong)  # type: ignore[arg-type]
+            answer(asked, at_once=wrong)  # type: ignore[arg-type]
 
 
 def test_windows_take_weights() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, quantity
 from counton.numbers.design import Design
-from counton.numbers.formulas import CellSum, Estimate, Formula, Term, ratio_of
+from counton.numbers.formulas import CellSum, Estimate, Formula, Term
 from counton.numbers.intervals import check_level
 
 
@@ -119,44 +119,10 @@ def answer(
     Raises:
         InvalidInput: a level or a number of answers out of range.
     """
-    lower, upper = asked.interval(_alone(level, at_once))
-    return Answer(asked.value, asked.std, lower, upper, float(level), what, asked, at_once)
-
-
-def weighted_sum(
-    terms: Design,
-    parts: Sequence[Term],
-    total: Callable[[int, int], float],
-    level: float = 0.95,
-    *,
-    at_once: int = 1,
-    what: str = "combination",
-) -> Answer:
-    """A sum of parts with weights.
-
-    Args:
-        total: the released total of a cell after a step, in data units; 0 after step 0.
-        level, at_once, what: as of `answer`.
-    """
-    return answer(sum_formula(terms, parts, total), level, at_once=at_once, what=what)
-
-
-def ratio(
-    terms: Design,
-    above: Sequence[Term],
-    below: Sequence[Term],
-    total: Callable[[int, int], float],
-    level: float = 0.95,
-    *,
-    at_once: int = 1,
-    what: str = "ratio",
-) -> Answer:
-    """One sum of parts over another; see `weighted_sum`.
-
-    The interval holds with probability ``level`` at least, however small the numbers are.
-    """
-    one, other = (sum_formula(terms, parts, total) for parts in (above, below))
-    return answer(ratio_of(one, other), level, at_once=at_once, what=what)
+    level = check_level(level)
+    alone = check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))
+    lower, upper = asked.interval(alone)
+    return Answer(asked.value, asked.std, lower, upper, level, what, asked, at_once)
 
 
 def sum_formula(
@@ -173,9 +139,3 @@ def sum_formula(
     )
     placed = (part._replace(cell=terms.stream_cell(part.cell)) for part in parts)
     return Formula.of(CellSum(value, terms, tuple(placed)))
-
-
-def _alone(level: float, at_once: int) -> float:
-    """The level of one interval if this many are to hold together."""
-    level = check_level(level)
-    return check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))

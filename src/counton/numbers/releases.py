@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -100,14 +100,15 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRelease(PublicNumbers):
-    """One released step.
+    """One released step, or what was counted after an earlier one.
 
     Attributes:
         step: number of the step, from 1.
         value: private running total, in data units: a number, or an array of the stream's shape.
             Integers for tree strategies on counts, else float64. Where the strategy serves windows,
-            the step's own private count instead.
+            the step's own private count instead. Of what came between two steps their difference.
         std: standard deviation of its noise, in data units, the same for every cell.
+        between: of which release it is the difference, and from which; None: of none.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -125,6 +126,7 @@ class StepRelease(PublicNumbers):
     std: float
     # What was promised, never the counter: published numbers must not lead to exact sums.
     _design: Design = field(repr=False)
+    between: tuple[StepRelease, StepRelease] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", read_only(self.value))
@@ -134,20 +136,25 @@ class StepRelease(PublicNumbers):
 
         Numbers, or arrays of the stream's shape: one interval for each cell.
         """
-        low, high = self._alone().interval(level)
-        return (low[0], high[0]) if low.ndim > 1 else (low[0].item(), high[0].item())
+        half = np.array(self._design.cell_halfwidth(*self.ends, level))
+        low, high = _around(np.asarray(self.value), half)
+        return (low, high) if low.ndim else (low.item(), high.item())
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        return self._alone().table_columns(level)
+        start = {} if self.between is None else {"start": self.between[1].step}
+        about = {**start, "step": self.step, **_cells(np.shape(self.value))}
+        return _columns(about, self.value, self.std, *self.interval(level))
 
     @property
     def ends(self) -> tuple[int, int]:
         """After which step, and up to which, it counts, but for the strategy's delay."""
+        if self.between is not None:
+            return self.between[1].step, self.step
         windows = self._design.strategy.workload == "windows"
         return self.step - 1 if windows else 0, self.step
 
-    def since(self, earlier: StepRelease) -> ReleaseDifference:
+    def since(self, earlier: StepRelease) -> StepRelease:
         """What was counted after an earlier release of the same stream, up to this one.
 
         Raises:
@@ -156,8 +163,8 @@ class StepRelease(PublicNumbers):
         """
         terms = self._design
         if (
-            type(self) is not StepRelease
-            or type(earlier) is not StepRelease
+            self.between is not None
+            or earlier.between is not None
             or earlier._design != terms
             or earlier.step > self.step
             or terms.strategy.workload != "totals"
@@ -167,59 +174,17 @@ class StepRelease(PublicNumbers):
                 f"reading of the same stream of running totals"
             )
         std = float(terms.window_std(earlier.step, self.step))
-        return ReleaseDifference(self.step, self.value - earlier.value, std, terms, self, earlier)
+        both = self, earlier
+        return StepRelease(self.step, self.value - earlier.value, std, terms, both)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
         """Some of its cells."""
+        if self.between is not None:
+            now, earlier = (one.part(of, terms) for one in self.between)
+            return now.since(earlier)
         value = np.asarray(of(np.asarray(self.value)))
         std = self.std if terms is self._design else float(terms.in_data_units(self.std))
         return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
-
-    def _alone(self) -> Releases:
-        return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._design)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseDifference(StepRelease):
-    """What was counted after a step: a release less an earlier one.
-
-    Attributes:
-        now, earlier: the two releases.
-    """
-
-    now: StepRelease
-    earlier: StepRelease
-
-    @property
-    def start(self) -> int:
-        """The earlier step."""
-        return self.earlier.step
-
-    @property
-    @override
-    def ends(self) -> tuple[int, int]:
-        return self.start, self.step
-
-    @override
-    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
-        return self.now.part(of, terms).since(self.earlier.part(of, terms))
-
-    @override
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        half = self._design.cell_halfwidth(*self.ends, level)
-        if half == int(half) and not self._design.strategy.fraction_bits:
-            half = int(half)
-        return self.value - half, self.value + half
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        columns = StepRelease.table_columns(self, level)
-        low, high = (np.ravel(end) for end in self.interval(level))
-        start = np.full(len(low), self.start)
-        return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
-            "lower": low,
-            "upper": high,
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,16 +299,11 @@ class Releases(PublicNumbers):
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays: step, cell, estimate, std, lower, upper."""
-        low, high = self.interval(level)
         cells = max(math.prod(self._design.shape), 1)
-        return {
-            "step": np.repeat(np.asarray(self.steps), cells),
-            **_cells(self._design.shape, len(self.steps)),
-            "estimate": self.values.ravel(),
-            "std": np.repeat(self.std(), cells),
-            "lower": low.ravel(),
-            "upper": high.ravel(),
-        }
+        about = {"step": np.repeat(np.asarray(self.steps), cells)}
+        about |= _cells(self._design.shape, len(self.steps))
+        std = np.repeat(self.std(), cells)
+        return _columns(about, self.values, std, *self.interval(level))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,16 +344,8 @@ class Window(PublicNumbers):
                 f"level is {level}, but this window was asked for at {self.level}: ask for the "
                 f"window again with level={level}"
             )
-        value = np.asarray(self.value)
-        return {
-            "start": np.full(value.size, self.start),
-            "stop": np.full(value.size, self.stop),
-            **_cells(value.shape),
-            "estimate": value.ravel(),
-            "std": np.full(value.size, self.std),
-            "lower": np.asarray(self.lower).ravel(),
-            "upper": np.asarray(self.upper).ravel(),
-        }
+        about = {"start": self.start, "stop": self.stop, **_cells(np.shape(self.value))}
+        return _columns(about, self.value, self.std, self.lower, self.upper)
 
 
 def window_of(
@@ -414,60 +366,34 @@ def window_of(
         value = np.zeros((), np.int64) if stop == 0 else read(stop, stop + 1)[0]
         if start > 0:
             value = value - read(start, start + 1)[0]
-    value = np.broadcast_to(value, terms.shape)
-    added = 1
-    if weights is not None:
-        return _weighted_window(terms, np.asarray(value), start, stop, cells, level, weights)
-    if cells is not None:
-        chosen = _cell_numbers(terms, cells)
-        added = len(chosen)
-        exact = value.ravel()[chosen]
-        value = np.asarray(exact.astype(object).sum() if exact.dtype.kind == "i" else exact.sum())
+    value, added = np.broadcast_to(value, terms.shape), 1
+    if cells is not None or weights is not None:
+        chosen = _cell_numbers(terms, ... if cells is None else cells)
+        value, added = value.ravel()[chosen], len(chosen)
+        times = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
+        if len(times) != added or not np.isfinite(times).all() or not times.any():
+            raise InvalidInput(
+                f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one finite "
+                f"number for each, and one at least that is not 0"
+            )
+        if not np.isin(times, (1, -1)).all():
+            from counton.numbers.contrasts import answer, sum_formula
+            from counton.numbers.formulas import Term
+
+            of = dict(zip(chosen.tolist(), value.tolist(), strict=True))
+            numbered = zip(times.tolist(), chosen.tolist(), strict=True)
+            parts = [Term(weight, start, stop, cell) for weight, cell in numbered]
+            asked = sum_formula(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0)
+            found = answer(asked, level)
+            ends = found.lower, found.upper
+            return Window(start, stop, found.value, found.std, *ends, float(level), terms)
+        signed = times.astype(np.int64).astype(object) if value.dtype.kind == "i" else times
+        value = np.asarray((value * signed).sum())
     std = float(terms.window_std(start, stop)) * math.sqrt(added)
     half = terms.window_halfwidths(start, stop, level, cells=added)
     low, high = _around(value, half)
     numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
     return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
-
-
-def _weighted_window(
-    terms: Design,
-    value: NDArray[Any],
-    start: int,
-    stop: int,
-    cells: Any,
-    level: float,
-    weights: Any,
-) -> Window:
-    """A window's sum over cells, each with a weight."""
-    from counton.numbers.contrasts import weighted_sum
-    from counton.numbers.formulas import Term
-
-    chosen = _cell_numbers(terms, ... if cells is None else cells)
-    given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]
-    if len(given) != len(chosen) or not all(map(math.isfinite, given)) or not any(given):
-        raise InvalidInput(
-            f"weights are {weights!r}, for {len(chosen)} cell{'s' * (len(chosen) != 1)}: give one "
-            f"finite number for each, and one at least that is not 0"
-        )
-    numbers = value.ravel()
-    parts = [
-        Term(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
-    ]
-    of = {int(cell): float(numbers[cell]) for cell in chosen}
-    found = weighted_sum(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)
-    signs = all(weight in (1.0, -1.0) for weight in given)
-    if not signs:
-        return Window(
-            start, stop, found.value, found.std, found.lower, found.upper, float(level), terms
-        )
-    half = terms.window_halfwidths(start, stop, level, cells=len(chosen))
-    exact = sum(
-        (-1 if weight < 0 else 1) * numbers[cell].item()
-        for weight, cell in zip(given, chosen, strict=True)
-    )
-    low, high = _around(np.asarray(exact), half)
-    return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
 
 
 def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
@@ -503,3 +429,18 @@ def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
     if len(places) == 1:
         return {"cell": places[0]}
     return {f"cell_{axis}": place for axis, place in enumerate(places)}
+
+
+def _columns(
+    about: Mapping[str, Any], value: Any, std: Any, low: Any, high: Any
+) -> dict[str, NDArray[Any]]:
+    """A row for each cell: of what it is, and its number with its noise."""
+    estimate = np.ravel(value)
+    found = {name: np.full(estimate.shape, one) for name, one in about.items()}
+    return {
+        **found,
+        "estimate": estimate,
+        "std": np.full(estimate.shape, std),
+        "lower": np.ravel(low),
+        "upper": np.ravel(high),
+    }

@@ -456,12 +456,13 @@ class Release(ReleasedNumbers):
             shape, values = (len(self.groups),), self.own.estimates
         elif self.statistic.on_demand:
             self._cannot("simulations")
-        elif self.readings.releases is None:
+        elif not self.design.whole:
             raise InvalidInput(
                 f"{self.definition.what} is read from the cells of report {self.design.name!r}: "
                 f"simulate the report, and take this part of each simulation"
             )
         else:
+            assert self.readings.releases is not None
             values = self.readings.releases.values
         if numbers is not None:
             exact = check_numbers(numbers, shape, self.design)

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from counton.base.columns import ADDED, WHEN
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
-from counton.numbers import Design, Releases
+from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import EVERYTHING, View
 from counton.released.series import LateValues, Numbers, Series, finite, local_times, some_of
 from counton.statistics import Grouped, Reading, Statistic
-from counton.statistics.readings import Readings
+from counton.statistics.readings import Cells, Readings
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
@@ -330,13 +330,14 @@ class ReleasedNumbers:
         one: Statistic = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, self.design, () if groups is None else (len(groups),))
-        own = one.by_groups(groups) if groups is not None and measured == name else None
-        statistic = own or (one if groups is None else Grouped(one, groups))
+        counts = one.additive and measured == name
+        by_group = None if groups is None or counts else Grouped(one, groups)
         by, columns = self.definition.by, report.columns[name]
         if isinstance(one, Grouped) or one.declares is not None:  # groups of its own
             groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
             by, columns = columns[0], columns[1:]
             one = one.inner
+        additive = one.additive and measured == name
         people = self.definition.people
         if people is not None and (
             member.counted_ranks == (1,) or (by is None and member.counts_users)
@@ -345,20 +346,23 @@ class ReleasedNumbers:
         definition = replace(
             self.definition,
             what=one.keyword or type(one).__name__,
-            statistic=one if one.additive and measured == name else statistic,
+            statistic=one if additive else by_group or member,
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
             people=people,
         )
-        if one.additive and measured == name:
-            releases = self.readings.releases
-            assert releases is not None
-            cells = type(self).of(
-                definition, terms, report.values_of(name, releases.values, terms), self.level
-            )
+        releases = self.readings.releases
+        assert releases is not None
+        if additive:
+            values = report.values_of(name, releases.values, terms)
+            cells = type(self).of(definition, terms, values, self.level)
             return cells.only(range(self.first, self.steps.stop), self.chosen)
-        readings = self.readings.part(statistic, name)
+
+        def read(release: StepRelease) -> Reading:
+            return report.read_part(name, Cells(release), by_group)
+
+        readings = Readings(definition.statistic, releases.steps, releases, read=read)
         return replace(self, definition=definition, design=terms, said=readings)
 
     def at_hand(self) -> Self:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,21 @@ from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
 class GroupedReading(Reading):
-    """Readings by group."""
+    """Readings by group.
+
+    Args:
+        statistic: by group.
+        cells: of all groups.
+        read: what cells of one group say; None: as the statistic reads them.
+    """
 
     statistic: Grouped
+
+    def __init__(
+        self, statistic: Statistic, cells: Cells, read: Callable[[Cells], Reading] | None = None
+    ) -> None:
+        super().__init__(statistic, cells)
+        self._read = read
 
     def of(self, group: str) -> Reading:
         """What was released of one group.
@@ -34,23 +45,23 @@ class GroupedReading(Reading):
             InvalidInput: it is none of those declared.
         """
         place, inner = self.statistic.group(group), self.statistic.inner
-        first = place * math.prod(inner.cells)
+        first = place * (np.size(self.release.value) // len(self.statistic.groups))
         part = self.cells.part(lambda values: values[place], self.cells.design, first)
-        return inner.reading(inner, part)
+        return inner.reading(inner, part) if self._read is None else self._read(part)
 
     @override
-    def part(self, statistic: Statistic, name: str) -> Reading:
-        return PartReading(self, statistic, name)
+    def since(self, earlier: Reading) -> Self:
+        return type(self)(self.statistic, self.cells.since(earlier.cells), self._read)
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
-        inner, cells = self.statistic.inner, self._together()
+        inner, all_groups = self.statistic.inner, self.statistic.groups
         plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
-        all_groups = self.statistic.groups
-        if cells is None or not plain:
+        if self._read is not None or not plain:
             chosen = asked.groups or all_groups
             return TableNumbers.of_groups({one: self.of(one).numbers(asked) for one in chosen})
-        found = inner.reading(inner, cells).numbers(asked)
+        together = Cells(self.release, self.cells.first, len(all_groups))
+        found = inner.reading(inner, together).numbers(asked)
         rows = np.size(found.numbers.value) // len(all_groups)
         named = {"group": np.repeat(np.array(all_groups), rows)}
         found = found._replace(about=named | {**found.about})
@@ -58,36 +69,6 @@ class GroupedReading(Reading):
             return found
         places = np.array([self.statistic.group(group) for group in asked.groups], np.int64)
         return found.rows(np.add.outer(places * rows, np.arange(rows)).ravel())
-
-    def _together(self) -> Cells | None:
-        """The cells of all groups; None where numbers follow from those of another statistic."""
-        return Cells(self.cells.release, self.cells.first, len(self.statistic.groups))
-
-
-class PartReading(GroupedReading):
-    """One statistic of a report, by group."""
-
-    def __init__(self, report: GroupedReading, statistic: Statistic, name: str) -> None:
-        super().__init__(statistic, report.cells)
-        self._report, self._name = report, name
-
-    @override
-    def of(self, group: str) -> Reading:
-        return self._report.of(group).part(self.statistic.inner, self._name)
-
-    @override
-    def _together(self) -> Cells | None:
-        cells = self._report._together()
-        report: Any = self._report.statistic.inner
-        if cells is None or self._name in report.derived_from:
-            return None
-        terms = report.terms_of(self._name, cells.design, (len(self.statistic.groups),))
-        return cells.part(lambda values: report.values_of(self._name, values, terms), terms, 0)
-
-    @override
-    def since(self, earlier: Reading) -> Any:
-        assert isinstance(earlier, PartReading)
-        return type(self)(self._report.since(earlier._report), self.statistic, self._name)
 
 
 class Grouped(TallyStatistic):

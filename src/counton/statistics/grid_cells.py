@@ -34,7 +34,7 @@ from counton.numbers.intervals import (
     smooth_halfwidth,
     weighted_halfwidth,
 )
-from counton.numbers.releases import ReleaseDifference, StepRelease
+from counton.numbers.releases import StepRelease
 from counton.numbers.table_noise import fraction_bits, sensitivity_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -86,12 +86,8 @@ class GridReading(Reading):
 
         Between two steps they are the difference of what was published.
         """
-        found: Integers
-        if isinstance(self.release, ReleaseDifference):
-            now, earlier = self.release.now, self.release.earlier
-            found = read_only(self._sums(now) - self._sums(earlier))
-        else:
-            found = read_only(self._sums(self.release))
+        now, *before = map(self._sums, self.release.between or (self.release,))
+        found: Integers = read_only(now - before[0] if before else now)
         return found
 
     def _sums(self, release: StepRelease) -> Integers:
@@ -101,7 +97,7 @@ class GridReading(Reading):
     @property
     def _grain(self) -> float:
         """By how much a sum over a box may be rounded: each of its corners, of both steps."""
-        ends = 2 if isinstance(self.release, ReleaseDifference) else 1
+        ends = 1 if self.release.between is None else 2
         return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
 
     @property

@@ -33,7 +33,7 @@ from counton.base.options import COUNTS, REPLACE, Option, Statement
 from counton.numbers.fit_request import EVERY_ROW, Fit, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, TableNumbers
 from counton.numbers.intervals import check_level, smooth_halfwidth
-from counton.numbers.releases import ReleaseDifference, StepRelease
+from counton.numbers.releases import StepRelease
 from counton.numbers.table_fit import (
     AdjustedHierarchy,
     adjusted_hierarchy,
@@ -78,11 +78,9 @@ class HierarchyReading(Reading):
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:
         """For each level every node, in units of 2^-16 or more."""
-        if isinstance(self.release, ReleaseDifference):  # the difference of what was published
-            both = self._nodes(self.release.now), self._nodes(self.release.earlier)
-            found = [now - before for now, before in zip(*both, strict=True)]
-        else:
-            found = self._nodes(self.release)
+        found, *before = map(self._nodes, self.release.between or (self.release,))
+        if before:  # the difference of what was published
+            found = [now - earlier for now, earlier in zip(found, before[0], strict=True)]
         return tuple(map(read_only, found))
 
     def _nodes(self, release: StepRelease) -> list[Integers]:
@@ -92,7 +90,7 @@ class HierarchyReading(Reading):
     @property
     def _grain(self) -> float:
         """By how much a node may be rounded as it is shared out, within 2 units; of both steps."""
-        return 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
+        return 2.0 ** (1 - self._bits) * (1 if self.release.between is None else 2)
 
     @property
     def estimates(self) -> tuple[Floats, ...]:

@@ -18,7 +18,7 @@ from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
 from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
-from counton.numbers.releases import PublicNumbers, ReleaseDifference
+from counton.numbers.releases import PublicNumbers
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies.strategy import checks_laws
 
@@ -38,7 +38,7 @@ class Cells:
 
     Attributes:
         release: the cells as they were released.
-        first: the cell of the stream which is the first of them.
+        first: the cell of the stream, or of a part of a report, which is the first of them.
         groups: how many groups these are of at once; None: of one.
     """
 
@@ -86,9 +86,9 @@ class Cells:
         Args:
             of: what these are of all values.
             terms: of the part.
-            first: its first cell, among these.
+            first: the cell of ``terms`` which is the first of them.
         """
-        return Cells(self.release.part(of, terms), self.first + first, self.groups)
+        return Cells(self.release.part(of, terms), first)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """The number that a single cell says, times ``scale``; with the interval of its own law."""
@@ -126,8 +126,9 @@ class Cells:
             each = (weight * float(self.values[cell]) for cell, weight in weights.items())
             value = math.fsum(each)
         start, stop = self.ends
+        place = self.design.stream_cell
         parts = tuple(
-            Term(float(weight), start, stop, self.first + cell)
+            Term(float(weight), start, stop, place(self.first + cell))
             for cell, weight in weights.items()
             if weight
         )
@@ -138,7 +139,7 @@ class Cells:
         """Whether each is an exact count and one draw of noise, and nothing else."""
         strategy = self.design.strategy
         only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
-        return only and not isinstance(self.release, ReleaseDifference)
+        return only and self.release.between is None
 
     def halfwidth(self, level: float = 0.95) -> float:
         """Half-width of the interval of each single one, in data units.
@@ -207,8 +208,8 @@ class Reading(PublicNumbers):
     def __init__(self, statistic: Statistic, cells: Cells) -> None:
         self.statistic, self.cells, self.step = statistic, cells, cells.release.step
         self._design = cells.design
-        if isinstance(cells.release, ReleaseDifference):
-            self.start = cells.release.start
+        if cells.release.between is not None:
+            self.start = cells.ends[0]
 
     @property
     def release(self) -> StepRelease:
@@ -305,18 +306,6 @@ class Reading(PublicNumbers):
     def _sources(self) -> tuple[str, ...]:
         return self.statistic.sources
 
-    def part(self, statistic: Statistic, name: str) -> Reading:
-        """What is read of one statistic of a report.
-
-        Args:
-            statistic: which; of groups, where the report has some.
-            name: of the statistic in the report.
-
-        Raises:
-            InvalidInput: it is no report, or has none of this name.
-        """
-        raise InvalidInput(f"{self.statistic!r} is no report, and has no part {name!r}")
-
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         """The numbers of the rows of a table, from which all of its columns follow.
 
@@ -376,29 +365,25 @@ class Readings(Sequence[Reading]):
         steps: range,
         releases: Releases | None,
         machine: Machine | None = None,
-        of: tuple[Readings, str] | None = None,
+        read: Callable[[StepRelease], Reading] | None = None,
     ) -> None:
         """Not for callers.
 
         Args:
             statistic: which.
             steps: their numbers.
-            releases: of all cells; None: cells are read on demand, or of a report.
+            releases: of all cells; None: cells are read on demand.
             machine: what computes cells that are read on demand.
-            of: the report of which this is a part, and the name of the part.
+            read: what a release says; None: as the statistic reads it.
         """
         self.steps, self.releases = steps, releases
-        self._statistic, self._machine, self._of = statistic, machine, of
+        self._statistic, self._machine, self._read = statistic, machine, read or statistic.read
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
         """Readings of released cells, from step 1 on."""
         steps = range(1, len(values) + 1)
         return cls(statistic, steps, Releases(steps, values, terms))
-
-    def part(self, statistic: Statistic, name: str) -> Readings:
-        """Those of one statistic of a report."""
-        return Readings(statistic, self.steps, None, of=(self, name))
 
     @property
     def machine(self) -> Machine:
@@ -460,19 +445,13 @@ class Readings(Sequence[Reading]):
                 raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
             if releases is not None:
                 releases = Releases(steps, releases.values[place], releases._design)
-            whole = None if self._of is None else (self._of[0][place], self._of[1])
-            return Readings(self._statistic, steps, releases, self._machine, whole)
+            return Readings(self._statistic, steps, releases, self._machine, self._read)
         step = self.steps[place]
-        if self._of is not None:
-            report, name = self._of
-            return report[place].part(self._statistic, name)
         if self.releases is None:
             return self._statistic.reading_on_demand(self.machine, step)
         value, terms = self.releases.values[step - self.steps.start], self.releases._design
         std = float(terms.std(range(step, step + 1))[0])
-        return self._statistic.read(
-            StepRelease(step, value if terms.shape else value.item(), std, terms)
-        )
+        return self._read(StepRelease(step, value if terms.shape else value.item(), std, terms))
 
 
 class OnDemandReading(Reading):

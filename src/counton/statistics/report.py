@@ -36,7 +36,8 @@ from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
-from counton.statistics.readings import Reading
+from counton.statistics.by_group import Grouped, GroupedReading
+from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import PartDesign, with_weights
 from counton.statistics.report_members import (
     SHARE,
@@ -664,6 +665,29 @@ class Report(TallyStatistic):
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
         return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
+
+    def read_part(self, name: str, cells: Cells, by_group: Grouped | None = None) -> Reading:
+        """What one of the statistics says.
+
+        Args:
+            name: of the statistic.
+            cells: of the report; of one group, or where there are none.
+            by_group: the statistic by group, where the cells are of all groups.
+        """
+        of = self.derived_from.get(name, name)
+        source, groups = self.statistics[of], () if by_group is None else (len(by_group.groups),)
+        terms = self.terms_of(of, cells.design, groups)
+        # Cells of other groups, and of statistics that are described alike, have other noise.
+        first = cells.first // math.prod(self.cells) * math.prod(source.cells)
+        part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
+
+        def followed(own: Cells) -> Reading:
+            return self.reading_of(name, source.reading(source, own))
+
+        follows = followed if name in self.derived_from else None
+        if by_group is not None:
+            return GroupedReading(by_group, part, follows)
+        return source.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """What a statistic reads that follows from the reading of another."""

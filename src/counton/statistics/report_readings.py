@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,20 +38,9 @@ class ReportReading(Reading):
         Raises:
             InvalidInput: none of this name.
         """
-        this = self.statistic
-        one = this.statistic(name)
-        source = this.derived_from.get(name)
-        if source is not None:
-            return cast("Reading", this.reading_of(name, self.of(source)))
-        terms, first = this.terms_of(name, self.cells.design), this.cell_ranges[name].start
-        # Cells of other groups, and of statistics that are described alike, have other noise.
-        part = self.cells.part(lambda values: this.values_of(name, values, terms), terms, first)
-        found: Reading = one.reading(one, part)
+        self.statistic.statistic(name)
+        found: Reading = self.statistic.read_part(name, self.cells)
         return found
-
-    @override
-    def part(self, statistic: Statistic, name: str) -> Reading:
-        return self.of(name)
 
     @property
     def parts(self) -> dict[str, Reading]:
