@@ -16,6 +16,7 @@ from once import line as line_of
 from once import released
 
 from counton import statistics
+from counton.charts import Caption
 from counton.charts.statistic_charts import plot_statistic
 from counton.charts.table_charts import plot_contingency, plot_hierarchy, plot_ranges
 from counton.released.read_options import View
@@ -188,7 +189,7 @@ def test_an_average_of_which_nothing_is_known_is_not_drawn() -> None:
     }
     statistic = statistics.Grouped(statistics.Average(0, 9, resolution=1), ["a", "b"])
     figure = plot_statistic(
-        statistic, table, lambda steps: np.asarray(steps), level=0.95, of="paid", by="shop"
+        statistic, table, np.asarray, level=0.95, words=Caption(""), of="paid", by="shop"
     )
     first, second = (np.asarray(line.get_ydata(), float) for line in figure.axes[0].lines[:2])
     assert np.isnan(first).tolist() == [True, False, False]
@@ -226,12 +227,14 @@ def tables() -> dict[str, Any]:
         "lower": counts - 9,
         "upper": counts + 9,
     }
+
+    def around(width: float) -> Caption:
+        return Caption("Count", "protected", width=width)
+
     return {
-        "hierarchy": lambda width: plot_hierarchy(found, "Count", "protected", width=width),
-        "ranges": lambda width: plot_ranges(line, "Count", "protected", width=width),
-        "contingency": lambda width: plot_contingency(
-            ["region", "sex"], margins, "Count", "protected", width=width
-        ),
+        "hierarchy": lambda width: plot_hierarchy(found, around(width)),
+        "ranges": lambda width: plot_ranges(line, around(width)),
+        "contingency": lambda width: plot_contingency(["region", "sex"], margins, around(width)),
     }
 
 

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from counton import Average, PureDP, release
 from counton.base.errors import InvalidInput
-from counton.charts import Curves, plot_totals
+from counton.charts import Caption, Curves, plot_totals
 from counton.charts.style import PALETTE, colours_at
 from counton.charts.totals import tick_names, window_names
 from counton.run import export
@@ -152,7 +152,7 @@ def test_a_group_keeps_its_colour_whatever_its_rank(tmp_path: Path) -> None:
 def test_a_second_panel_takes_no_colour_of_the_first(last: list[float]) -> None:
     estimates = np.linspace(0, 1, 9)[:, None] * np.array(last)
     curves = Curves(np.arange(9), list("abcd"), estimates, estimates - 1, estimates + 1)
-    figure = plot_totals(curves, "t", "s", "y")
+    figure = plot_totals(curves, Caption("t", "s", "y"))
     assert len(figure.axes) == 2
     used = [line.get_color() for axes in figure.axes for line in axes.lines]
     assert len(used) == len(set(used)) == 4

@@ -17,7 +17,7 @@ import counton
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.base.exact import quantity
-from counton.charts import Curves, plot_loss, plot_ranges, plot_totals
+from counton.charts import Caption, Curves, plot_loss, plot_ranges, plot_totals
 from counton.charts.style import PALETTE, colours, save_figure, shorten, tick
 from counton.charts.table_charts import squarify
 from counton.charts.totals import split_by_size, spread
@@ -25,6 +25,8 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.run import export
 
 pytestmark = pytest.mark.slow  # most of it draws
+
+WORDS = Caption("t", "s", "y")
 
 
 def curves(last: list[float], steps: int = 50) -> Curves:
@@ -83,7 +85,9 @@ def test_thinning_keeps_the_last_step() -> None:
 def test_a_chart_names_every_group_and_says_what_is_protected(
     last: list[float], steps: int, tmp_path: Path
 ) -> None:
-    figure = plot_totals(curves(last, steps), "Departures", "one departure is protected", "count")
+    figure = plot_totals(
+        curves(last, steps), Caption("Departures", "one departure is protected", "count")
+    )
     shown = [" ".join(text.get_text().split()) for text in figure.texts]
     assert shown[0] == "Departures"
     assert shown[1].startswith("one departure is protected")
@@ -96,7 +100,7 @@ def test_a_chart_names_every_group_and_says_what_is_protected(
 
 
 def test_values_have_thousands_separators() -> None:
-    figure = plot_totals(curves([58_650.0]), "t", "s", "y")
+    figure = plot_totals(curves([58_650.0]), WORDS)
     assert any("58,650" in text.get_text() for text in figure.axes[0].texts)
     assert tick(60_000.0) == "60,000"
     assert quantity(-1234.0, 20.0) == "−1,234"
@@ -105,20 +109,20 @@ def test_values_have_thousands_separators() -> None:
 
 
 def test_a_group_without_a_name_is_drawn() -> None:
-    figure = plot_totals(replace(curves([5.0, 7.0]), groups=["", "named"]), "t", "s", "y")
+    figure = plot_totals(replace(curves([5.0, 7.0]), groups=["", "named"]), WORDS)
     assert [text.get_text() for text in figure.axes[0].texts][1::2] == ["7 ± 5", "5 ± 5"]
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nothing to draw"):
-        plot_totals(curves([1.0], steps=0), "t", "s", "y")
+        plot_totals(curves([1.0], steps=0), WORDS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("panels", [False, True])
 def test_of_many_groups_the_largest_are_drawn_and_it_says_so(panels: bool) -> None:
     many = curves([float(place) for place in range(41)])
-    figure = plot_totals(many, "t", "s", "y", panels=panels)
+    figure = plot_totals(many, WORDS, panels=panels)
     texts = [text.get_text() for text in figure.findobj(Text)]
     assert "the 24 largest of 41 groups" in " ".join(" ".join(texts).split())
     shown = [axes.get_title("left").split("   ")[0] for axes in figure.axes]
@@ -132,7 +136,7 @@ def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
     windows = replace(curves([*large, *small]), running=running)
     windows.estimates[:] = [*large, *small]
     windows.estimates[-1] = [5.0, 4.0, 4000.0, 6.0, 90.0, 80.0]
-    figure = plot_totals(windows, "t", "s", "y")
+    figure = plot_totals(windows, WORDS)
     names = [[text.get_text() for text in axes.texts][::2] for axes in figure.axes]
     enlarged = {"group 4", "group 5"}
     assert figure.axes[1].get_title("left") == f"the {len(names[1])} smallest, enlarged"
@@ -141,7 +145,7 @@ def test_what_is_small_is_so_over_the_whole_series(running: bool) -> None:
 
 def test_curves_of_different_kinds_are_drawn_in_their_order_and_the_rest_is_said() -> None:
     many = curves([float(place) for place in range(30)])
-    figure = plot_totals(many, "t", "s", "", alike=False)
+    figure = plot_totals(many, Caption("t", "s", ""), alike=False)
     assert "the first 24 of 30" in " ".join(figure.texts[1].get_text().split())
     shown = [axes.get_title("left").split("   ")[0] for axes in figure.axes]
     assert shown == list(many.groups[:24])
@@ -149,24 +153,24 @@ def test_curves_of_different_kinds_are_drawn_in_their_order_and_the_rest_is_said
 
 def test_more_groups_than_hues_have_small_charts() -> None:
     for count, charts in ((8, 1), (9, 9), (24, 24)):
-        figure = plot_totals(curves([1000.0 + n for n in range(count)]), "t", "s", "y")
+        figure = plot_totals(curves([1000.0 + n for n in range(count)]), WORDS)
         assert len([axes for axes in figure.axes if axes.lines]) == charts
 
 
 @pytest.mark.parametrize(("size", "said"), [(58_650.0, True), (90.0, False)])
 def test_a_band_that_cannot_be_seen_is_said_to_be_narrow(size: float, said: bool) -> None:
-    figure = plot_totals(curves([size]), "t", "s", "y")
+    figure = plot_totals(curves([size]), WORDS)
     subtitle = " ".join(figure.texts[1].get_text().split())
     assert ("where no band is seen, it is narrower than the line" in subtitle) == said
 
 
 def test_a_single_step_is_a_number_or_bars_with_their_numbers() -> None:
-    (axes,) = plot_totals(curves([7.0], 1), "t", "s", "y").axes
+    (axes,) = plot_totals(curves([7.0], 1), WORDS).axes
     assert [text.get_text() for text in axes.texts] == ["0 ± 5", "group 0"]
     assert not axes.patches
     several = curves([700.0, 90.0], 1)
     several.estimates[:] = [700.0, 90.0]
-    figure = plot_totals(several, "t", "s", "y")
+    figure = plot_totals(several, WORDS)
     assert "up to the end of 31 Dec 2012" in " ".join(figure.texts[1].get_text().split())
     bars: list[Any] = list(figure.axes[0].patches)
     assert [bar.get_width() for bar in bars] == [700.0, 90.0]
@@ -190,7 +194,7 @@ def test_neighbouring_colours_differ_in_lightness_or_hue() -> None:
 
 def test_no_two_curves_of_a_panel_have_one_colour() -> None:
     for count in (3, 16, 40):
-        figure = plot_totals(curves([1000.0 + n for n in range(count)]), "t", "s", "y")
+        figure = plot_totals(curves([1000.0 + n for n in range(count)]), WORDS)
         assert any(axes.lines for axes in figure.axes)
         for axes in figure.axes:
             used = [line.get_color() for line in axes.lines]
@@ -236,13 +240,13 @@ def test_the_noise_of_cells_can_be_seen_or_is_stated() -> None:
         key = InsecureSeededKey(1)
     small = line_of([40, 30, 2, 9], PureDP(1), key, name="small")
     large = line_of([90_000, 10, 50_000], PureDP(1), key, name="large")
-    assert "two standard deviations" in plot_ranges(small, "t", "s").axes[0].get_title("left")
-    assert "thinner than the line" in plot_ranges(large, "t", "s").axes[0].get_title("left")
+    assert "two standard deviations" in plot_ranges(small, WORDS).axes[0].get_title("left")
+    assert "thinner than the line" in plot_ranges(large, WORDS).axes[0].get_title("left")
 
 
 def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     shown = replace(curves([5.0, 7.0]), groups=["$\\frac$", "a_b^c"])
-    save_figure(plot_totals(shown, "$\\frac$", "$\\sum$", "y"), tmp_path / "chart.png")
+    save_figure(plot_totals(shown, Caption("$\\frac$", "$\\sum$", "y")), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 10_000
 
 

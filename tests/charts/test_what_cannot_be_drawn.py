@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from counton import PureDP, release
 from counton.base.errors import NotDrawnWarning
-from counton.charts import Curves, plot_totals, style
+from counton.charts import Caption, Curves, plot_totals, style
 from counton.charts.style import save_figure
 from counton.charts.totals import reach
 from counton.cli.app import app
@@ -183,5 +183,5 @@ def test_a_nightly_mail_has_no_remark_on_fonts_or_folders(folder: Path) -> None:
 def test_letters_that_no_font_has_are_drawn_without_a_word(tmp_path: Path) -> None:
     estimates = np.arange(6.0).reshape(3, 2)
     curves = Curves(np.arange(3), ["東京", "🎪"], estimates, estimates - 1, estimates + 1)
-    save_figure(plot_totals(curves, "東京", "🎪", "ไทย"), tmp_path / "c.png")
+    save_figure(plot_totals(curves, Caption("東京", "🎪", "ไทย")), tmp_path / "c.png")
     assert (tmp_path / "c.png").exists()

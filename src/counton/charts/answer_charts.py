@@ -16,7 +16,6 @@ from counton.charts.style import (
     FAINT,
     INK,
     PALETTE,
-    WIDTH,
     Caption,
     axis_inches,
     axis_lines,
@@ -37,31 +36,22 @@ _MOST, _LETTER = 40, 0.078
 
 
 @drawing
-def plot_answers(
-    answers: Sequence[Answer],
-    title: str,
-    subtitle: str = "",
-    *,
-    axis: str = "",
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
+def plot_answers(answers: Sequence[Answer], words: Caption) -> Figure:
     """Answers below each other: a name, a point, its interval, its number, and a line at 0.
 
     An interval that nothing bounds goes from one end of the chart to the other.
 
     Args:
         answers: 1 to 40 of them, with numbers of one kind.
-        title, subtitle, foot: above and below.
-        axis: name and unit of the numbers.
-        width: in inches.
+        words: around the chart; of the axis name and unit of the numbers.
 
     Raises:
         InvalidInput: no answers, or too many for one chart.
         MissingExtra: matplotlib is not installed.
 
     >>> from counton.numbers import Answer
-    >>> figure = plot_answers([Answer(3.0, 1.0, 1.0, 5.0, 0.95, "home minus shop")], "Visits")
+    >>> one = Answer(3.0, 1.0, 1.0, 5.0, 0.95, "home minus shop")
+    >>> figure = plot_answers([one], Caption("Visits"))
     >>> [text.get_text() for text in (*figure.axes[0].get_yticklabels(), *figure.axes[0].texts)]
     ['home minus shop', '3 ± 2']
     """
@@ -69,6 +59,7 @@ def plot_answers(
 
     if not 1 <= len(answers) <= _MOST:
         raise InvalidInput(f"{len(answers):,} answers are no chart; draw 1 to {_MOST} of them")
+    axis, width = words.axis, words.width
     ends = np.array([(one.value, one.lower, one.upper) for one in answers], np.float64).T
     values = [_number(one) for one in answers]
     beside = 0.3 + VALUE_INCHES * max(map(len, values))
@@ -77,7 +68,7 @@ def plot_answers(
     names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
     row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
     figure, bottom, top = frame(
-        Caption(title, subtitle, foot=foot, width=width),
+        words,
         row * len(answers),
         above=0.3 + axis_inches(axis, width),
         below=0.35,
@@ -138,17 +129,14 @@ _PATTERNS = len(PALETTE)
 
 
 @drawing
-def plot_pattern(
-    table: pl.DataFrame, title: str, subtitle: str = "", *, foot: str = "", width: float = WIDTH
-) -> Figure:
+def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
     """Averages by hour of the day, or by day of the week: a point and its interval for each group.
 
     Of more than 8 groups those are drawn whose averages add up to most, and the chart says so.
 
     Args:
         table: of `Release.pattern`.
-        title, subtitle, foot: above and below.
-        width: in inches.
+        words: around the chart.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -156,7 +144,7 @@ def plot_pattern(
     >>> import polars as pl
     >>> rows = {"hour": [8, 9], "times": [3, 3], "group": ["all"] * 2, "estimate": [4.0, 7.0],
     ...         "std": [1.0, 1.0], "lower": [2.0, 5.0], "upper": [6.0, 9.0]}
-    >>> figure = plot_pattern(pl.DataFrame(rows), "Visits")
+    >>> figure = plot_pattern(pl.DataFrame(rows), Caption("Visits"))
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['8:00', '9:00']
     """
@@ -167,8 +155,8 @@ def plot_pattern(
     if len(groups) > _PATTERNS:
         largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
         drawn = [one for one in groups if one in largest]
-        subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
-    figure, bottom, top = frame(Caption(title, subtitle, "", foot, width), 3.2, below=0.9)
+        words = words.adding(f"; the {_PATTERNS} largest of {len(groups):,} groups")
+    figure, bottom, top = frame(words, 3.2, below=0.9)
     ax = figure.add_axes((0.09, bottom, 0.88, top - bottom))
     names = table[by].unique(maintain_order=True).to_list()
     for place, group in enumerate(drawn):

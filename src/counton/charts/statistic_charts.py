@@ -52,15 +52,11 @@ def plot_statistic(
     times: Callable[[range], NDArray[Any]],
     *,
     level: float,
-    title: str | None = None,
-    axis: str | None = None,
-    when: str = "",
+    words: Caption,
     by: str | None = None,
     of: str | None = None,
     counted: str = "count",
     over: int | None = None,
-    foot: str = "",
-    width: float = WIDTH,
 ) -> Figure:
     """How a statistic grew, or how its cells stand after the last step.
 
@@ -69,14 +65,12 @@ def plot_statistic(
         table: columns of `counton.run.StatisticOutcome.table`, at least one row.
         times: of steps, as `counton.run.StatisticOutcome.times`; of step 0 the beginning.
         level: probability that an interval holds the truth.
-        title, axis: what is shown, instead of the statistic's own words.
-        when: of which times the numbers are, in words.
+        words: around it; the statistic's own where there is no title, or no axis. The subtitle
+            says of which times the numbers are.
         by: by what groups are told apart, in words; None: there are none.
         of: the column whose values are meant.
         counted: what cells count, in words.
         over: how many steps are shown together; None: all so far.
-        foot: below the chart: where numbers come from, and what is protected.
-        width: in inches.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -85,7 +79,7 @@ def plot_statistic(
     how, chosen = inner.drawing, inner.drawing.rows
     said = how.title or f"{inner.keyword or 'Statistic'} so far"
     parts = _upper(list_in_words([*inner.statistics]))
-    said, shown = (words.format(counted=counted, statistics=parts) for words in (said, how.axis))
+    said, shown = (one.format(counted=counted, statistics=parts) for one in (said, how.axis))
     if of is not None and how.of_values:
         said, shown = f"{said} of {of}", of
     if over is not None:
@@ -120,8 +114,8 @@ def plot_statistic(
     if how.jointly and by is not None:
         said = f"{said}, by {by}: the {int(last.sum()):,} largest"
         promise += "" if over is None else "; the largest over the whole time"
-    under = f"{when}; {promise}" if when else promise
-    words = Caption(title or said, under, axis or shown, foot, width)
+    under = f"{words.subtitle}; {promise}" if words.subtitle else promise
+    words = words._replace(title=words.title or said, subtitle=under, axis=words.axis or shown)
     if bars or profile is not None:
         words = words._replace(subtitle=f"{until_in_words(when_ended[-1])}; {promise}")
         named = Bars(names[last].tolist(), *(end[last] for end in ends))
@@ -145,8 +139,7 @@ def plot_statistic(
         drawn = [of or "mean"]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
     curves = replace(curves, running=over is None)
-    look: dict[str, Any] = {"alike": not how.panels, "from_zero": how.from_zero}
-    return plot_totals(curves, *words[:3], **look, foot=foot, width=width)
+    return plot_totals(curves, words, alike=not how.panels, from_zero=how.from_zero)
 
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:

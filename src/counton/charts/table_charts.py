@@ -16,7 +16,6 @@ from counton.charts.style import (
     INK,
     NARROW,
     PALETTE,
-    WIDTH,
     Bars,
     Caption,
     clean,
@@ -53,63 +52,48 @@ _THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
 @drawing
 def plot_table(
     reading: Reading,
-    subtitle: str,
+    words: Caption,
     *,
     what: str = "counts",
-    title: str | None = None,
-    axis: str | None = None,
     fit: Fit | None = None,
     level: float = 0.95,
-    foot: str = "",
-    width: float = WIDTH,
 ) -> Figure:
     """A table that was released once.
 
     Args:
         reading: of a hierarchy, a line, or a contingency table.
-        subtitle: what is protected.
+        words: around it; its own where there is no title, or no axis.
         what: is counted.
-        title, axis: in other words.
         fit: how the numbers are made to fit.
         level: probability with which each interval holds.
-        foot: below it: where numbers come from.
-        width: in inches.
     """
     head, own = what[:1].upper() + what[1:], cast("Any", reading)
     this = own.statistic
-    kind, look = this.drawing.once, cast("Any", {"foot": foot, "width": width})
+    kind = this.drawing.once
     if kind == "tree":
         levels = list_in_words(this.tree.levels[1:])
-        words = title or (f"{head} by {levels}" if levels else head)
-        return plot_hierarchy(own, words, subtitle, axis=axis, fit=fit, **look)
+        title = f"{head} by {levels}" if levels else head
+        return plot_hierarchy(own, words._replace(title=words.title or title), fit=fit)
     if kind == "line":
-        words = title or f"{head} of {len(this.labels):,} cells"
-        strategy = f"{subtitle}; strategy {this.grid.name}"
-        return plot_ranges(own, words, strategy, axis=axis, **look)
+        title = f"{head} of {len(this.labels):,} cells"
+        words = words.adding(f"; strategy {this.grid.name}")
+        return plot_ranges(own, words._replace(title=words.title or title))
     if kind == "margins":
         names = list(this.columns)
         bars = own.numbers(TableRequest(fit=fit)).columns(level)
-        words, shown = f"{head} by {list_in_words(names)}", f"number of {what}"
+        title, shown = f"{head} by {list_in_words(names)}", f"number of {what}"
     else:
         found = own.numbers().columns(level)
         shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
         bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
         bars |= {end: found[end] for end in ("lower", "upper")}
-        names, words, shown = ["share"], "Quantiles of values", "value"
-    return plot_contingency(names, bars, title or words, subtitle, axis=axis or shown, **look)
+        names, title, shown = ["share"], "Quantiles of values", "value"
+    words = words._replace(title=words.title or title, axis=words.axis or shown)
+    return plot_contingency(names, bars, words)
 
 
 @drawing
-def plot_hierarchy(
-    reading: HierarchyReading,
-    title: str,
-    subtitle: str,
-    *,
-    axis: str | None = None,
-    fit: Fit | None = None,
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
+def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None = None) -> Figure:
     """Two panels: relative error by level and size, and a map of the two coarsest levels.
 
     Only released values are drawn. On the map an area is an estimate; negative ones count as 0.
@@ -117,19 +101,15 @@ def plot_hierarchy(
 
     Args:
         reading: what was released.
-        title: what is counted.
-        subtitle: what is protected.
-        axis: what areas show; None: released counts.
+        words: around it: what is counted and protected; of the axis what areas show.
         fit: how the numbers are made to fit; None: as released.
-        foot: below it: where numbers come from.
-        width: in inches.
 
     >>> from counton import Hierarchy, Key, ZCDP
     >>> from counton.strategies.trees import Tree
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]), counts=True)
     >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="people", batched=True)
     >>> reading = counter.release_batch([(("CA",), 39_538_223), (("DC",), 689_545)])
-    >>> [axes.get_title("left") for axes in plot_hierarchy(reading, "People", "").axes]
+    >>> [axes.get_title("left") for axes in plot_hierarchy(reading, Caption("People")).axes]
     ['Standard deviation, in % of the count', 'Released counts by state']
     """
     shown, stds = reading.estimates, reading.stds
@@ -138,9 +118,9 @@ def plot_hierarchy(
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
-    figure, (top, bottom) = _panels_below(Caption(title, subtitle, "", foot, width), tall)
+    figure, (top, bottom) = _panels_below(words, tall)
     _error_by_level(top, tree, shown, stds)
-    _tree_map(bottom, tree, shown, axis or "Released counts")
+    _tree_map(bottom, tree, shown, words.axis or "Released counts")
     return figure
 
 
@@ -441,37 +421,25 @@ def fitting(
 
 
 @drawing
-def plot_ranges(
-    reading: RangesReading,
-    title: str,
-    subtitle: str,
-    *,
-    axis: str | None = None,
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
+def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
     """Two panels: the cells with their noise, and noise against the length of an interval.
 
     Args:
         reading: what was released, on a line.
-        title: what is counted.
-        subtitle: what is protected and how.
-        axis: what heights show.
-        foot: below it: where numbers come from.
-        width: in inches.
+        words: around it: what is counted, what is protected and how; of the axis what heights show.
 
     >>> from counton import Key, Ranges, ZCDP
     >>> line = Ranges(4, counts=True)
     >>> counter = line.counter(1, ZCDP(0.5), key=Key.generate(), name="visits", batched=True)
     >>> reading = counter.release_batch([*enumerate([52, 31, 17, 40])])
-    >>> [axes.get_title("left") for axes in plot_ranges(reading, "Visits", "").axes]
+    >>> [axes.get_title("left") for axes in plot_ranges(reading, Caption("Visits")).axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
-    figure, (top, bottom) = _panels_below(Caption(title, subtitle, "", foot, width), (2.9, 2.1))
+    figure, (top, bottom) = _panels_below(words, (2.9, 2.1))
     _cells_panel(top, reading)
-    if axis is not None:
+    if words.axis:
         for ax in (top, bottom):
-            ax.set_ylabel(axis, color=FAINT, parse_math=False)
+            ax.set_ylabel(words.axis, color=FAINT, parse_math=False)
     _lengths_panel(bottom, reading)
     return figure
 
@@ -538,14 +506,7 @@ def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
 
 @drawing
 def plot_contingency(
-    names: Sequence[str],
-    margins: Mapping[str, NDArray[Any]],
-    title: str,
-    subtitle: str,
-    *,
-    axis: str | None = None,
-    foot: str = "",
-    width: float = WIDTH,
+    names: Sequence[str], margins: Mapping[str, NDArray[Any]], words: Caption
 ) -> Figure:
     """Bars with their intervals: the margin of each column, and of two columns their cells.
 
@@ -553,16 +514,13 @@ def plot_contingency(
         names: of the columns.
         margins: a row for each margin: the columns, None where all values are added up, and
             estimate, lower, upper.
-        title: what is counted.
-        subtitle: what is protected.
-        axis: what lengths show; None: count.
-        foot: below it: where numbers come from.
-        width: in inches.
+        words: around it: what is counted and protected; of the axis what lengths show.
 
     >>> none = np.array([None, "f", "m"], dtype=object)
     >>> counts = np.array([7.0, 5.0, 2.0])
     >>> margins = {"sex": none, "estimate": counts, "lower": counts - 1, "upper": counts + 1}
-    >>> [axes.get_title("left") for axes in plot_contingency(["sex"], margins, "People", "").axes]
+    >>> figure = plot_contingency(["sex"], margins, Caption("People"))
+    >>> [axes.get_title("left") for axes in figure.axes]
     ['by sex']
     """
     values = [[None if one is None else str(one) for one in margins[name]] for name in names]
@@ -585,7 +543,8 @@ def plot_contingency(
         order = np.sort(largest) if more else np.arange(len(bars))
         shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
-    figure, all_axes = _panels_below(Caption(title, subtitle, "", foot, width), tall)
+    figure, all_axes = _panels_below(words, tall)
+    width = words.width
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
     told = Labels.of([""] * len(rows), *numbers).values
     right = 0.3 + VALUE_INCHES * max(len(told[place]) for _, bars in shown for _, place in bars)
@@ -599,5 +558,5 @@ def plot_contingency(
         each = Bars([name for name, _ in bars], *(part[places] for part in numbers))
         draw_bars(ax, each, values=beside)
         _call(ax, called)
-    all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
+    all_axes[-1].set_xlabel(words.axis or "count", color=FAINT, parse_math=False)
     return figure

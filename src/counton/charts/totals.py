@@ -22,7 +22,6 @@ from counton.charts.style import (
     INK,
     NARROW,
     PALETTE,
-    WIDTH,
     Bars,
     Caption,
     axis_inches,
@@ -162,15 +161,11 @@ def largest_groups(last: NDArray[Any], count: int) -> list[int]:
 @drawing
 def plot_totals(
     curves: Curves,
-    title: str,
-    subtitle: str,
-    ylabel: str,
+    words: Caption,
     *,
     panels: bool = False,
     alike: bool = True,
     from_zero: bool = True,
-    foot: str = "",
-    width: float = WIDTH,
 ) -> Figure:
     """A chart of running totals, or of windows; groups of very different size get their own axis.
 
@@ -182,14 +177,10 @@ def plot_totals(
 
     Args:
         curves: what to draw; at least one step and one group.
-        title: what is counted.
-        subtitle: of which times, and what the bands mean.
-        ylabel: what the axis shows.
+        words: around it; on a narrow chart names stand below.
         panels: a small chart for each group, also of few.
         alike: curves are numbers of one kind; False: each has a small chart, in the order given.
         from_zero: the axis reaches down to 0, as it should for what is counted.
-        foot: below it: where the numbers come from, and what is protected.
-        width: in inches; on a narrow chart names stand below.
 
     Raises:
         InvalidInput: nothing to draw.
@@ -197,12 +188,11 @@ def plot_totals(
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
     >>> curves = Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2)
-    >>> float(plot_totals(curves, "Visits", "each one is protected", "visits").get_figwidth())
+    >>> float(plot_totals(curves, Caption("Visits", axis="visits")).get_figwidth())
     7.5
     """
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
-    words = Caption(title, subtitle, ylabel, foot, width)
     several = curves.all_groups or len(curves.groups)
     windows = curves.starts is not None and len(curves.times) > _MOST_BARS
     most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other

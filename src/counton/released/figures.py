@@ -69,7 +69,6 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
 
 def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[str, Figure]:
     """Totals, windows, or both; of many groups the largest."""
-    from counton.charts.style import check_width
     from counton.charts.totals import MOST_PANELS, plot_totals
 
     definition, part = released.definition, released.largest(MOST_PANELS)
@@ -89,17 +88,17 @@ def _charts_of_cells(released: ReleasedNumbers, look: Look, *, panels: bool) -> 
         times = times_in_words(definition, 1, every)
         drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
     together = ", which hold together" * released.together
-    foot = foot_of(definition, look.source)
     names = None if grouped else [series_in_words(definition)]
     return {
         kind: plot_totals(
             replace(curves, all_groups=len(released.groups), groups=names or curves.groups),
-            said if look.title is None else look.title,
-            f"{times}; with {100 * released.level:g}% intervals{together}",
-            what if look.axis is None else look.axis,
+            look.around(
+                f"{times}; with {100 * released.level:g}% intervals{together}",
+                foot_of(definition, look.source),
+                title=said,
+                axis=what,
+            ),
             panels=panels,
-            foot=foot,
-            width=check_width(look.width),
         )
         for kind, (curves, said, times) in drawn.items()
     }
@@ -194,7 +193,6 @@ def _chart_of_readings(
         look: words and width.
     """
     from counton.charts.statistic_charts import plot_statistic
-    from counton.charts.style import check_width
 
     definition, over = released.definition, released.over
     return plot_statistic(
@@ -202,15 +200,11 @@ def _chart_of_readings(
         {name: table[name].to_numpy() for name in table.columns},
         released.times,
         level=released.level,
-        title=look.title,
-        axis=look.axis,
-        when=times_in_words(definition, over),
+        words=look.around(times_in_words(definition, over), foot_of(definition, look.source)),
         by=groups_in_words(definition),
         of=definition.value,
         counted=counted_in_words(definition, over),
         over=over,
-        foot=foot_of(definition, look.source),
-        width=check_width(look.width),
     )
 
 
@@ -220,7 +214,6 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
     Raises:
         InvalidInput: rows were left out of the file that was read.
     """
-    from counton.charts.style import check_width
     from counton.charts.table_charts import plot_table
 
     if released.rows_there is not None:
@@ -236,14 +229,10 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
     )
     return plot_table(
         released.reading,
-        promise,
+        look.around(promise, "" if look.source is None else f"Source: {look.source}."),
         what=plural(definition.unit),
-        title=look.title,
-        axis=look.axis,
         fit=released.shown.fit,
         level=released.level,
-        foot="" if look.source is None else f"Source: {look.source}.",
-        width=check_width(look.width),
     )
 
 
@@ -264,6 +253,7 @@ def figure_of_answers(
         other_steps: with which they compare these; None: with none.
     """
     from counton.charts.answer_charts import plot_answers
+    from counton.charts.style import Caption
 
     definition = released.definition
     subject = definition.subject if definition.statistic.additive else released.design.name
@@ -277,16 +267,17 @@ def figure_of_answers(
     when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
     if other_steps is not None:
         when += f", against {span_in_words(definition.cut, other_steps)}"
-    foot = foot_of(definition, None)
     drawn = [_as_drawn(one, f" ({when})") for one in answers]
     subtitle = f"{when}; with {100 * released.level:g}% intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
     return plot_answers(
         drawn,
-        f"{subject[:1].upper()}{subject[1:]}: {kind}",
-        subtitle,
-        axis=axis.format(subject=subject),
-        foot=foot,
+        Caption(
+            f"{subject[:1].upper()}{subject[1:]}: {kind}",
+            subtitle,
+            axis.format(subject=subject),
+            foot_of(definition, None),
+        ),
     )
 
 
@@ -302,13 +293,14 @@ def figure_of_pattern(
 ) -> Figure:
     """A chart of what `Release.pattern` says of some steps."""
     from counton.charts.answer_charts import plot_pattern
+    from counton.charts.style import Caption
 
     definition = released.definition
     subject, grouped = definition.subject, groups_in_words(definition)
-    times, foot = span_in_words(definition.cut, steps), foot_of(definition, None)
-    return plot_pattern(
-        table,
+    times = span_in_words(definition.cut, steps)
+    words = Caption(
         f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
         f"the average {AVERAGES[by]}, {times}; with {100 * released.level:g}% intervals",
-        foot=foot,
+        foot=foot_of(definition, None),
     )
+    return plot_pattern(table, words)

@@ -12,6 +12,7 @@ from counton.base.options import TOP
 from counton.statistics import Statistic
 
 if TYPE_CHECKING:
+    from counton.charts.style import Caption
     from counton.numbers.fit_request import Fit
     from counton.released.description import Description
 
@@ -102,6 +103,14 @@ class Look:
     axis: str | None = None
     source: str | None = None
     width: float | None = None
+
+    def around(self, subtitle: str, foot: str, *, title: str = "", axis: str = "") -> Caption:
+        """What stands around a chart that has these words of its own."""
+        from counton.charts.style import Caption, check_width
+
+        title = title if self.title is None else self.title
+        axis = axis if self.axis is None else self.axis
+        return Caption(title, subtitle, axis, foot, check_width(self.width))
 
 
 def as_shown(definition: Description, shown: View) -> Description:
