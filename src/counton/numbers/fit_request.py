@@ -26,7 +26,7 @@ class Fit:
 
     integers: bool = False
     nonnegative: bool = False
-    known: tuple[tuple[tuple[str, ...], int], ...] = ()
+    known: tuple[tuple[Any, int], ...] = ()
 
     def __bool__(self) -> bool:
         return self.integers or self.nonnegative or bool(self.known)
@@ -43,8 +43,21 @@ class Fit:
         return cls(**flags, known=known)
 
     def notes(self) -> list[str]:
-        """What a reader has to know besides the numbers, in sentences."""
-        return notes_on(integers=self.integers, nonnegative=self.nonnegative)
+        """What a reader has to know besides the numbers, in sentences.
+
+        >>> Fit(integers=True).notes()
+        ['whole numbers: each is within 1 of the number it was rounded from']
+        """
+        said = []
+        if self.nonnegative:
+            said.append(
+                f"non-negative: where little is counted numbers are too large on average, by up to "
+                f"{CUT_OFF:.1f} of std where nothing is, and their siblings too small; intervals "
+                f"are not affected"
+            )
+        if self.integers:
+            said.append("whole numbers: each is within 1 of the number it was rounded from")
+        return said
 
 
 class TableRequest(NamedTuple):
@@ -63,21 +76,3 @@ class TableRequest(NamedTuple):
 
 #: All rows as they were released.
 EVERY_ROW = TableRequest()
-
-
-def notes_on(*, integers: bool, nonnegative: bool) -> list[str]:
-    """What a reader of whole or non-negative numbers has to know, in sentences.
-
-    >>> notes_on(integers=True, nonnegative=False)
-    ['whole numbers: each is within 1 of the number it was rounded from']
-    """
-    said = []
-    if nonnegative:
-        said.append(
-            f"non-negative: where little is counted numbers are too large on average, by up to "
-            f"{CUT_OFF:.1f} of std where nothing is, and their siblings too small; intervals are "
-            f"not affected"
-        )
-    if integers:
-        said.append("whole numbers: each is within 1 of the number it was rounded from")
-    return said

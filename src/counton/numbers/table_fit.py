@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
-from counton.numbers.fit_request import notes_on
+from counton.numbers.fit_request import Fit
 from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.whole_numbers import Bounds, bounds_of, whole_numbers
 from counton.strategies.trees import HierarchyLaw, Tree
@@ -37,7 +37,7 @@ class AdjustedHierarchy:
         estimates: for each level, every node's number; children add up to their parents.
         std: for each level, the deviation of the least squares estimates, before they were made
             whole or non-negative; 0 where a total is known.
-        integers, nonnegative: what was asked.
+        fit: what was asked.
 
     >>> from counton import Hierarchy, Key, ZCDP
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
@@ -51,8 +51,7 @@ class AdjustedHierarchy:
     tree: Tree
     estimates: tuple[NDArray[Any], ...]
     std: tuple[Floats, ...]
-    integers: bool
-    nonnegative: bool
+    fit: Fit
     _centres: tuple[Floats, ...]
     _halves: Halves
 
@@ -70,7 +69,7 @@ class AdjustedHierarchy:
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
             half = np.where(std > 0, self._halves(std, level), 0.0)
             low, high = centre - half, centre + half
-            return cut_to_possible(low, high, integers=self.integers, nonnegative=self.nonnegative)
+            return cut_to_possible(low, high, self.fit)
 
         found = ClosedForm(self.estimates[depth], ends, std)
         return TableNumbers(self.tree.path_columns(depth), found.at(self.tree.order[depth]))
@@ -85,21 +84,21 @@ class AdjustedHierarchy:
 
     def notes(self) -> list[str]:
         """What a reader has to know besides the numbers, in sentences."""
-        return notes_on(integers=self.integers, nonnegative=self.nonnegative)
+        return self.fit.notes()
 
 
 def cut_to_possible(
-    low: NDArray[Any], high: NDArray[Any], *, integers: bool, nonnegative: bool
+    low: NDArray[Any], high: NDArray[Any], fit: Fit
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Ends of intervals within what is possible: whole numbers, none below 0.
 
-    >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), integers=True, nonnegative=True)
+    >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), Fit(True, True))
     >>> [end.tolist() for end in ends]
     [[0], [2]]
     """
-    if nonnegative:
+    if fit.nonnegative:
         low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
-    if integers:
+    if fit.integers:
         whole = np.ceil(low - 2.0**-20), np.floor(high + 2.0**-20)
         return whole[0].astype(np.int64), np.maximum(*whole).astype(np.int64)
     return low, high
@@ -123,10 +122,7 @@ def adjusted_hierarchy(
     released: Sequence[Floats],
     grain: float,
     halves: Halves,
-    *,
-    known: Mapping[Any, int] | None = None,
-    integers: bool = False,
-    nonnegative: bool = False,
+    fit: Fit,
 ) -> AdjustedHierarchy:
     """See `HierarchyReading.adjust`.
 
@@ -134,16 +130,17 @@ def adjusted_hierarchy(
         released: every node's number, by level.
         grain: the unit of these numbers.
         halves: half-widths of their intervals.
+        fit: how the numbers are made to fit.
     """
     tree = law.tree
-    stated, bounds = check_known(tree, known or {}, nonnegative=nonnegative)
-    centres, variances = _condition(law, list(released), stated, known or {})
-    unit = 1.0 if integers else grain
-    if integers or nonnegative or known:
+    stated, bounds = check_known(tree, fit)
+    centres, variances = _condition(law, list(released), stated)
+    unit = 1.0 if fit.integers else grain
+    if fit:
         scaled = Bounds(bounds.fixed, [low / unit for low in bounds.lowest])
         whole = whole_numbers([part / unit for part in centres], tree.parents, scaled)
         estimates: list[NDArray[Any]] = [
-            part if integers else np.asarray(part * unit) for part in whole
+            part if fit.integers else np.asarray(part * unit) for part in whole
         ]
     else:
         estimates = list(released)
@@ -151,25 +148,22 @@ def adjusted_hierarchy(
         tree,
         tuple(estimates),
         tuple(np.sqrt(np.maximum(part, 0.0)) for part in variances),
-        integers,
-        nonnegative,
+        fit,
         tuple(centres),
         halves,
     )
 
 
-def check_known(
-    tree: Tree, known: Mapping[Any, int], *, nonnegative: bool
-) -> tuple[list[Floats], Bounds]:
+def check_known(tree: Tree, fit: Fit) -> tuple[list[Floats], Bounds]:
     """What is known of every node, by level, and the bounds that follow; before any release too."""
-    stated = _known_totals(tree, known)
+    stated = _known_totals(tree, dict(fit.known))
     for part in stated:
-        if nonnegative and (part < 0).any():
+        if fit.nonnegative and (part < 0).any():
             raise InvalidInput(
                 f"a known total is {part[part < 0][0]:,.0f}, which is below 0: correct it, or do "
                 f"not ask for non-negative numbers"
             )
-    bounds, wrong = bounds_of(tree.parents, stated, nonnegative=nonnegative)
+    bounds, wrong = bounds_of(tree.parents, stated, nonnegative=fit.nonnegative)
     if wrong is not None:
         level, place, why = wrong
         name = " / ".join(map(str, tree.path(level, place))) or "everything"
@@ -200,11 +194,11 @@ def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
 
 
 def _condition(
-    law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], known: Mapping[Any, int]
+    law: HierarchyLaw, estimates: list[Floats], stated: list[Floats]
 ) -> tuple[list[Floats], list[Floats]]:
     """Least squares estimates given what is known, and their variances, by level."""
     tree, variances = law.tree, [part.copy() for part in law.variances]
-    if not known:
+    if all(np.isnan(part).all() for part in stated):
         return estimates, variances
     whole = [level for level in range(len(stated)) if _is_cut(tree, stated, level)]
     if whole and all(np.isnan(part).all() for part in stated[whole[-1] + 1 :]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
@@ -32,7 +32,7 @@ from counton.statistics.readings import Cells, Readings
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
-    from counton.numbers.formulas import Estimate, Formula
+    from counton.numbers.formulas import Estimate, Formula, TableNumbers
     from counton.released.selection import Moment
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
@@ -45,15 +45,6 @@ Steps = str | range | None
 _OF_WHAT = (*WHEN, "counted_until", "group")
 #: Rows of a table that are made at a time.
 _ROWS = 2**18
-#: What a row of a ranking says besides when it was.
-_RANKED = {
-    **{name: pl.Int64() for name in ("step", "rank")},
-    "group": pl.String(),
-    "estimate": pl.Int64(),
-    "std": pl.Float64(),
-    **{name: pl.Int64() for name in ("lower", "upper")},
-    "sure": pl.Boolean(),
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -630,9 +621,9 @@ class ReleasedNumbers:
         found = self.readings[stop - 1]
         return found.since(self.readings[start - 1]) if start else found
 
-    def _columns(self, start: int, stop: int) -> dict[str, Any]:
-        """Columns of a table of what came in these steps."""
-        return self._reading_of(start, stop).numbers(self.request).columns(self.level)
+    def _numbers(self, start: int, stop: int) -> TableNumbers:
+        """The numbers of a table of what came in these steps."""
+        return self._reading_of(start, stop).numbers(self.request)
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
@@ -766,8 +757,6 @@ class ReleasedNumbers:
         said = self.said
         if self._by_group:
             return self._rows_of_cells(steps)
-        if isinstance(said, Series):
-            return self._as_shown(self.only(steps)._rows_of_ranking(), self.rows_there)
         if isinstance(said, Releases):
             values = said.values[steps.start - said.steps.start : steps.stop - said.steps.start]
             return pl.DataFrame(Releases(steps, values, self.design).table_columns(self.level))
@@ -798,7 +787,7 @@ class ReleasedNumbers:
             kept &= np.asarray(shown)[:, None] >= since
         return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
-    def _rows_of_ranking(self) -> pl.DataFrame:
+    def _rankings(self, steps: range) -> Iterator[TableNumbers]:
         """The k largest of the groups shown at each step; a function of what is released.
 
         A group surely belongs to the k largest if no group that is not shown can be larger either.
@@ -807,41 +796,30 @@ class ReleasedNumbers:
         for what is released of them, upper ends allow for the noise of all groups too. How sure
         each is hangs on all groups, so a file carries the numbers of all that are shown.
         """
-        from counton.released.table_rows import when_columns
-        from counton.statistics.ranking import rank_largest, ranking_levels
+        from counton.statistics.ranking import ranked_numbers, ranking_of
 
-        shown, terms, groups = self.shown, self.design, self.groups
-        top, room, own, since = shown.top, shown.room, self.own, self.since or {}
-        discovery = self.definition.discovery
+        own, shown, discovery = self.own, self.shown, self.definition.discovery
         assert discovery is not None
-        assert top is not None
-        assert room is not None
-        # What is not shown was always below.
-        hidden = discovery.thresholds(terms, self.steps)
-        first = np.array([since.get(group, 1) for group in groups], np.int64)
-        levels = ranking_levels(room, top if shown.ask is None else room, self.level)
-        down, up = (terms.halfwidths(self.steps, level) for level in levels)
-        rows: list[tuple[Any, ...]] = []
-        for step in self.shown_steps:
+        assert shown.top is not None
+        first = np.array([(self.since or {}).get(group, 1) for group in self.groups], np.int64)
+        values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
+        hidden = discovery.thresholds(self.design, some)  # what is not shown was always below
+        halves = cache(partial(self.design.halfwidths, some))
+        for at, (step, std) in enumerate(zip(some, self.design.std(some), strict=True)):
             there = np.flatnonzero(first <= step)
-            best = rank_largest(
-                *([groups[int(place)] for place in there], own.estimates[step - 1, there]),
-                *(float(down[step - 1]), top),
-                upward=None if shown.ask is not None else float(up[step - 1]),
-                hidden=int(hidden[step - 1]),
-                level=self.level,
+            names = [self.groups[place] for place in there.tolist()]
+            half = partial(lambda at, level: float(halves(level)[at]), at)
+            ranking = partial(
+                ranking_of,
+                names,
+                values[at : at + 1, there].ravel(),
+                half,
+                shown.top,
+                room=shown.room,
+                chosen=shown.ask is not None,
+                hidden=int(hidden[at]),
             )
-            std = float(own.std[step - 1])
-            found = zip(
-                *(best.names, best.values.tolist(), best.lower.tolist(), best.upper.tolist()),
-                best.sure.tolist(),
-                strict=True,
-            )
-            rows += [(step, rank, *one[:2], std, *one[2:]) for rank, one in enumerate(found, 1)]
-        schema: Any = list(_RANKED) if rows else _RANKED
-        table = pl.DataFrame(rows, schema=schema, orient="row")
-        when = when_columns(table["step"].to_numpy(), self.definition.windows, None)
-        return table.with_columns(when.select(WHEN[1:])).select(*WHEN, *[*_RANKED][1:])
+            yield ranked_numbers(ranking, float(std))
 
     def _rows_of_readings(self, steps: range) -> pl.DataFrame:
         from counton.released.table_rows import columns_below, when_columns
@@ -852,15 +830,15 @@ class ReleasedNumbers:
             parts = [self._history(ask, steps)]
             place = np.repeat(np.arange(len(steps)), len(ask))
         else:
-            parts = []
-            for step in steps:
-                start = step - begin if 0 < begin < step else 0
-                parts.append(self._columns(start, step))
+            if self.definition.ranks:
+                found = self._rankings(steps)
+            else:
+                starts = (step - begin if 0 < begin < step else 0 for step in steps)
+                found = map(self._numbers, starts, steps)
+            parts = [one.columns(self.level) for one in found]
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        when = when_columns(
-            np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
-        )
+        when = when_columns(np.asarray(steps, np.int64)[place], self._cut, self.shown.over)
         return pl.concat([when, columns_below(parts)], how="horizontal")
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
@@ -955,7 +933,7 @@ class ReleasedNumbers:
                 **sums,
             )
         ends = pairwise(periods.edges.tolist())
-        parts = [self._columns(start, stop) for start, stop in ends]
+        parts = [self._numbers(*each).columns(self.level) for each in ends]
         rows = [len(next(iter(part.values()))) for part in parts]
         table = pl.concat([periods.table(windows, rows), columns_below(parts)], how="horizontal")
         there = self.rows_there

@@ -143,9 +143,8 @@ class ContingencyReading(GridReading):
         sums = [cells.sum(axis=tuple({*axes} - {*one})).ravel() for one in kept]
 
         def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            low, high = released.interval(level)
-            given = {"integers": fit.integers, "nonnegative": fit.nonnegative}
-            return cut_to_possible(np.asarray(low), np.asarray(high), **given)
+            low, high = map(np.asarray, released.interval(level))
+            return cut_to_possible(low, high, fit)
 
         return ClosedForm(np.concatenate(sums), ends, released.std)
 

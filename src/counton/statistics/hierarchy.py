@@ -218,21 +218,12 @@ class HierarchyReading(Reading):
                 or are no whole numbers, or too many of them.
             SumOverflow: estimates beyond 2^53.
         """
-        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
-        return adjusted_hierarchy(
-            law,
-            self.estimates,
-            2.0**-self._bits,
-            self._halves,
-            known=known,
-            integers=integers,
-            nonnegative=nonnegative,
-        )
+        return self.apply_fit(Fit(integers, nonnegative, tuple((known or {}).items())))
 
     def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
         """As `adjust`, of what was asked."""
-        known = dict(fit.known)
-        return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
+        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
+        return adjusted_hierarchy(law, self.estimates, 2.0**-self._bits, self._halves, fit)
 
     def _halves(self, std: Floats, level: float) -> Floats:
         if self.cells.one_draw:
@@ -609,7 +600,7 @@ class Hierarchy(TableStatistic):
 
     def check_fit(self, fit: Fit) -> None:
         """Refuse totals that cannot be."""
-        check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
+        check_known(self.tree, fit)
 
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:

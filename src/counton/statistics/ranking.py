@@ -15,8 +15,9 @@ So with probability ``level`` all is true that a `Ranking` says, if
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
+from counton.numbers.formulas import ClosedForm, TableNumbers
 from counton.numbers.intervals import check_level
 
 #: Values are compared in blocks of this many to find a bound on the largest ones.
@@ -139,6 +141,51 @@ def rank_largest(
         names,
         others,
     )
+
+
+def ranking_of(
+    names: Sequence[Any],
+    values: NDArray[Any],
+    halfwidth: Callable[[float], float],
+    k: int,
+    level: float,
+    *,
+    room: int | None = None,
+    chosen: bool = False,
+    hidden: int | None = None,
+) -> Ranking:
+    """The k largest of some estimates, by the half-width that an interval of each has at a level.
+
+    Args:
+        names, values, k, hidden: as of `rank_largest`.
+        halfwidth: of an interval that holds with a probability.
+        level: with which all is true at once.
+        room: how many there can be, from which those are chosen; None: these.
+        chosen: a reader chose these, perhaps for what is released of them, so that upper ends too
+            allow for the noise of all.
+    """
+    there = len(names) if room is None else room
+    down, up = map(halfwidth, ranking_levels(there, there if chosen else k, check_level(level)))
+    upward = None if chosen else up
+    return rank_largest(names, values, down, k, upward=upward, hidden=hidden, level=level)
+
+
+def ranked_numbers(ranking: Callable[[float], Ranking], std: float) -> TableNumbers:
+    """The rows of a ranking, best first: rank, group, and beside each whether it is sure.
+
+    Args:
+        ranking: by the level of its intervals.
+        std: standard deviation of the noise of each estimate.
+    """
+    at = cache(ranking)
+    shown = at(0.95)  # whichever: names and estimates are the same at all
+
+    def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
+        return at(level).lower, at(level).upper
+
+    about = {"rank": np.arange(1, len(shown.names) + 1), "group": np.array(shown.names, np.str_)}
+    numbers = ClosedForm(shown.values, ends, std)
+    return TableNumbers(about, numbers, beside=lambda level: {"sure": at(level).sure})
 
 
 def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:

@@ -17,9 +17,9 @@ from counton.base.errors import InvalidInput
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
-from counton.numbers.intervals import check_level, is_narrow, smooth_halfwidth
+from counton.numbers.intervals import is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers
-from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
+from counton.statistics.ranking import Ranking, ranking_of
 from counton.strategies.strategy import checks_laws
 
 if TYPE_CHECKING:
@@ -505,11 +505,9 @@ class OnDemandReading(Reading):
         cells = self._cells(among)
         if not len(cells):
             raise InvalidInput("among is empty: name the cells that may be shown")
-        levels = ranking_levels(len(cells), k, check_level(level))
-        down, up = (self._half(each) for each in levels)
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
-        return rank_largest(names, values, down, k, upward=up, level=level)
+        return ranking_of(names, values, self._half, k, level)
 
     def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
         if names is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,11 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
-from counton.numbers.intervals import check_level
+from counton.numbers.formulas import Estimate, TableNumbers
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
-from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
+from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
@@ -48,11 +47,9 @@ class TopKReading(Reading):
         Raises:
             InvalidInput: a level out of range, or so many groups that it cannot be computed.
         """
-        groups, level = self.statistic.groups, check_level(level)
         k = self.statistic.k if k is None else k
-        levels = ranking_levels(len(groups), k, level)
-        down, up = (self.cells.halfwidth(each) for each in levels)
-        return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
+        values = np.asarray(self.release.value)
+        return ranking_of(self.statistic.groups, values, self.cells.halfwidth, k, level)
 
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
@@ -61,18 +58,12 @@ class TopKReading(Reading):
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
         k = self.statistic.k if asked.ask is None else len(self.statistic.groups)
-        ranking = cache(lambda level: self.ranking(k, level))
-        shown = ranking(0.95)  # whichever: names and estimates are the same at all
-
-        def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
-            return ranking(level).lower, ranking(level).upper
-
-        names, numbers = np.array(shown.names), ClosedForm(shown.values, ends, self.release.std)
-        if asked.ask is not None:
-            kept = np.isin(names, asked.ask)
-            return TableNumbers({"group": names[kept]}, numbers.at(kept))
-        ranks = {"rank": np.arange(1, len(names) + 1), "group": names}
-        return TableNumbers(ranks, numbers, beside=lambda level: {"sure": ranking(level).sure})
+        found = ranked_numbers(partial(self.ranking, k), self.release.std)
+        if asked.ask is None:
+            return found
+        names = found.about["group"]
+        kept = np.isin(names, asked.ask)
+        return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
 class TopK(TallyStatistic):
