@@ -10,7 +10,9 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.groups import GroupNames
+from counton.numbers.formulas import _Noise
 from counton.released.release import Release
+from counton.statistics.readings import Readings
 
 NAMES = [f"page-{number}" for number in range(40)]
 
@@ -47,3 +49,55 @@ def test_a_share_looks_for_no_group_by_itself(
     assert visits.share(NAMES[3]).value == pytest.approx(expected)
     assert visits.only(groups=NAMES[5:20]).groups == tuple(NAMES[5:20])
     assert not looked
+
+
+@pytest.mark.parametrize("of", [None, "count", "sum"])
+def test_shares_of_groups_are_those_of_each_and_count_what_is_alike_once(
+    of: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = ["2024-03-01T09:00", "2024-03-02T10:15", "2024-03-02T11:15"] * 4
+    pages = [name for name in NAMES[:4] for _ in range(3)]
+    rows = pl.DataFrame({"time": times, "page": pages, "paid": [7] * 12})
+    paid = {} if of is None else {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    found = release(
+        "count" if of is None else "average", rows, time="time", every="1d", start="2024-03-01",
+        steps=30, by="page", until="2024-03-03", domain=NAMES[:12], guarantee=PureDP(50),
+        state=tmp_path / "v.db", **paid,
+    )  # fmt: skip
+    alone = [found.share(page, steps="1:2", of=of, at_once=12) for page in found.groups]
+    cells = []
+
+    class Seen(_Noise):
+        def __init__(self, terms: Any, keys: Any) -> None:
+            super().__init__(terms, keys)
+            cells.append(self._shape[0])
+
+    monkeypatch.setattr("counton.numbers.formulas._Noise", Seen)
+    table = found.shares_of_groups(steps="1:2", of=of)
+    assert all(0 < one.lower < one.upper < 1 for one in alone[:4])
+    for name in ("std", "lower", "upper"):
+        assert table[name].to_list() == pytest.approx([getattr(one, name) for one in alone])
+    assert table["estimate"].to_list() == [one.value for one in alone]
+    # The cells of the group itself, of which an average has two, and those of others by their kind.
+    assert max(cells) == {None: 2, "count": 3, "sum": 4}[of]
+
+
+def test_a_reading_of_many_groups_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T10:15"], "page": NAMES[:2]})
+    found = release(
+        "average", rows.with_columns(paid=5), time="time", every="1d", start="2024-03-01",
+        steps=30, by="page", until="2024-03-03", domain=NAMES, guarantee=PureDP(1),
+        state=tmp_path / "v.db", value="paid", lower=0, upper=9, resolution=1,
+    )  # fmt: skip
+    made: list[int] = []
+    whole = Readings.__getitem__
+
+    def counted(self: Readings, place: Any) -> Any:
+        made.append(place)
+        return whole(self, place)
+
+    monkeypatch.setattr(Readings, "__getitem__", counted)
+    assert found.changes("2:2", "1:1", of="count").height == len(NAMES)
+    assert sorted(made) == [0, 0, 1]

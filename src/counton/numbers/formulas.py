@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -46,6 +48,12 @@ _TURNS, _CLOSE = 200, 2.0**-20
 class Term(NamedTuple):
     """What happened in one cell in the steps start + 1 .. stop, this many times.
 
+    Attributes:
+        weight: how many times.
+        start, stop: the step before the first, and the last.
+        cell: which; below 0 where only its noise matters, as of others that enter alike.
+        alike: of so many cells.
+
     >>> Term(-1.0, 0, 7, 2).cell
     2
     """
@@ -54,6 +62,7 @@ class Term(NamedTuple):
     start: int
     stop: int
     cell: int
+    alike: int = 1
 
 
 class Estimate(ABC):
@@ -224,6 +233,22 @@ class Formula(Estimate):
     def __truediv__(self, by: float) -> Formula:
         return self * (1 / by)
 
+    @classmethod
+    def total(cls, numbers: Sequence[Formula]) -> Formula:
+        """Many added up.
+
+        >>> Formula.total([Formula(2.0), Formula(1.0)]).value
+        3.0
+        """
+        return cls(
+            sum(one.constant for one in numbers),
+            tuple(chain.from_iterable(one.sums for one in numbers)),
+            tuple(chain.from_iterable(one.quotients for one in numbers)),
+            tuple(chain.from_iterable(one.products for one in numbers)),
+            sum(one.least for one in numbers),
+            sum(one.most for one in numbers),
+        )
+
 
 def quotient(above: Formula, below: Formula) -> Formula:
     """One sum of cells over another; see also `product`."""
@@ -290,6 +315,46 @@ class Ratio(Estimate):
         step = (math.inf if first is None else first) / abs(y)
         step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
         return _end(excess, middle, -1, step), _end(excess, middle, 1, step)
+
+
+def shares_of(numbers: Sequence[Estimate], whole: Estimate) -> list[Estimate]:
+    """Each of many numbers over the whole of which it is a part.
+
+    Cells have independent noise of one law. So of the cells of a whole in which a number has no
+    part it is enough to know how many enter alike, and time grows with the numbers, not with their
+    square.
+    """
+    below = whole.formula
+    sums = () if below is None else below.sums
+    first = sums[0][0].design if sums else None
+    if below is None or not below.linear or any(one.design != first for one, _ in sums):
+        return [ratio_of(one, whole) for one in numbers]
+    assert first is not None
+    of_cell: dict[int, tuple[Term, ...]] = {}
+    for each, weight in sums:
+        for part in each.parts:
+            own = part._replace(weight=weight * part.weight)
+            of_cell[part.cell] = (*of_cell.get(part.cell, ()), own)
+
+    def kind(cell: int) -> tuple[Term, ...]:
+        return tuple(part._replace(cell=-1) for part in of_cell[cell])
+
+    kinds, grain = Counter(map(kind, of_cell)), sum(abs(w) * one.grain for one, w in sums)
+
+    def below_of(above: Formula) -> Formula:
+        cells = {part.cell for one, _ in above.sums for part in one.parts} & of_cell.keys()
+        parts = [part for cell in cells for part in of_cell[cell]]
+        left = kinds - Counter(map(kind, cells))
+        for number, (terms, count) in enumerate(left.items(), 1):
+            parts += [part._replace(cell=-number, alike=count) for part in terms]
+        found = Formula.of(CellSum(below.raw, first, tuple(parts), grain))
+        return found.within(below.least, below.most)
+
+    formulas = [one.formula for one in numbers]
+    return [
+        ratio_of(one, whole if above is None else below_of(above))
+        for one, above in zip(numbers, formulas, strict=True)
+    ]
 
 
 def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
@@ -559,14 +624,14 @@ class _Law:
     """The joint noise of formulas: of all cells at all steps of all their streams."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
-        streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
+        streams: list[tuple[Design, dict[tuple[int, int, int, int], int]]] = []
         for one in _sums(formulas):
             place = _place(streams, one.design)
             if place == len(streams):
                 streams.append((one.design, {}))
             keys = streams[place][1]
             for part in one.parts:
-                keys.setdefault((part.start, part.stop, part.cell), len(keys))
+                keys.setdefault(part[1:], len(keys))
         self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
         self._streams = streams
 
@@ -580,7 +645,7 @@ class _Law:
             for part in each.parts:
                 if not math.isfinite(part.weight):
                     raise InvalidInput(f"a weight is {part.weight}; give finite numbers")
-                found[place][keys[part.start, part.stop, part.cell]] += weight * part.weight
+                found[place][keys[part[1:]]] += weight * part.weight
         return found, grain
 
     def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
@@ -723,15 +788,17 @@ class _Noise:
     Var(N_t - N_s).
     """
 
-    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int, int]]) -> None:
         self._design = terms
         strategy = terms.strategy
-        ends = sorted({end for start, stop, _ in keys for end in (start, stop)} - {0})
+        ends = sorted({end for start, stop, *_ in keys for end in (start, stop)} - {0})
         place = {end: number for number, end in enumerate(ends)}
         cells = {cell: number for number, cell in enumerate(sorted({key[2] for key in keys}))}
-        self._rows = np.array([cells[cell] for _, _, cell in keys], np.int64)
-        self._starts = np.array([place.get(start, -1) for start, _, _ in keys], np.int64)
-        self._stops = np.array([place.get(stop, -1) for _, stop, _ in keys], np.int64)
+        self._rows = np.array([cells[key[2]] for key in keys], np.int64)
+        self._starts = np.array([place.get(key[0], -1) for key in keys], np.int64)
+        self._stops = np.array([place.get(key[1], -1) for key in keys], np.int64)
+        self._alike = np.ones((len(cells), 1))
+        self._alike[self._rows, 0] = [key[3] for key in keys]
         self._shape = len(cells), len(ends)
         at = self._ends = np.array(ends, dtype=np.int64)
         self._rounding = np.zeros(len(at))
@@ -767,8 +834,9 @@ class _Noise:
             law, strategy = self._design.law, self._design.strategy
             found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
             if None not in found:
-                return math.sqrt(max(math.fsum(one for one in found if one is not None), 0.0))
-        return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
+                each = np.array(found, np.float64) * self._alike[:, 0]
+                return math.sqrt(max(math.fsum(each.tolist()), 0.0))
+        return math.sqrt(max(float(np.sum((at @ self._covariance) * at * self._alike)), 0.0))
 
     def std(self, weights: Floats) -> float:
         return float(self._design.in_data_units(self._deviation(self._at_ends(weights))))
@@ -803,7 +871,7 @@ class _Noise:
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
         cell = 2.0**-self._design.strategy.fraction_bits
-        rounding = float((np.abs(at) * self._rounding).sum()) * cell
+        rounding = float((np.abs(at) * self._rounding * self._alike).sum()) * cell
         return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
 
 

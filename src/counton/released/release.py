@@ -204,14 +204,21 @@ class Release(ReleasedNumbers):
         Args and errors as of `difference`.
         """
         from counton.numbers.contrasts import answer
-        from counton.numbers.formulas import Ratio, ratio_of
+        from counton.numbers.formulas import ratio_of
 
         asked = ratio_of(self.number_of(one, steps, of), self.whole(steps, of))
         words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
-        if self.parts_of_whole and not isinstance(one, Mapping) and isinstance(asked, Ratio):
-            asked = replace(asked, least=0.0, most=1.0)
+        if not isinstance(one, Mapping):
+            asked = self._as_part(asked)
         found = answer(asked, self.level, at_once=at_once * self.comparisons, what=words)
         return replace(found, per_cent=True)
+
+    def _as_part(self, asked: Estimate) -> Estimate:
+        """A share, which of counts lies between 0 and 1 in any case."""
+        from counton.numbers.formulas import Ratio
+
+        counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
+        return replace(asked, least=0.0, most=1.0) if counts and isinstance(asked, Ratio) else asked
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """Estimate the share of each group, with intervals that hold for all groups at once.
@@ -223,8 +230,14 @@ class Release(ReleasedNumbers):
         """
         if not self.groups:
             self._cannot("shares of groups")
+        from counton.numbers.contrasts import answer
+        from counton.numbers.formulas import shares_of
+
+        numbers = [self.number_of(group, steps, of) for group in self.groups]
+        many = len(numbers) * self.comparisons
         found = [
-            self.share(group, steps=steps, of=of, at_once=len(self.groups)) for group in self.groups
+            answer(self._as_part(asked), self.level, at_once=many)
+            for asked in shares_of(numbers, self.whole(steps, of))
         ]
         return answers_table(list(self.groups), found)
 
@@ -289,8 +302,10 @@ class Release(ReleasedNumbers):
         lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
         most = np.maximum(np.abs(lower), np.abs(upper))
         least = np.where((lower <= 0) & (upper >= 0), 0.0, np.minimum(np.abs(lower), np.abs(upper)))
-        others = [np.delete(most, place).max(initial=0.0) for place in range(len(names))]
-        table = table.with_columns(pl.Series("sure", least > np.array(others), dtype=pl.Boolean))
+        top = int(np.argmax(most))
+        others = np.full(len(names), most[top])
+        others[top] = np.delete(most, top).max(initial=0.0)
+        table = table.with_columns(pl.Series("sure", least > others, dtype=pl.Boolean))
         return table.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
 
     def total(

@@ -8,9 +8,9 @@ needs to know which.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
@@ -544,15 +544,15 @@ class ReleasedNumbers:
             return found[0][0]
         from counton.numbers.formulas import Formula
 
-        total = Formula(least=0.0, most=0.0)
+        parts = []
         for number, weight in found:
             if (formula := number.formula) is None:
                 raise InvalidInput(
                     f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
                     f"no sum of theirs; name one group"
                 )
-            total = total + formula * float(weight)
-        return total
+            parts.append(formula * float(weight))
+        return Formula.total(parts)
 
     def _sum_of_cells(self, weights: Mapping[str, float], steps: Steps, of: str | None) -> Formula:
         """Groups of counts or sums that are added up, each with its weight."""
@@ -616,10 +616,16 @@ class ReleasedNumbers:
             return self._on_demand(called, start, stop)
         return self._reading_of(start, stop).number_of(called)
 
-    def _reading_of(self, start: int, stop: int) -> Reading:
-        """What came in the steps start + 1 .. stop."""
-        found = self.readings[stop - 1]
-        return found.since(self.readings[start - 1]) if start else found
+    @cached_property
+    def _reading_of(self) -> Callable[[int, int], Reading]:
+        """What came in the steps start + 1 .. stop: of many groups one is asked after the other."""
+
+        @lru_cache(maxsize=2)
+        def read(start: int, stop: int) -> Reading:
+            found = self.readings[stop - 1]
+            return found.since(self.readings[start - 1]) if start else found
+
+        return read
 
     def _numbers(self, start: int, stop: int) -> TableNumbers:
         """The numbers of a table of what came in these steps."""
@@ -658,11 +664,6 @@ class ReleasedNumbers:
         if self.statistic.on_demand:
             self._cannot("shares")
         return self._reading_of(*self.ends(steps)).whole()
-
-    @property
-    def parts_of_whole(self) -> bool:
-        """Whether shares lie between 0 and 1 in any case, as those of counts do."""
-        return isinstance(self.said, Series) and self.design.contribution.resolution is None
 
     @property
     def comparisons(self) -> int:
