@@ -183,7 +183,7 @@ FACES = {
     "the page": ("counton.serve.read_paths", "counton.serve.public_series", "counton.serve.live"),
     "metrics": ("counton.serve.metrics",),
     "methods": ("counton.numbers.methods", "counton.released.stream_words"),
-    "a notebook": ("counton.released.notebook",),
+    "a notebook": ("counton.released.screen",),
     "an export": ("counton.run.exports",),
     "tables of SQL": ("counton.run.exports", "counton.state.published"),
     "messages": ("counton.base.errors",),

@@ -36,7 +36,7 @@ from counton.privacy import Guarantee
 from counton.released.read_options import View
 from counton.released.release import Release
 from counton.released.released_numbers import ReleasedNumbers
-from counton.released.table_rows import labels_of
+from counton.released.series import labels_of
 from counton.run import Job
 from counton.run.definition import Definition
 from counton.run.new_stream import define

@@ -58,7 +58,9 @@ def test_shares_of_groups_are_those_of_each_and_count_what_is_alike_once(
     times = ["2024-03-01T09:00", "2024-03-02T10:15", "2024-03-02T11:15"] * 4
     pages = [name for name in NAMES[:4] for _ in range(3)]
     rows = pl.DataFrame({"time": times, "page": pages, "paid": [7] * 12})
-    paid = {} if of is None else {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    paid: dict[str, Any] = (
+        {} if of is None else {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    )
     found = release(
         "count" if of is None else "average", rows, time="time", every="1d", start="2024-03-01",
         steps=30, by="page", until="2024-03-03", domain=NAMES[:12], guarantee=PureDP(50),

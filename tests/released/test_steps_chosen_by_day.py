@@ -12,7 +12,7 @@ import pytest
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
-from counton.released.selection import steps_between
+from counton.released.periods import steps_between
 from counton.run import export
 
 DAYS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 40)

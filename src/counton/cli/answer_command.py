@@ -17,10 +17,10 @@ from counton.cli.print_forms import Console, print_json, print_line, print_relea
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
+from counton.released.periods import groups_named
 from counton.released.release import Release
 from counton.released.release_facts import promise_of
 from counton.released.release_files import ADDRESSES
-from counton.released.selection import groups_named
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
 from counton.run.written_files import PICTURES, draw_release

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.options import TOP
+from counton.numbers.fit_request import Fit
 from counton.statistics import Statistic
 
 if TYPE_CHECKING:
     from counton.charts.style import Caption
-    from counton.numbers.fit_request import Fit
     from counton.released.description import Description
 
 
@@ -63,8 +63,6 @@ class View:
         found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))
         if not saved.get("fit"):
             return found
-        from counton.numbers.fit_request import Fit
-
         return replace(found, fit=Fit.from_dict(saved["fit"]))
 
 

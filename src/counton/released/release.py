@@ -21,19 +21,31 @@ from counton.base.columns import html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
 from counton.numbers import Releases
+from counton.numbers.contrasts import Answer, answer, sum_formula
+from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
 from counton.numbers.intervals import check_level
+from counton.numbers.releases import noise_in_words
 from counton.privacy.contribution import PERIODS
+from counton.released.periods import WEEKDAYS, check_delay, occurrences_of
 from counton.released.read_options import Look
+from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
-from counton.released.screen import Screen, screen_of
+from counton.released.screen import Screen, page, screen_of
 from counton.released.series import Series
+from counton.released.stream_words import (
+    account_of,
+    error_in_words,
+    far_in_words,
+    in_words,
+    methods_of,
+    reach_of,
+    span_in_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
-    from counton.numbers.contrasts import Answer
-    from counton.numbers.formulas import Estimate
 
 #: Days whose joint noise is computed at once.
 _MOST_TIMES = 2048
@@ -132,8 +144,6 @@ class Release(ReleasedNumbers):
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
         'mean of home minus mean of shop (1 March to 2 March 2024)'
         """
-        from counton.numbers.formulas import difference
-
         asked: Comparison = {
             "steps": steps, "other_steps": other_steps, "of": of, "beside": beside,
             "at_once": at_once,
@@ -147,8 +157,6 @@ class Release(ReleasedNumbers):
 
         Args and errors as of `difference`.
         """
-        from counton.numbers.formulas import ratio_of
-
         return self._two(ratio_of, "over", one, other, **asked)
 
     def change(self, one: Groups, other: Groups, **asked: Unpack[Comparison]) -> Answer:
@@ -156,8 +164,6 @@ class Release(ReleasedNumbers):
 
         Args and errors as of `ratio`.
         """
-        from counton.numbers.formulas import ratio_of
-
         found = self._two(
             lambda above, below: ratio_of(above, below, 100.0, -100.0),
             *("against", one, other),
@@ -171,16 +177,10 @@ class Release(ReleasedNumbers):
         how: str,
         one: Groups,
         other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        of: str | None = None,
-        beside: Release | None = None,
-        at_once: int = 1,
+        **asked: Unpack[Comparison],
     ) -> Answer:
-        from counton.numbers.contrasts import answer
-
-        later = steps if other_steps is None else other_steps
+        steps, of, beside = asked.get("steps"), asked.get("of"), asked.get("beside")
+        later = steps if asked.get("other_steps") is None else asked["other_steps"]
         second = self if beside is None else beside
         if beside is not None and beside.design.may_share_noise(self.design):
             raise InvalidInput(
@@ -189,10 +189,10 @@ class Release(ReleasedNumbers):
                 f"report, with itself"
             )
         named = None if second.definition.statistic.additive and second is not self else of
-        asked = together(self.number_of(one, steps, of), second.number_of(other, later, named))
-        many = at_once * max(self.comparisons, second.comparisons)
+        found = together(self.number_of(one, steps, of), second.number_of(other, later, named))
+        many = asked.get("at_once", 1) * max(self.comparisons, second.comparisons)
         words = self._pair(one, steps, other, later, of, second, how)
-        return answer(asked, self.level, at_once=many, what=words)
+        return answer(found, self.level, at_once=many, what=words)
 
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
@@ -203,9 +203,6 @@ class Release(ReleasedNumbers):
 
         Args and errors as of `difference`.
         """
-        from counton.numbers.contrasts import answer
-        from counton.numbers.formulas import ratio_of
-
         asked = ratio_of(self.number_of(one, steps, of), self.whole(steps, of))
         words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
         if not isinstance(one, Mapping):
@@ -215,8 +212,6 @@ class Release(ReleasedNumbers):
 
     def _as_part(self, asked: Estimate) -> Estimate:
         """A share, which of counts lies between 0 and 1 in any case."""
-        from counton.numbers.formulas import Ratio
-
         counts = isinstance(self.said, Series) and self.design.contribution.resolution is None
         return replace(asked, least=0.0, most=1.0) if counts and isinstance(asked, Ratio) else asked
 
@@ -230,9 +225,6 @@ class Release(ReleasedNumbers):
         """
         if not self.groups:
             self._cannot("shares of groups")
-        from counton.numbers.contrasts import answer
-        from counton.numbers.formulas import shares_of
-
         numbers = [self.number_of(group, steps, of) for group in self.groups]
         many = len(numbers) * self.comparisons
         found = [
@@ -253,8 +245,6 @@ class Release(ReleasedNumbers):
 
         Args and errors as of `difference`.
         """
-        from counton.numbers.contrasts import answer
-
         words = " + ".join(
             f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
         )
@@ -283,9 +273,6 @@ class Release(ReleasedNumbers):
         Raises:
             InvalidInput: no groups, or as `difference`.
         """
-        from counton.numbers.contrasts import answer
-        from counton.numbers.formulas import difference
-
         self._refuse_chosen("the largest change")
         names = self.groups
         if not names:
@@ -315,8 +302,6 @@ class Release(ReleasedNumbers):
 
         Args and errors as of `difference`.
         """
-        from counton.numbers.contrasts import answer
-
         return answer(
             self.number_of(one, steps, of),
             self.level,
@@ -325,8 +310,6 @@ class Release(ReleasedNumbers):
         )
 
     def _within_words(self, steps: Steps) -> str:
-        from counton.released.stream_words import span_in_words
-
         if steps is None or self.definition.once:
             return ""
         start, stop = self.ends(steps)
@@ -411,8 +394,6 @@ class Release(ReleasedNumbers):
             InvalidInput: a stream whose groups are declared, so that all are shown; or a level of
                 0.5 or less.
         """
-        from counton.numbers.contrasts import Answer
-
         discovery = self.definition.discovery
         if discovery is None or self.carried is not None:
             raise InvalidInput(
@@ -508,10 +489,6 @@ class Release(ReleasedNumbers):
             InvalidInput: a statistic that does not answer it, windows that are longer, or more than
                 2,048 days, whose joint noise is too large a table.
         """
-        from counton.numbers.contrasts import sum_formula
-        from counton.numbers.formulas import Term
-        from counton.released.periods import WEEKDAYS, check_delay, occurrences_of
-
         self.series  # noqa: B018 - it is of no other statistic
         windows, groups = self.definition.windows, self.groups
         check_delay(field("by", by), self.delay)
@@ -552,8 +529,6 @@ class Release(ReleasedNumbers):
         if not self._by_group:
             if self._all_on_demand:  # that of any cell
                 return {"": float(self.design.window_halfwidths(0, self.steps[-1], self.level))}
-            from counton.released.stream_words import reach_of
-
             return reach_of(self._last)
         every = "row" if self.definition.cut is None else self.definition.cut.every
         each = f"in each {PERIODS.get(every, every)}"
@@ -566,9 +541,6 @@ class Release(ReleasedNumbers):
 
     def errors(self) -> list[str]:
         """Sentences about the noise, for `methods`."""
-        from counton.numbers.releases import noise_in_words
-        from counton.released.stream_words import error_in_words, far_in_words
-
         far = far_in_words(self.reach())
         if isinstance(self.said, Series):
             errors = [
@@ -659,15 +631,12 @@ class Release(ReleasedNumbers):
             >>> frame.write.mode("overwrite").saveAsTable("released") # doctest: +SKIP
             >>> counton.read(spark.table("released")).describe()      # doctest: +SKIP
         """
-        from counton.released.release_facts import facts_of
         from counton.released.spark_frames import frame_of
 
         return frame_of(self.table(), facts_of(self), session)
 
     def describe(self) -> str:
         """Say in words what is protected, what is promised and which steps are released."""
-        from counton.released.stream_words import in_words
-
         words = in_words(self.definition, self.design.name, self.steps)
         missing, of = self.left_out()
         return words + (
@@ -685,7 +654,6 @@ class Release(ReleasedNumbers):
                 attacker, error, mechanism, what is not protected, sources.
         """
         from counton.numbers.methods import methods
-        from counton.released.stream_words import account_of, methods_of
 
         self.check_released()
         definition, terms, steps = self.definition, self.design, self.steps
@@ -704,8 +672,6 @@ class Release(ReleasedNumbers):
         return self.describe()
 
     def _repr_html_(self) -> str:
-        from counton.released.notebook import page
-
         words = self.describe()
         return page(self, words, self.figures) if self.steps else html(words, {})
 

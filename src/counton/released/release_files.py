@@ -39,10 +39,10 @@ from counton.base.sqlite_header import sqlite_header
 from counton.numbers.design import Design
 from counton.numbers.intervals import check_level
 from counton.released.description import CarriedTotals, Description
-from counton.released.packed_cells import MOST_CELLS, unpack
 from counton.released.read_options import View, as_shown
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, FORMAT, TABLES
+from counton.released.release_facts import ATTRS, FORMAT, MOST_CELLS, TABLES, unpack
+from counton.released.series import NUMBERS, labels_of, rows_among
 from counton.released.sizes import (
     MOST_NUMBERS,
     MOST_TEXT,
@@ -54,7 +54,6 @@ from counton.released.sizes import (
     check_shape,
     too_large,
 )
-from counton.released.table_rows import NUMBERS, labels_of, rows_among
 from counton.statistics import Statistic
 
 if TYPE_CHECKING:

@@ -22,18 +22,39 @@ from counton.base.columns import ADDED, WHEN
 from counton.base.errors import InvalidInput, field
 from counton.base.groups import GroupNames
 from counton.numbers import Design, Releases, StepRelease
+from counton.numbers.contrasts import sum_formula
 from counton.numbers.fit_request import TableRequest
+from counton.numbers.formulas import CellSum, Estimate, Formula, TableNumbers, Term
 from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
+from counton.released.periods import (
+    Moment,
+    check_periods,
+    check_sums,
+    periods_of,
+    steps_between,
+    steps_within,
+)
 from counton.released.read_options import EVERYTHING, View
-from counton.released.series import LateValues, Numbers, Series, finite, local_times, some_of
+from counton.released.release_facts import MOST_CELLS, pack
+from counton.released.series import (
+    LateValues,
+    Numbers,
+    Series,
+    columns_below,
+    finite,
+    local_times,
+    rows_among,
+    some_of,
+    when_columns,
+)
+from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.ranking import ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Readings
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
-    from counton.numbers.formulas import Estimate, Formula, TableNumbers
-    from counton.released.selection import Moment
     from counton.statistics.by_group import GroupedReading
     from counton.statistics.report import Report
 
@@ -542,8 +563,6 @@ class ReleasedNumbers:
         found = [(self._number(name, steps, of), weight) for name, weight in weights.items()]
         if isinstance(one, str):
             return found[0][0]
-        from counton.numbers.formulas import Formula
-
         parts = []
         for number, weight in found:
             if (formula := number.formula) is None:
@@ -576,9 +595,6 @@ class ReleasedNumbers:
                 f"{field('groups')} leaves {names[int(np.argmin(places))]!r} out, which is asked "
                 f"for; take all groups"
             )
-        from counton.numbers.contrasts import sum_formula
-        from counton.numbers.formulas import Term
-
         start, stop = self.ends(steps)
         totals = {
             end: dict(zip(cells, self._after(places, end).tolist(), strict=True))
@@ -635,7 +651,6 @@ class ReleasedNumbers:
         """Cells that are computed when they are asked for, added up."""
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
-        from counton.numbers.formulas import CellSum, Formula, Term
         from counton.released.on_demand_answers import Answers
 
         _, cells = self.statistic.asked_cells(name)
@@ -692,8 +707,6 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: steps that are not released, or times without a released window.
         """
-        from counton.released.selection import steps_between, steps_within
-
         definition = self.definition
         chosen = steps_between(steps, self.steps.stop - 1, definition.cut)
         if start is None and until is None:
@@ -797,8 +810,6 @@ class ReleasedNumbers:
         for what is released of them, upper ends allow for the noise of all groups too. How sure
         each is hangs on all groups, so a file carries the numbers of all that are shown.
         """
-        from counton.statistics.ranking import ranked_numbers, ranking_of
-
         own, shown, discovery = self.own, self.shown, self.definition.discovery
         assert discovery is not None
         assert shown.top is not None
@@ -823,8 +834,6 @@ class ReleasedNumbers:
             yield ranked_numbers(ranking, float(std))
 
     def _rows_of_readings(self, steps: range) -> pl.DataFrame:
-        from counton.released.table_rows import columns_below, when_columns
-
         begin, ask = self.shown.over or 0, self.shown.ask
         steps = steps[sum(step < begin for step in steps[:begin]) :]
         if self.statistic.on_demand and ask is not None and steps:
@@ -845,15 +854,11 @@ class ReleasedNumbers:
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """The rows that are there; of one release without steps, and with names in their parts."""
         if there is not None:
-            from counton.released.table_rows import rows_among
-
             table = rows_among(table, there)
         if self.definition.once and not isinstance(self.said, Series):
             return table.drop("step")
         if not self.definition.by_several or self.definition.ranks:
             return table
-        from counton.released.stream_words import with_parts
-
         return with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
@@ -917,9 +922,6 @@ class ReleasedNumbers:
             InvalidInput: no such length, periods that begin inside a window, a stream with a delay,
                 a table that was released once, or cells that are read on demand.
         """
-        from counton.released.periods import check_periods, check_sums, periods_of
-        from counton.released.table_rows import columns_below
-
         check_sums(self.definition, every)
         self.check_released()
         windows, groups = self.definition.windows, self.groups
@@ -1104,8 +1106,6 @@ class ReleasedNumbers:
         if not self._by_group:
             found["shown"] = self.shown.to_dict()
         if (cells := self.cells()) is not None:
-            from counton.released.packed_cells import pack
-
             found["cells"] = pack(cells)
         return found
 
@@ -1121,8 +1121,6 @@ class ReleasedNumbers:
             values = self.series.values
         if values is None:
             return None
-        from counton.released.packed_cells import MOST_CELLS
-
         return None if values.size > MOST_CELLS else values
 
     def _cannot(self, what: str) -> NoReturn:

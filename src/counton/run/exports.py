@@ -26,11 +26,10 @@ from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
 from counton.released.large_groups import check_thresholds, large_only
-from counton.released.packed_cells import pack
+from counton.released.periods import Moment, groups_named
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
-from counton.released.release_facts import AUTHOR, description_of
-from counton.released.selection import Moment, groups_named
+from counton.released.release_facts import AUTHOR, description_of, pack
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (

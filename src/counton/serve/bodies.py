@@ -12,7 +12,7 @@ import polars as pl
 import zstandard
 
 from counton.base.errors import InvalidInput
-from counton.released.arrow_sizes import size_of_stream
+from counton.released.sizes import size_of_stream
 from counton.rows.sources import UNREADABLE
 from counton.serve.served_jobs import InboxRows
 
