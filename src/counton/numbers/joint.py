@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,6 @@ _DRAWN, _MOST_DRAWN, _AT_A_TIME = 20_000, 2**26, 2**22
 _FEWEST = 1_000
 #: Probability that the order statistic lies below the quantile.
 _UNLUCKY = 1e-6
-
-
-def _known_key(seed: int) -> Key:
-    """A key that everybody knows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InsecureKeyWarning)
-        return InsecureSeededKey(seed)
 
 
 def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
@@ -77,6 +71,24 @@ def noise_alone(
         yield terms.in_data_units(np.asarray(found.values, np.float64))
 
 
+def _known_noise(
+    terms: Design, cells: int, steps: int, seed: int, *, windows: bool
+) -> Iterator[NDArray[np.float64]]:
+    """The same under a key that everybody knows, some steps at a time: of windows, or of totals."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureKeyWarning)
+        key = InsecureSeededKey(seed)
+    before, chunk = np.zeros((1, cells)), max(1, _AT_A_TIME // max(cells, 1))
+    released_windows = terms.strategy.workload == "windows"
+    for noise in noise_alone(terms, key, cells, steps, chunk):
+        if windows and not released_windows:
+            noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()
+        elif released_windows and not windows:
+            noise = np.cumsum(noise, axis=0) + before
+            before = noise[-1:].copy()
+        yield noise
+
+
 def narrower(
     terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
@@ -100,18 +112,8 @@ def narrower(
     cells = min(_DRAWN, _MOST_DRAWN // max(steps, 1))
     if cells < _FEWEST or not widths.all():
         return 1.0
-    largest, before, done = np.zeros(cells), np.zeros(cells), 0
-    totals = terms.strategy.workload == "totals"
-    chunk = max(1, _AT_A_TIME // cells)
-    for noise in noise_alone(terms, _known_key(0), cells, steps, chunk):
-        if windows == totals:  # windows of totals, or totals of windows
-            if windows:
-                last = noise[-1].copy()
-                noise = np.diff(noise, axis=0, prepend=before[None])
-            else:
-                noise = np.cumsum(noise, axis=0) + before
-                last = noise[-1].copy()
-            before = last
+    largest, done = np.zeros(cells), 0
+    for noise in _known_noise(terms, cells, steps, 0, windows=windows):
         begin = max(first - 1 - done, 0)
         if begin < len(noise):
             at = done + begin - (first - 1)
@@ -229,14 +231,8 @@ def _errors_of(one: StreamParts, draws: int, seed: int) -> NDArray[np.float64]:
     wanted = {end: place for place, end in enumerate(one.ends.tolist())}
     count, steps = len(one.cells), int(one.ends.max(initial=0))
     errors = np.zeros((one.weights.shape[0], draws))
-    so_far, done = np.zeros(count * draws), 0
-    chunk = max(1, _AT_A_TIME // max(count * draws, 1))
-    totals = one.design.strategy.workload == "totals"
-    for noise in noise_alone(one.design, _known_key(seed), count * draws, steps, chunk):
-        for each in noise:
-            done += 1
-            so_far = each if totals else so_far + each
-            if done in wanted:
-                at = one.weights[:, :, wanted[done]]
-                errors += at @ so_far.reshape(count, draws)
+    totals = _known_noise(one.design, count * draws, steps, seed, windows=False)
+    for step, each in enumerate(chain.from_iterable(totals), 1):
+        if step in wanted:
+            errors += one.weights[:, :, wanted[step]] @ each.reshape(count, draws)
     return errors

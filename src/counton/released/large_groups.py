@@ -106,18 +106,10 @@ def only_above(
 
 def _at(released: Release, places: NDArray[np.intp], **facts: Any) -> Release:
     """The groups at some places, as if no others had been declared but for some public facts."""
-    names = GroupNames(GroupNames(released.groups).at(places))
+    found = released.at_places(places)
     held = {one.name: getattr(released.definition, one.name) for one in fields(Description)}
-    there, windows, carried = released.there, released.own_windows, released.carried
-    return replace(
-        released,
-        definition=Description(**held | {"domain": names} | facts),
-        said=released.series.of_groups(places),
-        chosen=None,
-        there=None if there is None else there[:, places],
-        own_windows=None if windows is None else windows[:, places],
-        carried=carried and replace(carried, estimates=carried.estimates[places]),
-    )
+    definition = Description(**held | {"domain": GroupNames(found.groups)} | facts)
+    return replace(found, definition=definition, chosen=None)
 
 
 def block_of(released: Release, places: range, number: int) -> Release:

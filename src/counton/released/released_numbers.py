@@ -267,7 +267,7 @@ class ReleasedNumbers:
                 self.statistic.cell(group)
             return replace(self, shown=replace(self.shown, ask=groups))
         if isinstance(self.said, Series):
-            return self if groups == self.groups else self._of_cells(groups, self.said)
+            return self if groups == self.groups else self._of_cells(groups)
         if not isinstance(self.statistic, Grouped) or isinstance(self.said, Releases):
             raise InvalidInput(
                 f"{field('groups', ','.join(groups))} names groups, and {self.design.name!r} has "
@@ -277,7 +277,7 @@ class ReleasedNumbers:
             self.statistic.group(group)
         return replace(self, chosen=groups)
 
-    def _of_cells(self, groups: tuple[str, ...], said: Series) -> Self:
+    def _of_cells(self, groups: tuple[str, ...]) -> Self:
         """The cells of some groups."""
         of = GroupNames(self.groups).places(groups)
         again = np.ones(len(of), np.bool_)
@@ -289,14 +289,15 @@ class ReleasedNumbers:
                 f"{field('groups')} names {groups[number]!r}, {why}; choose from "
                 f"{some_of(self.groups)}, each once"
             )
-        return self._at_places(of, groups, said)
+        return self.at_places(of)
 
-    def _at_places(self, of: NDArray[np.int64], groups: tuple[str, ...], said: Series) -> Self:
+    def at_places(self, of: NDArray[np.int64]) -> Self:
         """The cells of some groups, by their places."""
         carried, there, windows = self.carried, self.there, self.own_windows
+        groups = tuple(GroupNames(self.groups).at(of))
         return replace(
             self,
-            said=said.of_groups(of),
+            said=self.series.of_groups(of),
             chosen=groups,
             shown=replace(self.shown, ask=groups) if self.definition.ranks else self.shown,
             carried=carried and replace(carried, estimates=carried.estimates[of]),
@@ -319,8 +320,7 @@ class ReleasedNumbers:
         least = np.partition(sizes, -count)[-count]
         places = np.flatnonzero(sizes >= least)
         places = places[np.argsort(-sizes[places], kind="stable")][:count]
-        names = tuple(GroupNames(self.groups).at(places))
-        return replace(self._at_places(places, names, self.series), by_size=True)
+        return replace(self.at_places(places), by_size=True)
 
     def part(self, name: str) -> Self:
         """Give the release of one statistic of a report, as if it were released alone.
