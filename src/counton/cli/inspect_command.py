@@ -294,7 +294,7 @@ def _draw(
     lost: Sequence[float],
     what: str,
 ) -> None:
-    from counton.charts.contribution_charts import plot_bounds
+    from counton.charts.plan_charts import plot_bounds
     from counton.charts.style import check_width, save_figure
 
     assert options.plot is not None

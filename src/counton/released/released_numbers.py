@@ -451,16 +451,10 @@ class ReleasedNumbers:
         steps = self.steps[-1:]
         return None if self.totals is None else self.totals.part(steps), self._windows(steps)
 
-    def main_of(self, steps: range) -> Series:
-        """The totals of some steps, or the windows where no totals are asked for."""
+    def main_of(self, steps: range | None = None) -> Series:
+        """The totals of some steps, or the windows where no totals are asked for; None: of all."""
+        steps = self.steps if steps is None else steps
         found = self._windows(steps) if self.totals is None else self.totals.part(steps)
-        assert found is not None
-        return found
-
-    @property
-    def main(self) -> Series:
-        """The totals, or the windows where no totals are asked for."""
-        found = self.windows if self.totals is None else self.totals
         assert found is not None
         return found
 
@@ -483,17 +477,22 @@ class ReleasedNumbers:
         half = self.design.window_halfwidths(starts, stops, self.level)
         return Series(estimates, self.design.window_std(starts, stops), half)
 
-    def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
-        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
+    def _so_far(self, steps: NDArray[np.int64], places: Any = None) -> Numbers:
+        """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``.
+
+        Args:
+            steps: which.
+            places: of the groups; None: of all.
+        """
         steps = np.atleast_1d(steps)
         if self.there is not None:
             needed = steps
             if self.design.strategy.workload == "windows":  # sums of all windows up to each
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
-            self._refuse_missing(needed[needed > 0])
+            self._refuse_missing(needed[needed > 0], places)
         found = self._totals[np.maximum(steps - 1, 0)]
         found[steps == 0] = 0 if self.carried is None else self.carried.estimates
-        return found
+        return found if places is None else found[:, places]
 
     @cached_property
     def _totals(self) -> Numbers:
@@ -597,23 +596,16 @@ class ReleasedNumbers:
             )
         start, stop = self.ends(steps)
         totals = {
-            end: dict(zip(cells, self._after(places, end).tolist(), strict=True))
-            for end in (start, stop)
+            end: dict(zip(cells, found.tolist(), strict=True))
+            for end, found in zip(
+                (start, stop), self._so_far(np.array([start, stop]), places), strict=True
+            )
         }
         parts = [
             Term(float(weight), start, stop, cell)
             for cell, weight in zip(cells, weights.values(), strict=True)
         ]
         return sum_formula(self.design, parts, lambda cell, step: totals[step][cell])
-
-    def _after(self, places: NDArray[np.int64], step: int) -> NDArray[np.float64]:
-        """The released totals of some groups after a step, in this stream."""
-        if self.there is not None and step:
-            windows = self.design.strategy.workload == "windows"
-            self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), places)
-        begin = np.zeros(1) if self.carried is None else self.carried.estimates
-        found = self._totals[step - 1] if step else np.broadcast_to(begin, len(self.groups))
-        return np.asarray(found[places], np.float64)
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
         """One number of one group of a statistic, or of all."""
