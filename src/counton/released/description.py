@@ -332,11 +332,6 @@ class Description:
         return "max" if self.metric == "max" else "mean"
 
     @property
-    def by_several(self) -> bool:
-        """Whether groups are named by several columns."""
-        return self.by is not None and "," in self.by
-
-    @property
     def groups(self) -> GroupNames:
         """Names of the cells of one step that are shown."""
         return GroupNames(["all"]) if self.domain is None else self.domain

@@ -194,7 +194,7 @@ def _chart_of_readings(
     """
     from counton.charts.statistic_charts import plot_statistic
 
-    definition, over = released.definition, released.over
+    definition, over = released.definition, released.shown.over
     return plot_statistic(
         statistic,
         {name: table[name].to_numpy() for name in table.columns},

@@ -658,10 +658,12 @@ class Release(ReleasedNumbers):
         self.check_released()
         definition, terms, steps = self.definition, self.design, self.steps
         if not full:
-            return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
+            return methods_of(
+                definition, terms.name, steps, self.level, self.reach(), self.shown.over
+            )
         if isinstance(self.said, Releases):  # nobody said what its numbers are of
             return methods(terms, errors=self.errors())
-        return account_of(definition, terms, len(steps), self.errors(), self.over)
+        return account_of(definition, terms, len(steps), self.errors(), self.shown.over)
 
     def __repr__(self) -> str:
         last = self.steps.stop - 1

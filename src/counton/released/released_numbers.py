@@ -221,11 +221,6 @@ class ReleasedNumbers:
         """How many windows before its own a release counts up to."""
         return self.definition.strategy.facts.delay
 
-    @property
-    def over(self) -> int | None:
-        """How many steps up to each are shown together; None: all so far."""
-        return self.shown.over
-
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
         """Some of the steps, and some of the groups; None: all.
 
@@ -849,9 +844,7 @@ class ReleasedNumbers:
             table = rows_among(table, there)
         if self.definition.once and not isinstance(self.said, Series):
             return table.drop("step")
-        if not self.definition.by_several or self.definition.ranks:
-            return table
-        return with_parts(table, self.definition)
+        return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""

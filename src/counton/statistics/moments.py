@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,7 @@ class _Smooth(NamedTuple):
         over: by which factor errors may be larger, as far as a denominator is unknown; infinite
             where it may be 0.
         least, most: between which values the truth lies in any case.
+        formula: how it follows from released cells; None: it is no sum of quotients.
     """
 
     value: float
@@ -92,6 +93,7 @@ class _Smooth(NamedTuple):
     over: Callable[[float], float]
     least: float
     most: float
+    formula: Callable[[], Formula] | None = None
 
 
 def _none(_level: float) -> float:
@@ -112,6 +114,7 @@ class MomentsReading(Reading):
         super().__init__(statistic, cells)
         self._overs: dict[float, float] = {}  # by level
         self._ones: dict[float, float] = {}  # by what may fail
+        self._quotients: dict[int, Formula] = {}
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
@@ -123,37 +126,7 @@ class MomentsReading(Reading):
         found = self._function(asked)
         estimate = min(max(found.value, found.least), found.most)
         std = self._std(found.slopes)
-        parts = None if asked[0] == "slope" else lambda: self._formula(*asked)
-        return ClosedForm(estimate, lambda level: self._ends(asked, level), std, parts)
-
-    def _formula(self, kind: str, *columns: str) -> Formula:
-        """How a number follows from released cells."""
-        this, places = self.statistic, [self.statistic.place(one) for one in columns]
-        unit, quotients = 1.0 / this.grid**2, dict[int, Formula]()
-        number = self.cells.sum({0: unit})
-        if kind == "count":
-            return number
-        if kind == "sum":
-            middle, one = float(this.middle[places[0]]), self.cells.sum({1 + places[0]: unit})
-            return number * middle + one * float(this.half[places[0]])
-
-        def share(place: int) -> Formula:
-            if place not in quotients:
-                quotients[place] = quotient(self.cells.sum({place: unit}), number)
-            return quotients[place]
-
-        half = [float(this.half[place]) for place in places]
-        if kind == "mean":
-            centred = share(1 + places[0]).within(-1.0, 1.0)
-            return centred * half[0] + float(this.middle[places[0]])
-        first, last = places[0], places[-1]
-        count, both = len(this.names), product(share(1 + first), share(1 + last))
-        if first == last:
-            moment = (-(share(1 + count + first) + both) + 1.0).within(0.0, 1.0)
-        else:
-            pair = this.pairs.index((min(first, last), max(first, last)))
-            moment = (share(1 + 2 * count + pair) - both).within(-1.0, 1.0)
-        return moment * (half[0] * half[-1])
+        return ClosedForm(estimate, lambda level: self._ends(asked, level), std, found.formula)
 
     def line(self, of: str, *, on: str) -> Line:
         """The least-squares line of one column on another.
@@ -205,14 +178,27 @@ class MomentsReading(Reading):
 
     @property
     def _count(self) -> _Smooth:
-        return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
+        value, number = float(self._sums[0]), partial(self._sum_at, 0)
+        return _Smooth(value, self._unit(0), _none, lambda _: 1.0, 0.0, math.inf, number)
+
+    def _sum_at(self, place: int) -> Formula:
+        return self.cells.sum({place: 1.0 / self.statistic.grid**2})
+
+    def _quotient(self, place: int) -> Formula:
+        """A sum over the number of rows; the same one wherever it enters."""
+        if place not in self._quotients:
+            self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
+        return self._quotients[place]
 
     def _sum_of(self, column: int) -> _Smooth:
         middle, half = self.statistic.middle[column], self.statistic.half[column]
         slopes = middle * self._unit(0) + half * self._unit(1 + column)
-        return _Smooth(
-            float(slopes @ self._sums), slopes, _none, lambda _: 1.0, -math.inf, math.inf
-        )
+
+        def formula() -> Formula:
+            return self._sum_at(0) * float(middle) + self._sum_at(1 + column) * float(half)
+
+        value = float(slopes @ self._sums)
+        return _Smooth(value, slopes, _none, lambda _: 1.0, -math.inf, math.inf, formula)
 
     def _over(self, level: float) -> float:
         """By which factor a ratio may be further off, since the number of rows is not known."""
@@ -232,7 +218,11 @@ class MomentsReading(Reading):
 
     def _mean_of(self, column: int) -> _Smooth:
         value, slopes = self._share(1 + column)
-        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
+
+        def formula() -> Formula:
+            return self._quotient(1 + column).within(-1.0, 1.0)
+
+        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0, formula)
 
     def _mean(self, column: int) -> _Smooth:
         return self._scale(
@@ -244,18 +234,25 @@ class MomentsReading(Reading):
         this, means = self.statistic, (self._mean_of(one), self._mean_of(other))
         count = len(this.names)
         if one == other:
-            lacking, slopes = self._share(1 + count + one)
+            place, least = 1 + count + one, 0.0
+            lacking, slopes = self._share(place)
             raw, slopes = 1 - lacking, -slopes
         else:
             pair = (min(one, other), max(one, other))
-            raw, slopes = self._share(1 + 2 * count + this.pairs.index(pair))
+            place, least = 1 + 2 * count + this.pairs.index(pair), -1.0
+            raw, slopes = self._share(place)
         value = raw - means[0].value * means[1].value
         slopes = slopes - means[0].value * means[1].slopes - means[1].value * means[0].slopes
 
         def beyond(level: float) -> float:
             return math.prod(self._reach(mean, level) for mean in means)
 
-        return _Smooth(value, slopes, beyond, self._over, 0.0 if one == other else -1.0, 1.0)
+        def formula() -> Formula:
+            share = self._quotient(place)
+            both = product(self._quotient(1 + one), self._quotient(1 + other))
+            return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
+
+        return _Smooth(value, slopes, beyond, self._over, least, 1.0, formula)
 
     def _covariance(self, one: int, other: int) -> _Smooth:
         half = self.statistic.half
@@ -302,7 +299,12 @@ class MomentsReading(Reading):
 
     @staticmethod
     def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
-        factor = float(factor)
+        factor, of = float(factor), found.formula
+
+        def formula() -> Formula:
+            assert of is not None
+            return of() * factor + float(added)
+
         return _Smooth(
             found.value * factor + float(added),
             found.slopes * factor,
@@ -310,6 +312,7 @@ class MomentsReading(Reading):
             found.over,
             found.least * factor + float(added),
             found.most * factor + float(added),
+            None if of is None else formula,
         )
 
     def _std(self, slopes: Floats) -> float:
