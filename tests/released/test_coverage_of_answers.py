@@ -25,6 +25,7 @@ from counton.noise import Key
 from counton.numbers.contrasts import Answer
 from counton.privacy import Guarantee
 from counton.released.release import Release
+from counton.released.release_facts import cells_of
 
 #: Releases of each statistic: few find what is far off, many how conservative each interval is.
 RELEASES = int(os.environ.get("COVERAGE", "30"))
@@ -144,7 +145,7 @@ GAUSSIAN = ("count", "average", "moments variance", "quantiles", "top-k", "repor
 
 def numbers_of(name: str, exact: Release) -> NDArray[Any]:
     """What the cells of a statistic changed by in each step."""
-    cells: Any = exact.cells()
+    cells: Any = cells_of(exact)
     if name.split()[0] in ("count", "sum", "distinct"):
         assert exact.totals is not None
         cells = exact.totals.estimates

@@ -21,7 +21,7 @@ from counton.base.errors import CountonError, InvalidInput, ReplayMismatch, Stat
 from counton.base.private import open_private
 from counton.numbers.discovery import Discovery, draws, first_shown
 from counton.numbers.intervals import laplace_tail
-from counton.released.release_facts import facts_of
+from counton.released.release_facts import facts_of, own_facts_of
 from counton.rows.window_marks import label
 from counton.run import Job, changes, export, methods, publish, read, run
 from counton.run.outputs import Outputs
@@ -280,8 +280,8 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
         for place in (tmp_path / "e.csv", public):
             found = read(place)
             assert found.table().equals(own)
-            assert found.own_facts() == released.own_facts()
-    assert (released.own_facts() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
+            assert own_facts_of(found) == own_facts_of(released)
+    assert own_facts_of(released)["since"] == {"home": 1, "shop": 1, "=aa": 6}
     only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
     assert only["estimate"].equals(among["estimate"])
     assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
@@ -460,7 +460,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     (verified,) = verify(state)
     captured = capfd.readouterr()
     texts = [captured.out, captured.err, str(summary), str(error.value), repr(verified)]
-    texts += [str(methods(state)), str(facts_of(exported)), repr(read(files[6]).own_facts())]
+    texts += [str(methods(state)), str(facts_of(exported)), repr(own_facts_of(read(files[6])))]
     assert all("hush" not in text for text in texts)
     assert "home" in captured.out
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)

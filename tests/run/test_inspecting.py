@@ -21,6 +21,7 @@ from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, Stat
 from counton.numbers.intervals import window_halfwidths
 from counton.numbers.node_law import law_for
 from counton.released.look_report import numbers_of_events, planned_halfwidths, powers_of_two
+from counton.released.release_facts import cells_of
 from counton.rows.files import open_source
 from counton.run import Inspection, Job, read
 from counton.run import rows_of_user as each_user
@@ -47,7 +48,7 @@ def answers(found: Inspection) -> Any:
 
 def measured(found: Inspection) -> np.ndarray[Any, Any]:
     """What was released of each measured cell, in the units of its contribution."""
-    cells = found.released.cells()
+    cells = cells_of(found.released)
     assert cells is not None
     terms = found.released.design
     return np.rint(np.asarray(cells, np.float64).reshape(-1) / float(terms.resolution))

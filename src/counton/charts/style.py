@@ -186,6 +186,9 @@ class Caption(NamedTuple):
         axis: what heights or lengths mean.
         foot: below it: where numbers come from, and what is protected.
         width: in inches.
+
+    >>> Caption("Visits").adding("per day").subtitle
+    'per day'
     """
 
     title: str

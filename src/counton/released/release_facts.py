@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from counton.base.distributions import law_to_dict
 from counton.base.outside_input import inflate
-from counton.numbers.design import Design
+from counton.numbers import Design, Releases
 from counton.released.description import Description
 from counton.statistics.live_statistic import noise_at
+from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
     from counton.released.released_numbers import ReleasedNumbers
@@ -139,17 +140,49 @@ def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
 
 def facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    facts, own = promise_of(released) | released.facts(), released.own_facts()
-    if own is None or not released.design.whole:
-        return facts
+    facts = promise_of(released) | released.facts()
+    if isinstance(released.said, Releases) or not released.design.whole:
+        return facts  # rows do not say enough for `counton.read` to give it back
+    own = own_facts_of(released)
     described = description_of(released.design, released.definition, released.level, own)
     return facts | {"description": described}
+
+
+def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
+    """What belongs to the description that a file carries, and is the statistic's own."""
+    found: dict[str, Any] = {}
+    definition, since = released.definition, released.since
+    if definition.statistic.additive:
+        found = {"steps": released.steps.stop - 1}
+        if released.carried is not None:
+            found |= released.carried.facts(released.groups, released.design)
+        if since is not None:
+            names = released.groups if definition.ranks else since
+            found["since"] = {group: since[group] for group in names}
+    if not definition.shows_cells:
+        found["shown"] = released.shown.to_dict()
+    if (cells := cells_of(released)) is not None:
+        found["cells"] = pack(cells)
+    return found
+
+
+def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
+    """The released cells by step of which readings are made, if a description holds them.
+
+    None: its rows say all, or there are too many.
+    """
+    values = None
+    if isinstance(released.said, Readings) and not released.statistic.on_demand:
+        values = None if released.said.releases is None else released.said.releases.values
+    elif released.definition.ranks:  # the numbers of all groups that are shown
+        values = released.series.values
+    return None if values is None or values.size > MOST_CELLS else values
 
 
 def description_of(
     terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All that is public of a stream, as JSON values; its own facts are of `Release.own_facts`."""
+    """All that is public of a stream, as JSON values; its own facts are of `own_facts_of`."""
     return {
         "format": FORMAT,
         "terms": terms.public(),

@@ -36,7 +36,6 @@ from counton.released.periods import (
     steps_within,
 )
 from counton.released.read_options import EVERYTHING, View
-from counton.released.release_facts import MOST_CELLS, pack
 from counton.released.series import (
     LateValues,
     Numbers,
@@ -1072,41 +1071,6 @@ class ReleasedNumbers:
                 found["counted"] = last
         notes = [*([] if fit is None else fit.notes()), *self.notes]
         return found | ({"notes": notes} if notes else {})
-
-    def own_facts(self) -> dict[str, Any] | None:
-        """What belongs to the description that a file carries, and is the statistic's own.
-
-        None: its rows do not say enough for `counton.read` to give it back.
-        """
-        if isinstance(self.said, Releases):
-            return None
-        found: dict[str, Any] = {}
-        if isinstance(self.said, Series):
-            found = {"steps": self.steps.stop - 1}
-            if self.carried is not None:
-                found |= self.carried.facts(self.groups, self.design)
-            if self.since is not None:
-                names = self.groups if self.definition.ranks else self.since
-                found["since"] = {group: self.since[group] for group in names}
-        if not self._by_group:
-            found["shown"] = self.shown.to_dict()
-        if (cells := self.cells()) is not None:
-            found["cells"] = pack(cells)
-        return found
-
-    def cells(self) -> NDArray[Any] | None:
-        """The released cells by step of which readings are made, if a description holds them.
-
-        None: its rows say all, or there are too many.
-        """
-        values = None
-        if isinstance(self.said, Readings) and not self.statistic.on_demand:
-            values = None if self.said.releases is None else self.said.releases.values
-        elif self.definition.ranks:  # the numbers of all groups that are shown
-            values = self.series.values
-        if values is None:
-            return None
-        return None if values.size > MOST_CELLS else values
 
     def _cannot(self, what: str) -> NoReturn:
         raise InvalidInput(

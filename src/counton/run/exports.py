@@ -29,7 +29,7 @@ from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import Moment, groups_named
 from counton.released.read_options import LOOK, View
 from counton.released.release import Release
-from counton.released.release_facts import AUTHOR, description_of, pack
+from counton.released.release_facts import AUTHOR, cells_of, description_of, own_facts_of, pack
 from counton.run.continuation import carried_by
 from counton.run.definition import KIND, Definition
 from counton.run.journal_values import (
@@ -99,7 +99,7 @@ def publish_new(
     own: dict[str, Any] = {"shown": readings.to_dict()}
     if definition.discovery is not None:
         found = read_released(source, definition, level_of(definition))
-        groups, own = found.groups, found.own_facts() or {}
+        groups, own = found.groups, own_facts_of(found)
         own.pop("cells", None)  # which have a table of their own
     elif of_cells:
         carried = carried_by(source, definition)
@@ -160,7 +160,7 @@ def _publish_readings(
     if before == source.step:
         return
     released, cut = read_released(source, definition, level, readings), definition.cut
-    cells = released.cells()
+    cells = cells_of(released)
     # Of what is read, `over` windows before its end; a table that was released once has no times.
     starts = None if cut is None else cut.starts(range(1, source.step + 1))
     size = max(1, _CHUNK // max(1, released.last_rows().height))

@@ -28,7 +28,7 @@ from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, TABLES, description_of, facts_of
+from counton.released.release_facts import ATTRS, TABLES, description_of, facts_of, own_facts_of
 from counton.released.release_files import check_one_release
 from counton.rows.paths import is_file
 from counton.state.key_and_witness import state_files
@@ -341,7 +341,7 @@ def write_folder(
     if present:
         first = next(_blocks(last, groups))[1]
         shown = large_only(first, above, surely_above)
-        own = shown.own_facts() or {}
+        own = own_facts_of(shown)
         described = description_of(shown.design, shown.definition, shown.level, own)
         check_one_release(present[-1], described)
     folder.mkdir(exist_ok=True)

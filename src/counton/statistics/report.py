@@ -784,10 +784,10 @@ class Report(TallyStatistic):
         first = cells.first // math.prod(self.cells) * math.prod(source.cells)
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
-        def followed(own: Cells) -> Reading:
+        def read_derived(own: Cells) -> Reading:
             return self.reading_of(name, source.reading(source, own))
 
-        follows = followed if name in self.derived_from else None
+        follows = read_derived if name in self.derived_from else None
         if by_group is not None:
             return GroupedReading(by_group, part, follows)
         return source.reading(source, part) if follows is None else follows(part)
