@@ -47,6 +47,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.lines import Hats
+from counton.strategies.strategy import Reader
 
 KEY = chosen_key()
 STEPS = 250
@@ -561,9 +562,9 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
     assert [release.value for release in releases] == expected.tolist()
 
 
-@pytest.mark.parametrize("failing", ["noise", "variance"])
+@pytest.mark.parametrize(("of", "failing"), [(Reader, "parts"), (Binary, "variance")])
 def test_a_failure_after_the_checks_changes_nothing(
-    failing: str, monkeypatch: pytest.MonkeyPatch
+    of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = counter(Binary(100))
     before = stream.checkpoint()
@@ -572,7 +573,7 @@ def test_a_failure_after_the_checks_changes_nothing(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Binary, failing, broken)
+        patch.setattr(of, failing, broken)
         with pytest.raises(MemoryError):
             stream.release(1)
     assert stream.checkpoint() == before
