@@ -28,7 +28,8 @@ from counton.strategies.lines.line_strategy import (
     check_name,
     on_lattice,
 )
-from counton.strategies.lines.tree_law import TreeLaw, WeightedTree, binary_radices
+from counton.strategies.lines.tree_law import TreeLaw, binary_radices
+from counton.strategies.lines.weighted_tree import WeightedTree
 from counton.strategies.lines.workloads import AllRanges, Workload
 from counton.strategies.strategy import Norm
 

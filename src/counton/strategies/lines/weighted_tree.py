@@ -1,0 +1,64 @@
+"""What strategies on a tree over a line share: a weight for each level, and a `TreeLaw`."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+from typing_extensions import override
+
+from counton.base.arrays import Floats, Integers
+from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.lines.tree_law import TreeLaw
+
+
+class WeightedTree(LineStrategy):
+    """A tree over a line whose levels have a weight each, and whose estimates have a `TreeLaw`.
+
+    Attributes:
+        weights: integer weights of the levels, of which a cell's column has one each.
+    """
+
+    weights: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def joint_law(self) -> TreeLaw:
+        """Joint law of the estimates in units of one measurement's noise variance."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Arguments of the constructor, but for the name, which changes no number."""
+        return {name: value for name, value in super().parameters.items() if name != "name"}
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With the name by which it was chosen."""
+        return {**super().to_dict(), "name": self.name}
+
+    @override
+    def l1_sensitivity(self) -> int:
+        return sum(self.weights)
+
+    @override
+    def squared_sensitivity(self) -> int:
+        return sum(weight**2 for weight in self.weights)
+
+    @property
+    @override
+    def largest_entry(self) -> int:
+        return max(self.weights)
+
+    @override
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        return self.joint_law.variance(low, high)
+
+    @override
+    def ranges_variance(self) -> float:
+        """Time logarithmic in the cells."""
+        return math.fsum(self.joint_law.prefix_levels(ranges=True))
+
+    @override
+    def functional_variance(self, weights: Floats) -> float:
+        return math.fsum(self.joint_law.functional_levels(weights))
