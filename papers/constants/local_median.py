@@ -273,7 +273,8 @@ def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
     >>> strategy = SqrtToeplitz(64)
     >>> round(largest_move(strategy).l2_squared / 4.0**strategy.lattice_bits, 4)
     3.6555
-    >>> round(2 * strategy.sensitivity(2) ** 2, 4)
+    >>> from counton.strategies import sensitivity
+    >>> round(2 * sensitivity(strategy, 2) ** 2, 4)
     4.7777
     """
     column = strategy.numerators

@@ -12,6 +12,7 @@ from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import Private, open_private
 from counton.state import Store, verify
+from counton.state.key_and_witness import Witness
 from counton.state.stream_writer import Addition
 from counton.statistics import Average, Quantiles, Statistic, TopK
 from counton.strategies import Binary
@@ -90,3 +91,25 @@ def test_cells_are_the_statistics_own(file: Path) -> None:
         pytest.raises(InvalidInput, match="holds counts and no statistic"),
     ):
         stream.readings()
+
+
+def test_a_step_that_could_not_be_noted_is_behind_the_next(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, failed = Witness.note, list[str]()
+
+    def full(self: Witness, *given: Any, **named: Any) -> None:
+        if not failed:
+            failed.append("once")
+            raise OSError("disk full")
+        note(self, *given, **named)
+
+    terms: Any = {"statistic": Average(0, 5, 1), "batched": True}
+    with Stream.create(file, "s", Binary(7), PureDP(1), **terms) as stream:
+        monkeypatch.setattr(Witness, "note", full)
+        with pytest.raises(OSError, match="disk full"):
+            stream.release_events([3, 4])
+        (second,) = stream.release_events([5])
+        assert second.step == 2
+    with Stream.open(file, "s") as stream:
+        stream.check_events([3, 4, 5], [2, 3])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from once import kept_line
 from states_put_back import Server
 
@@ -18,7 +19,7 @@ from counton import PureDP, Stream
 from counton.base.errors import StateError, WrongKey
 from counton.noise import Key
 from counton.noise.witness import parse_entries
-from counton.state import key_path, verify
+from counton.state import Store, key_path, verify
 from counton.state.watch import Watch, adopt
 from counton.strategies import Binary
 
@@ -284,3 +285,54 @@ def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path
     for key in keys:
         with pytest.raises(StateError, match="restored from an old copy"):
             go_on(postgres, key, 10)
+
+
+def test_a_place_that_another_process_names_is_told_at_the_next_release(
+    state: str, tmp_path: Path
+) -> None:
+    key, away = tmp_path / "my.key", tmp_path / "away"
+    Key.generate().save(key)
+    away.mkdir()
+    for name in "ab":
+        create(state, key, name)
+    with Stream.open(state, "b", key=key) as opened_before:
+        Stream.open(state, "a", key=key, witness=away).close()
+        opened_before.release(3)
+    with Store(state) as store:
+        Stream.open(state, "a", key=key, witness=tmp_path).close()
+        with Stream.open(store, "a", key=key) as opened_after:
+            opened_after.release(3)
+    for place, name in ((away, "b"), (tmp_path, "a")):
+        (file,) = place.glob(f"{'[0-9a-f]' * 32}.witness")
+        known = {one["stream"]: one["step"] for one in parse_entries(file.read_bytes())}
+        assert known[name] == 3
+
+
+@pytest.mark.slow
+def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Path) -> None:
+    key = tmp_path / "my.key"
+    Key.generate().save(key)
+    create(postgres, key)
+    engine = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
+    secret = ("checkpoint", "seal")
+    with engine.begin() as connection:
+        schema = connection.exec_driver_sql("SELECT current_schema()").scalar_one()
+        role = f"public_{schema}"
+        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
+        connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+        for table in sa.inspect(connection).get_table_names():
+            columns = sa.inspect(connection).get_columns(table)
+            names = [one["name"] for one in columns]
+            if table == "counton_streams":
+                names = [name for name in names if name not in secret]
+            connection.exec_driver_sql(f"GRANT SELECT ({', '.join(names)}) ON {table} TO {role}")
+    try:
+        with Store(postgres.replace("//counton@", f"//{role}@")) as store:
+            reader = store.reader("a")
+            assert reader.doubt() is None
+            assert len(reader.releases().values) == 2
+    finally:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"DROP OWNED BY {role}")
+            connection.exec_driver_sql(f"DROP ROLE {role}")
+        engine.dispose()

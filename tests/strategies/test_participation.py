@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput
 from counton.privacy import Sensitivity
 from counton.strategies import (
@@ -28,7 +29,12 @@ from counton.strategies import (
     StreamStrategy,
     participation,
 )
-from counton.strategies.participation import Schedule, sensitivities, sensitivity
+from counton.strategies.participation import (
+    Schedule,
+    pattern_sensitivity,
+    sensitivities,
+    sensitivity,
+)
 from counton.strategies.strategy import check_step
 
 HORIZONS = (1, 2, 3, 5, 8, 12)
@@ -437,3 +443,23 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
         return np.asarray(total + weight * np.arange(len(total)) ** norm)
 
     return int(best(None).max())
+
+
+def test_what_a_strategy_was_asked_is_not_what_another_one_answers() -> None:
+    class Times(Binary):
+        """Its parameters forget how often an item enters a node."""
+
+        def __init__(self, horizon: int, times: int = 1) -> None:
+            super().__init__(horizon)
+            self.times = times
+
+        @property
+        def parameters(self) -> dict[str, Any]:
+            return {"horizon": self.horizon}
+
+        def l1_sensitivity(self) -> Fraction:
+            return self.times * super().l1_sensitivity()
+
+    pattern = BoundedChange(5, 25)
+    once, thrice = (pattern_sensitivity(Times(8, times), pattern).l1 for times in (1, 3))
+    assert thrice == 3 * once

@@ -28,6 +28,7 @@ from counton.base.errors import (
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
+from counton.state.sql import PreparedStatement
 from counton.state.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
@@ -40,7 +41,7 @@ _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|co
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
 
-_ITS_ROW = sa.select(schema.database.c.identity, schema.database.c.witness)
+_ITS_ROW = PreparedStatement("SELECT identity, witness FROM counton_database")
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
 
@@ -217,13 +218,19 @@ class Database:
             else:
                 found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
             if found == schema.FORMAT:
-                self.identity, self.witness = connection.execute(_ITS_ROW).one()
+                self.read_witness(connection)
         if found != schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format version {found}, this version of counton reads "
                 f"{schema.FORMAT}: use the version that wrote it; a new state begins anew, and "
                 f"what was spent before is known to the old one alone"
             )
+
+    def read_witness(self, connection: Connection) -> None:
+        """Which state it is, and where its second witness is: another process may have named it."""
+        row = _ITS_ROW.one(connection)
+        self.identity = str(row.identity)
+        self.witness = None if row.witness is None else str(row.witness)
 
     def _explain(self, error: Exception) -> Exception:
         cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)

@@ -220,16 +220,14 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     if file is not None:
         paths.append(Path(f"{file}.key.witness"))
     once = {place.resolve(): place for place in reversed(paths)}
-    places: list[Path | WitnessFile | WitnessTable] = [*reversed(once)]
-    if not isinstance(state, Database):
-        return Witness(places, label)
-    home = home_of(state.identity, state.witness)
-    return Witness([*places, *([] if home is None else [home])], label, state)
+    places = [*reversed(once)]
+    return Witness(places, label, state if isinstance(state, Database) else None)
 
 
 def name_witness(connection: Connection, database: Database, place: State) -> bool:
     """Say where a state's second witness is; whether it was elsewhere before."""
     address = address_of(place)
+    database.read_witness(connection)
     if address == database.witness:
         return False
     connection.execute(schema.database.update().values(witness=address))
@@ -312,19 +310,29 @@ class Witness:
     so that streams of one state under several keys know of each other.
 
     Args:
-        places: its files, or rows in a database; none where there are none.
+        beside: files beside the key and the state; none where there are none.
+        label: of the state, for messages.
+        database: the open state, which says where its second witness is.
     """
 
     def __init__(
-        self,
-        places: Sequence[Path | WitnessFile | WitnessTable],
-        label: str,
-        database: Database | None = None,
+        self, beside: Sequence[Path], label: str, database: Database | None = None
     ) -> None:
-        self.places = tuple(WitnessFile(one) if isinstance(one, Path) else one for one in places)
+        self._beside = tuple(beside)
         self._label, self._database = label, database
+        self._placed: tuple[str | None, tuple[WitnessFile | WitnessTable, ...]] | None = None
         self._read: tuple[list[object], list[dict[str, Any]]] | None = None
         self._held: list[dict[str, Any]] | None = None
+
+    @property
+    def places(self) -> tuple[WitnessFile | WitnessTable, ...]:
+        """Its files, or rows in a database: the second one's place as the state says it by now."""
+        named = None if self._database is None else self._database.witness
+        if self._placed is None or self._placed[0] != named:
+            home = None if self._database is None else home_of(self._database.identity, named)
+            beside = tuple(WitnessFile(file) for file in self._beside)
+            self._placed = named, beside if home is None else (*beside, home)
+        return self._placed[1]
 
     @property
     def where(self) -> str:
@@ -355,10 +363,13 @@ class Witness:
 
         What stands in it was committed before; so a state that is read later knows all of it.
         """
-        now = Witness(self.places, self._label, self._database)
+        now = self._unread()
         with suppress(StateError):  # said of each release
             now._held = self.entries()
         return now
+
+    def _unread(self) -> Witness:
+        return Witness(self._beside, self._label, self._database)
 
     def _entries_of(self, place: WitnessFile | WitnessTable) -> list[dict[str, Any]]:
         try:
@@ -613,10 +624,10 @@ class Witness:
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
             time.sleep(wait)
-            known = [e["step"] for e in Witness(self.places, self._label)._of(fingerprint, name)]
+            known = [e["step"] for e in self._unread()._of(fingerprint, name)]
             if known and max(known) >= step:
                 break
-        now = Witness(self.places, self._label)
+        now = self._unread()
         unseen = None if writer is None else now.unseen(fingerprint, name, step, writer)
         if unseen is not None or (known and max(known) >= step):
             return unseen

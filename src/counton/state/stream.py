@@ -249,6 +249,8 @@ class Stream(StreamJournal, Closing):
                 if witness is not None and keyfile.name_witness(connection, database, witness):
                     known = keyfile.witness_beside(database, key)
                     records.check_witness(connection, row, known, forgetting=forgetting)
+                else:
+                    database.read_witness(connection)
                 beside = keyfile.witness_beside(database, key)
                 if entry is not None:
                     entry.check(row.step, partial(journal.digest_at, connection, row.id))
@@ -447,10 +449,11 @@ class Stream(StreamJournal, Closing):
                 return ordered.release(self._writer(), events, ends, first_step)
             finally:
                 self._step = ordered.step
-        first = self._step + 1 if first_step is None else first_step
-        self._writer().take(Private(Addition(_changes(machine, events, ends))), first)
+        addition = Private(Addition(_changes(machine, events, ends)))
+        releases = self._writer().take(addition, first_step)
+        assert releases is not None  # there are steps
         self._step = self._writer().step
-        return range(first, first + len(ends))
+        return releases.steps
 
     def check_events(
         self, events: Events, stops: Sequence[int] | NDArray[np.int64] | None = None

@@ -328,6 +328,7 @@ class Writer:
             )
             if advanced != 1:
                 raise self._taken_over()
+            self.database.read_witness(connection)  # all of its places are told
             if rows:
                 self._check_copy(connection, counter.step)
                 statements.JOURNAL.run(connection, *rows)

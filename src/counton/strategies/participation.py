@@ -56,7 +56,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -67,6 +67,8 @@ from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
     from counton.base.arrays import Integers
+
+X = TypeVar("X", bound=Hashable)
 
 #: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
 Norm = Literal[1, 2]
@@ -231,7 +233,7 @@ def sensitivities(
     """
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
-        return _of_several(strategy, schedule)
+        return _found_once(strategy, schedule, _of_several)
     unit, times = 1 << strategy.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
@@ -249,7 +251,16 @@ def sensitivities(
     return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
 
-@lru_cache(maxsize=256)
+def _found_once(
+    strategy: _StepNodes, asked: X, find: Callable[[_StepNodes, X], Sensitivity]
+) -> Sensitivity:
+    """What a strategy was asked before, by object: equal parameters may not say all that it is."""
+    known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
+    if asked not in known:
+        known[asked] = find(strategy, asked)
+    return known[asked]
+
+
 def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
     l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
     return _either_bounds(l1, l2_squared)
@@ -376,10 +387,9 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     Raises:
         InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
     """
-    return _pattern_sensitivity(strategy, pattern)
+    return _found_once(strategy, pattern, _pattern_sensitivity)
 
 
-@lru_cache(maxsize=256)
 def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):

@@ -91,7 +91,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     import jax.numpy as jnp
     import optax
 
-    check_positive("batch_size", batch_size, "the expected examples of a step")
+    batch_size = float(check_positive("batch_size", batch_size, "the expected examples of a step"))
     if noise.sampler is not None and noise.sampler.secret_places is not None:
         raise InvalidInput(
             "the sampler's places are secret, and a state of JAX does not keep them for whoever "
