@@ -541,7 +541,7 @@ def counted_writes(deadly: int) -> Callable[[], None]:
     def writes(connection: Any, _cursor: object, statement: str, *_: object) -> None:
         if statement.split(maxsplit=1)[0] in ("INSERT", "UPDATE"):
             connection.info["writes"] = True
-            if "_shared_" in statement or "_streams" in statement:
+            if any(table in statement for table in ("_shared_", "_streams", "_journal")):
                 count()
 
     def commits(connection: Any) -> None:
@@ -550,16 +550,14 @@ def counted_writes(deadly: int) -> Callable[[], None]:
 
     event.listen(Engine, "before_cursor_execute", writes)
     event.listen(Engine, "commit", commits)
-    for owner, name in ((statements.PreparedStatement, "run"), (writer.Writer, "_commit")):
-        does = getattr(owner, name)
+    commit = writer.Writer._commit
 
-        def counting(*arguments: Any, does: Callable[..., Any] = does) -> Any:
-            count()
-            found = does(*arguments)
-            count()
-            return found
+    def committed(*arguments: Any) -> None:
+        count()
+        commit(*arguments)
+        count()
 
-        setattr(owner, name, counting)
+    setattr(writer.Writer, "_commit", committed)  # noqa: B010 - a type checker cannot follow
     return count
 
 
