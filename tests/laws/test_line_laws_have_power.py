@@ -126,8 +126,8 @@ class EntriesTooSmall(Haar):
 
 
 class ClaimsUnits(Haar):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, cells: int, weights: tuple[int, ...], name: str = "haar") -> None:
+        super().__init__(cells, weights, name)
         self.unit_columns = True
 
 
