@@ -9,7 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 READY := .venv/.ready
 # How many test processes.
-JOBS ?= 2
+# One more than two cores: a process waits a fifth of its time, for children and servers.
+JOBS ?= 3
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
