@@ -118,7 +118,7 @@ DOOR = (
         ("tests/state/test_kill.py", "tests/run/test_tables_once.py"),
     ),
     Room(
-        ("state/key_and_witness.py", "state/second_home.py", "state/watch.py",
+        ("state/key_and_witness.py", "state/second_witness.py", "state/watch.py",
          "state/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
         ("tests/state/test_witness.py", "tests/state/test_put_back.py"),

@@ -43,7 +43,7 @@ from counton.noise.key import sync_folder
 from counton.noise.witness import PAST, WitnessFile, witness_of
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of, state_file
-from counton.state.second_home import WitnessTable, address_of, home_of, why_not_written
+from counton.state.second_witness import WitnessTable, address_of, home_of, why_not_written
 from counton.state.sqlite_file import NoState
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -208,8 +208,8 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
 def witness_beside(state: State | Database, key: Kept) -> Witness:
     """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
-    An open state has a second one, away from both: see `counton.state.second_home`. A key that is
-    named through a symbolic link has its witness beside the file itself: by whatever name it is
+    An open state has a second one, away from both: see `counton.state.second_witness`. A key that
+    is named through a symbolic link has its witness beside the file itself: by whatever name it is
     used, it remembers the same.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
