@@ -17,7 +17,6 @@ from counton.strategies.participation import (
     largest_alternating,
     largest_sum,
     level_weights,
-    nodes_by_level,
     pattern_sensitivity,
     sums_of_runs,
 )
@@ -252,7 +251,7 @@ def check_short_ways(strategy: StreamStrategy) -> None:
 def _check_tree(
     strategy: StreamStrategy, horizon: int, lengths: Integers, products: Integers
 ) -> None:
-    levels, weights = nodes_by_level(strategy), level_weights(strategy)
+    levels, weights = strategy.structure.nodes_by_level(), level_weights(strategy)
     shown = len(lengths)
     if levels is not None:
         sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)

@@ -165,7 +165,7 @@ class Structure(NamedTuple):
             each. Every node that items enter is a part. A single step that enters no smaller node
             is not divided: ().
         nodes_by_level: of a tree: for each level which node each step of the horizon enters, -1
-            for none; no nodes where None is returned.
+            for none; nodes bear any numbers from 0. None: they are not numbered.
         overlaps: at least the largest product of two columns that are j members of a schedule
             apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
         falling_series: C's first column in lattice units, where C is Toeplitz and its coefficients
@@ -179,7 +179,7 @@ class Structure(NamedTuple):
     """
 
     divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
-    nodes_by_level: Callable[[], Iterable[Integers] | None] | None = None
+    nodes_by_level: Callable[[], Iterable[Integers] | None] = lambda: None
     overlaps: Callable[[Schedule], list[int]] | None = None
     falling_series: Integers | None = None
     change_bound: Callable[[], int] | None = None
@@ -465,7 +465,7 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
         largest = int(moved.max()) ** norm * horizon
         powers = moved.astype(np.int64 if largest < _LARGEST_SUM else object) ** norm
         return np.asarray(np.cumsum(powers)[::-1])
-    levels = nodes_by_level(strategy) if horizon <= _MOST_SCHEDULED else None
+    levels = strategy.structure.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
     if levels is not None:
         sums = np.zeros(horizon, _type_of_sums(strategy, norm, min(length, horizon)))
         weights = level_weights(strategy)
@@ -631,28 +631,6 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 # ------------------------------------------------------------------------------- trees
-
-
-def nodes_by_level(strategy: _StepNodes) -> Iterable[Integers] | None:
-    """For trees: for each level which node each step of the horizon enters, -1 for none."""
-    known = strategy.structure
-    if known.nodes_by_level is not None:
-        return known.nodes_by_level()
-    return _written_out_levels(strategy) if known.divisions(None) else None
-
-
-@lru_cache(maxsize=1)
-def _written_out_levels(strategy: _StepNodes) -> Integers:
-    horizon = strategy.horizon
-    assert horizon is not None
-    columns = [strategy.column(step) for step in range(1, horizon + 1)]
-    height = 1 + max(level for column in columns for level, _, _ in column)
-    found = np.full((height, horizon), -1)
-    for step, column in enumerate(columns):
-        for level, index, _ in column:
-            found[level, step] = index
-    found.flags.writeable = False
-    return found
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
@@ -970,7 +948,7 @@ def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | 
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
-    levels = nodes_by_level(strategy) if horizon <= _MOST_SCHEDULED else None
+    levels = strategy.structure.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
     if levels is None:
         if horizon > _MOST_WRITTEN_OUT:
             return None

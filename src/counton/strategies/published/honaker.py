@@ -16,6 +16,7 @@ the release is a function of the private measurements C x + z alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
@@ -116,7 +117,7 @@ class HonakerOnline(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """How nodes divide."""
-        return Structure(divisions=self._divisions)
+        return Structure(self._divisions, self._nodes_by_level)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Two halves, each a node if it is complete by the horizon."""
@@ -128,6 +129,12 @@ class HonakerOnline(StreamStrategy):
         steps = [min(part.steps, half), max(part.steps - half, 0)]
         halves = (Stretch(part.level - 1, int(count == half), count) for count in steps if count)
         return tuple((piece, 1) for piece in halves)
+
+    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+        """The node of each level, unless it is not complete by the horizon."""
+        for level in range(self.height):
+            nodes = np.arange(self.horizon) >> level
+            yield np.where(nodes < self.horizon >> level, nodes, -1)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Estimates that only one end reads, less what two of them share.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
@@ -177,6 +178,17 @@ class SmoothBinary(StreamStrategy):
         """Place of the first node of ``level`` that is read at or after ``leaf``."""
         return forks_before(self.height, self.zeros, level, leaf >> level + 1)
 
+    def _bits(self, ranks: NDArray[np.int64]) -> Iterator[NDArray[np.bool_]]:
+        """Which leaves have a one at each bit, from the highest down: `unrank` for all at once."""
+        ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
+        for bit in reversed(range(self.height)):
+            ways = np.array([0, *(min(math.comb(bit, n), 2**62) for n in range(self.zeros))])
+            with_zero = ways[zeros]
+            ones = ranks >= with_zero
+            ranks -= ones * with_zero
+            zeros -= ~ones
+            yield ones
+
     def l1_sensitivity(self) -> Fraction:
         """The number of zeros, attained by item 1."""
         return Fraction(self.zeros)
@@ -184,9 +196,8 @@ class SmoothBinary(StreamStrategy):
     @property
     @override
     def structure(self) -> Structure:
-        """How nodes divide; those of leaves of more than 62 bits are not numbered for others."""
-        numbered = None if self.height <= 62 else (lambda: None)
-        return Structure(self._divisions, numbered, self._overlaps)
+        """How nodes divide; those of leaves of more than 62 bits are not numbered."""
+        return Structure(self._divisions, self._nodes_by_level, self._overlaps)
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
@@ -203,6 +214,19 @@ class SmoothBinary(StreamStrategy):
         if part.steps <= half:
             return ((with_zero, 1),)
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
+
+    def _nodes_by_level(self) -> list[NDArray[np.int64]] | None:
+        """The bits above each zero of a leaf that lies above its lowest one."""
+        if self.height > 62:
+            return None
+        leaves = np.zeros(self.horizon, np.int64)
+        for ones in self._bits(np.arange(self.horizon)):
+            leaves = leaves << 1 | ones
+        lowest = leaves & -leaves
+        return [
+            np.where((leaves >> level & 1 == 0) & (lowest < 1 << level), leaves >> level + 1, -1)
+            for level in range(self.height)
+        ]
 
     def _overlaps(self, schedule: Schedule) -> list[int]:
         """Leaves with z zeros in common lie among the C(height - z, zeros - z) of one prefix.
@@ -223,20 +247,10 @@ class SmoothBinary(StreamStrategy):
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Ones of both leaves from the highest bit in which they differ; at 0 nothing is read."""
         first, last = window_ends(self, steps, since)
-        # Leaf by rank, bit by bit from the top, as ``unrank`` does, for all at once.
-        ranks, zeros = [first.copy(), last.copy()], [np.full(first.shape, self.zeros)] * 2
         apart, total = np.zeros(first.shape, bool), np.zeros(first.shape, np.int64)
-        for bit in reversed(range(self.height)):
-            ways = np.array([0, *(min(math.comb(bit, n), 2**62) for n in range(self.zeros))])
-            ones = []
-            for end in range(2):
-                with_zero = ways[zeros[end]]
-                one = ranks[end] >= with_zero
-                ranks[end] = np.where(one, ranks[end] - with_zero, ranks[end])
-                zeros[end] = zeros[end] - ~one
-                ones.append(one)
-            apart |= ones[0] != ones[1]
-            total += apart * (ones[0].astype(np.int64) + ones[1])
+        for of_first, of_last in zip(self._bits(first), self._bits(last), strict=True):
+            apart |= of_first != of_last
+            total += apart * (of_first.astype(np.int64) + of_last)
         total[first == 0] = self._ones
         total[last == 0] = 0
         return total.astype(np.float64)

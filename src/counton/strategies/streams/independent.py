@@ -70,7 +70,7 @@ class Independent(StreamStrategy):
     @override
     def structure(self) -> Structure:
         """How nodes divide."""
-        return Structure(divisions=self._divisions)
+        return Structure(self._divisions, lambda: [np.arange(self.horizon)])
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Every step is a node of its own."""
