@@ -1,7 +1,7 @@
 """Options of the command line, each stated once: the fields of dataclasses, with their defaults.
 
-What lies below the command line knows fields, not options; errors that name fields are told here in
-the words of the command.
+The docstring of a command's record is its help. What lies below the command line knows fields, not
+options; errors that name fields are told here in the words of the command.
 """
 
 from __future__ import annotations
@@ -149,7 +149,12 @@ class Printing:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of ``run``."""
+    """Run the jobs of a file, one after the other, as every night.
+
+    A job that fails is reported, and the others run all the same; the exit code is that of the
+    first failure. counton count ... --save nightly.toml writes such a file; --schema says what it
+    may hold.
+    """
 
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
@@ -162,7 +167,11 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Options of ``serve``."""
+    """Run the jobs of a file as a service: it takes rows by HTTP and publishes on time.
+
+    Readers get the released series as JSON, CSV or Arrow, or live. serve-token makes the tokens.
+    Several servers may share one PostgreSQL database: one of them releases.
+    """
 
     file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
     listen: str = option("127.0.0.1:8080", "HOST:PORT to listen at; port 0 takes a free one")
@@ -171,7 +180,11 @@ class ServeOptions:
 
 @dataclass(frozen=True)
 class TokenOptions:
-    """Options of ``serve-token``."""
+    """List, make or revoke the tokens of a service, while it runs.
+
+    A token is for ingest (sending rows), read (reading released series) or operate (seeing the
+    numbers that only who runs it may see: they are exact). Only digests of tokens are kept.
+    """
 
     file: str = argument("the job file of the service")
     make: str | None = option(
@@ -182,7 +195,11 @@ class TokenOptions:
 
 @dataclass(frozen=True)
 class LeftOutOptions:
-    """Options of ``serve-left-out``."""
+    """List the batches of rows that a service accepted and could not count, and why.
+
+    Put a batch back once its fault is mended, or drop it, while the service runs. The list is
+    exact: it is for you alone, and not to be published.
+    """
 
     file: str = argument("the job file of the service")
     only: str | None = option(None, "only these jobs, A,B; default: all")
@@ -228,7 +245,13 @@ class _Horizon:
 
 @dataclass(frozen=True)
 class PlanOptions(_Guarantee, _Horizon):
-    """Options of ``plan``."""
+    """Show how accurate a release would be, before you spend anything: the exact error.
+
+    Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
+    want. --expire plans a stream without an end, whose protection fades with age. A job file is
+    planned whole: the error of every number of its jobs, and what they cost; --simulate shows what
+    readers would see if the true numbers were those of a file. No rows are read.
+    """
 
     asked: str | None = argument(
         "how many windows the stream will ever have, as with --steps; or a job file to plan", None
@@ -287,7 +310,12 @@ class PlanOptions(_Guarantee, _Horizon):
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """Options of ``inspect``."""
+    """Ask privately how many events users have, to choose --most, or for bounds of values.
+
+    The answer is a release of its own: it protects users, and the ledger of the state records it.
+    The answer and a plan (--plan) show what each bound keeps and costs. --exact shows exact numbers
+    instead, and protects nobody: use it only for data that is public.
+    """
 
     events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
     user: str = option(..., "column that names the user of each event")
@@ -337,7 +365,11 @@ class InspectOptions:
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Options of ``demo``."""
+    """Run an example: a year of departures from New York's airports, hour by hour.
+
+    Writes the events, a table and a chart into a folder, and shows the command that made them. The
+    data come with counton's extra demo.
+    """
 
     folder: str = option("demo", "where the data, the state and the results go")
     expire: bool = option(False, "without an end date: protection fades with age")
@@ -345,7 +377,11 @@ class DemoOptions:
 
 @dataclass(frozen=True)
 class EndOptions:
-    """Options of ``end``."""
+    """End a stream: it releases nothing more, and what it has spent stays spent.
+
+    Another stream can go on from there (--continues) under a new guarantee, and a new key if you
+    give one. The command refuses while rows wait to be counted; --drop-waiting drops them.
+    """
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     name: str | None = option(None, "name of the stream; needed if there are several")
@@ -354,7 +390,12 @@ class EndOptions:
 
 @dataclass(frozen=True)
 class ForgetOptions:
-    """Options of ``forget``."""
+    """Delete what a state keeps of a person, or of all people of long ago (--older).
+
+    A state keeps digests of whose rows have counted. What was released stays, and sums stay as they
+    are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the state,
+    are yours to delete.
+    """
 
     state: str = argument("SQLite file or database URL that keeps the streams; secret")
     person: str | None = argument("the user, as the rows have it", None)
@@ -379,7 +420,11 @@ class ForgetOptions:
 
 @dataclass(frozen=True)
 class LedgerOptions:
-    """Options of ``ledger``."""
+    """Show what the streams of a state have spent of privacy, and set a limit.
+
+    A new stream that would exceed the limit is refused. Set the limit before anything is released:
+    the state may be new.
+    """
 
     state: str = argument("SQLite file or database URL that keeps the releases; secret")
     epsilon: str | None = option(
@@ -413,7 +458,11 @@ class LedgerOptions:
 
 @dataclass(frozen=True)
 class ShowOptions:
-    """Options of ``show``."""
+    """Show what a state or a released table holds: streams, guarantees and last releases.
+
+    Shows no secrets and needs no key. A released table or a published database carries all that
+    is public about its stream.
+    """
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
@@ -426,7 +475,10 @@ class ShowOptions:
 
 @dataclass(frozen=True)
 class BackupOptions:
-    """Options of ``backup``."""
+    """Copy a state that is a SQLite file, even while a run or a service writes it.
+
+    The copy is complete, but for the key and its witness: keep those elsewhere.
+    """
 
     state: str = argument("SQLite file that keeps the releases; secret")
     out: Path = option(..., "a new file for the copy; an existing file is never overwritten")
@@ -434,7 +486,12 @@ class BackupOptions:
 
 @dataclass(frozen=True)
 class MethodsOptions:
-    """Options of ``methods``."""
+    """Write the text that a website prints with the numbers: subject, time, protection, error.
+
+    Some five sentences for everybody; the whole account (attacker, mechanism, what is not
+    protected, sources) is --full. A state is enough, or a released table, a published database or
+    a service.
+    """
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or a released table"
@@ -452,8 +509,22 @@ class MethodsOptions:
 
 
 @dataclass(frozen=True)
+class KeyOptions:
+    """Draw a key and write it to a new file, for a vault or for --key.
+
+    The key is never shown. A new state derives a key of its own from the key that you give it.
+    """
+
+    file: str = argument("a new file; it is never overwritten")
+
+
+@dataclass(frozen=True)
 class ExportOptions:
-    """Options of ``export``."""
+    """Write what was released again, as a table or a chart, from a state or a released table.
+
+    Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
+    writes the stream is disturbed.
+    """
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or a job file; or what is "
@@ -490,7 +561,12 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """Options of ``answer``."""
+    """Answer questions from what was released: differences, ratios, shares, sums.
+
+    A released table is enough, since it carries all that is public about its stream; no key is
+    needed. A state, or the address of a stream of a service, does as well. Put a service's token
+    into the environment: everyone on the machine can see the options of a running command.
+    """
 
     source: str = argument(
         "a table that was written, several with commas between, a database that `publish` wrote, a "
@@ -558,7 +634,11 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class PublishOptions:
-    """Options of ``publish``."""
+    """Write releases into plain database tables, for Grafana, Metabase or psql.
+
+    The view counton_releases shows them. Run the command after each release; within the state's own
+    database every later run publishes by itself.
+    """
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
     to: str | None = option(
@@ -578,7 +658,11 @@ class PublishOptions:
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """Options of ``verify``."""
+    """Compute every released value again, from sums and key, and compare with the journal.
+
+    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
+    missing; 7: the state is an old copy.
+    """
 
     state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import figures
-from counton.cli.command_options import LedgerOptions, VerifyOptions
+from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
 from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
@@ -188,6 +188,17 @@ def _units_as_json(
             rest = ledger.remaining(unit=unit)
             shown[unit]["remaining"] = None if rest is None else rest.to_dict()
     return shown
+
+
+def print_held(options: ShowOptions) -> None:
+    """What a state, a released table, a published database or a service holds."""
+    from counton.run.read_back import read_public
+
+    public = read_public(options.state, name=options.name, like=options.like)
+    if public is not None:
+        print_release(public, options.json)
+        return
+    print_state(options.state, options.name, options.json)
 
 
 def print_state(state: str, name: str | None, as_json: bool) -> None:

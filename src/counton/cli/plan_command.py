@@ -39,7 +39,29 @@ if TYPE_CHECKING:
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
 
-def print_plan(options: PlanOptions) -> None:
+def perform(options: PlanOptions) -> None:
+    """The plan of a job file, of a stream whose protection fades, or of any other stream."""
+    if options.asked is not None and options.asked.endswith(".toml"):
+        from counton.cli.job_plan_command import print_job_plan
+
+        print_job_plan(options)
+        return
+    for name in ("simulate", "out"):
+        if getattr(options, name) is not None:
+            raise InvalidInput(
+                f"{field(name, str(getattr(options, name)))} belongs to a plan of a job file: "
+                f"counton plan nightly.toml --simulate true.csv"
+            )
+    options = _with_steps(options)
+    if options.expire is not None:
+        from counton.cli.expiring_plan import print_expiring_plan
+
+        print_expiring_plan(options)
+        return
+    _print_plan(options)
+
+
+def _print_plan(options: PlanOptions) -> None:
     """Strategies and their errors, best first."""
     from counton.planning import plan
 
@@ -216,7 +238,7 @@ def _target(options: PlanOptions) -> dict[str, Any]:
     }
 
 
-def with_steps(options: PlanOptions) -> PlanOptions:
+def _with_steps(options: PlanOptions) -> PlanOptions:
     """Options whose argument is a number of steps."""
     if options.asked is None:
         return options

@@ -1,0 +1,106 @@
+"""The commands that keep a state: ``forget``, ``end``, ``backup`` and ``key``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from counton.base.errors import InvalidInput, field
+from counton.cli.command_options import BackupOptions, EndOptions, ForgetOptions, KeyOptions
+
+if TYPE_CHECKING:
+    from counton.run.erasure import Forgetting
+
+
+def print_end(options: EndOptions) -> None:
+    """At which step a stream has ended."""
+    from counton.cli.run_words import EXACT
+    from counton.run.continuation import end_stream
+    from counton.run.exports import only_name
+    from counton.state import Store
+
+    with Store(options.state) as store:
+        name = only_name(store.streams) if options.name is None else options.name
+    step, dropped = end_stream(options.state, name, drop_waiting=options.drop_waiting)
+    if dropped:
+        typer.echo(f"{EXACT}: rows that waited and are not counted: {dropped:,}", err=True)
+    typer.echo(
+        f"stream {name!r} has ended at step {step:,}; another one can go on from there with "
+        f"--continues {name}",
+    )
+    with Store(options.state) as store:
+        doubt = store.reader(name).doubt()
+    if doubt is not None:
+        typer.echo(f"note: {doubt}")
+
+
+def print_backup(options: BackupOptions) -> None:
+    """Where the copy of a state is."""
+    from counton.state.backup import back_up
+
+    copy = back_up(options.state, options.out)
+    typer.echo(
+        f"copied to {copy}; the copy holds exact sums, so it is as secret as the state; once the "
+        f"state has released more, a restored copy is refused",
+    )
+
+
+def print_key(options: KeyOptions) -> None:
+    """Where a new key is, and its fingerprint."""
+    from counton.noise import Key
+
+    drawn = Key.generate()
+    drawn.save(options.file)
+    typer.echo(f"key written to {options.file}, fingerprint {drawn.fingerprint}")
+
+
+def print_forgotten(options: ForgetOptions) -> None:
+    """What was deleted, and what stays; the same words whether anybody was known or not."""
+    from counton.cli.print_forms import Console, print_line
+    from counton.run.erasure import forget, forget_older
+
+    state, name, key = options.state, options.name, options.key
+    if (options.person is None) == (options.age is None):
+        given = "both" if options.person is not None else "neither"
+        raise InvalidInput(
+            f"a person and {field('age')} are two ways to say who is forgotten, and {given} of "
+            f"them is given: give one"
+        )
+    if options.age is not None:
+        done = forget_older(state, options.age, name=name, key=key, wait=options.wait)
+    else:
+        assert options.person is not None
+        done = forget(
+            *(state, options.person),
+            name=name,
+            key=key,
+            wait=options.wait,
+            confirmed=options.confirmed,
+        )
+    console = Console()
+    for one in done:
+        print_line(console, _outcome_in_words(one))
+    print_line(
+        console,
+        "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
+        "copies of the state.",
+    )
+
+
+def _outcome_in_words(one: Forgetting) -> str:
+    from counton.run.erasure import BUCKETS
+
+    if one.keeps == "sums":
+        return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
+    whom = "this person"
+    then = (
+        f"So that nobody counts twice, it does not count one in {BUCKETS:,} of the people who are "
+        f"new to it from now on."
+    )
+    if one.before is not None:
+        whom = f"everybody in the periods that ended by {one.before:%Y-%m-%d %H:%M} UTC"
+        then = "Rows of these periods do not count from now on, so that nobody counts twice."
+    if one.over:
+        then = "It is over, and counts nobody any more."
+    return f"Stream {one.name!r} has forgotten {whom}. {then}"
