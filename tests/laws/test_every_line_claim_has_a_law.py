@@ -41,6 +41,14 @@ def of_one(base: type[LineStrategy], name: str) -> LineStrategy:
     return claiming(base, **{name: lambda self: 1})
 
 
+def halved_in(wrong: int, name: str) -> LineStrategy:
+    """Half of one norm, and the other one as it is."""
+    held: Any = getattr(Haar, name)
+    return claiming(
+        Haar, **{name: lambda self, norm: held(self, norm) // (2 if norm == wrong else 1)}
+    )
+
+
 def shifted_by_one(self: Any, *args: Any, **more: Any) -> Sensitivity:
     return Sensitivity(1, 1)
 
@@ -58,12 +66,11 @@ WRONG: dict[str, list[LineStrategy]] = {
         claiming(Nodes, _from_description=classmethod(lambda cls, **given: Haar.cascade(8)))
     ],
     "functional_variance": [times(base, "functional_variance", 0.5) for base in (Nodes, Haar)],
-    "l1_move_sensitivity": [
-        claiming(Haar, l1_move_sensitivity=lambda self: Haar.l1_move_sensitivity(self) // 2),
-    ],
     "l1_sensitivity": [of_one(Haar, "l1_sensitivity")],
     "largest_entry": [claiming(Haar, largest_entry=0)],
+    "largest_column": [halved_in(norm, "largest_column") for norm in (1, 2)],
     "largest_error": [times(SquareRoot, "largest_error", 0.5)],
+    "largest_move": [halved_in(norm, "largest_move") for norm in (1, 2)],
     "lattice_bits": [claiming(Nodes, lattice_bits=1)],
     "least_inner": [claiming(Haar, least_inner=10**12)],
     "matrix": [times(Nodes, "matrix", 2)],
@@ -75,7 +82,6 @@ WRONG: dict[str, list[LineStrategy]] = {
     "saved_name": [claiming(Nodes, saved_name="Haar")],
     "sensitivities": [claiming(Nodes, sensitivities=shifted_by_one)],
     "sources": [claiming(Nodes, sources=("nobody",))],
-    "squared_move_sensitivity": [of_one(Haar, "squared_move_sensitivity")],
     "squared_sensitivity": [of_one(Haar, "squared_sensitivity")],
     "to_dict": [claiming(Nodes, to_dict=lambda self: {"strategy": "Nodes"})],
     "unit_columns": [claiming(SquareRoot, unit_columns=True)],

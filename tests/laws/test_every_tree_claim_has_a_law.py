@@ -40,6 +40,12 @@ def more(name: str, by: float) -> TreeStrategy:
     return claiming(**{name: lambda self, *args, **when: held(self, *args, **when) + by})
 
 
+def less_in(wrong: int, name: str) -> TreeStrategy:
+    """One norm that is too small, and the other one as it is."""
+    held: Any = getattr(TreeStrategy, name)
+    return claiming(**{name: lambda self, norm: held(self, norm) - (norm == wrong)})
+
+
 def columns(strategy: TreeStrategy) -> None:
     check_columns(strategy, tree_matrix(strategy)[1])
 
@@ -139,9 +145,10 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
         (check_tree_variance, spread(1.001)),
         (check_tree_variance, claiming(joint_law=rooted)),
     ],
-    "l1_move_sensitivity": [(columns, more("l1_move_sensitivity", -1))],
     "l1_sensitivity": [(columns, more("l1_sensitivity", -1))],
+    "largest_column": [(columns, less_in(norm, "largest_column")) for norm in (1, 2)],
     "largest_entry": [(columns, claiming(largest_entry=1))],
+    "largest_move": [(columns, less_in(norm, "largest_move")) for norm in (1, 2)],
     "lattice_bits": [(columns, claiming(lattice_bits=1))],
     "own": [(check_tree_description, heavier("own"))],
     "parameters": [
@@ -153,7 +160,6 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
         (columns, claiming(sensitivities=lambda self, *args, **when: Sensitivity(1, 1))),
     ],
     "sources": [(check_tree_description, claiming(sources=("nobody",)))],
-    "squared_move_sensitivity": [(columns, more("squared_move_sensitivity", -1))],
     "squared_sensitivity": [
         (columns, more("squared_sensitivity", -1)),
         (columns, more("squared_sensitivity", 1)),

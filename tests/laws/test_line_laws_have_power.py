@@ -22,7 +22,7 @@ from counton.laws.line_laws import (
     check_line_workloads,
     check_running_sums,
 )
-from counton.strategies import NodeNoise
+from counton.strategies import NodeNoise, Norm
 from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
 from counton.strategies.lines.tree_law import TreeLaw
 
@@ -104,13 +104,13 @@ class ClaimsMore(Haar):
 
 
 class MovesLess(Nodes):
-    def l1_move_sensitivity(self) -> int:
-        return super().l1_move_sensitivity() - 1
+    def largest_move(self, norm: Norm) -> int:
+        return super().largest_move(norm) - (norm == 1)
 
 
 class MovesShorter(Nodes):
-    def squared_move_sensitivity(self) -> int:
-        return super().squared_move_sensitivity() - 1
+    def largest_move(self, norm: Norm) -> int:
+        return super().largest_move(norm) - (norm == 2)
 
 
 class InnerProductsTooLarge(Nodes):

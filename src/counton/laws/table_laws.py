@@ -6,16 +6,19 @@ import numpy as np
 
 from counton.base.arrays import Integers
 from counton.laws.rows import require
-from counton.strategies import TableStrategy
+from counton.strategies import Norm, TableStrategy
+
+_NORMS: tuple[Norm, Norm] = (1, 2)
 
 
 def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     """Claimed norms against all columns of C and all pairs of them; of moves they may be bounds."""
-    l1 = int(np.abs(matrix).sum(axis=0).max())
-    squared = int((matrix**2).sum(axis=0).max())
+    l1, squared = (_largest(matrix, norm) for norm in _NORMS)
     largest = int(np.abs(matrix).max())
-    require(strategy.l1_sensitivity() == l1, strategy, f"largest 1-norm of a column is {l1}")
-    require(strategy.squared_sensitivity() == squared, strategy, f"squared 2-norm is {squared}")
+    for claimed in (strategy.l1_sensitivity(), strategy.largest_column(1)):
+        require(claimed == l1, strategy, f"largest 1-norm of a column is {l1}")
+    for claimed in (strategy.squared_sensitivity(), strategy.largest_column(2)):
+        require(claimed == squared, strategy, f"squared 2-norm is {squared}")
     bits = strategy.lattice_bits
     require(bits == 0, strategy, f"C is a matrix of integers, and its lattice has {bits} bits")
     require(strategy.largest_entry >= largest, strategy, f"largest entry is {largest}")
@@ -29,9 +32,11 @@ def check_columns(strategy: TableStrategy, matrix: Integers) -> None:
     require(one.entries == units, strategy, f"entries of the sensitivity are not {units}")
     for column in range(matrix.shape[1]):
         moves = matrix - matrix[:, [column]]
-        l1 = int(np.abs(moves).sum(axis=0).max())
-        enough = min(strategy.l1_move_sensitivity(), moved.l1) >= l1
-        require(enough, strategy, f"1-norm of a move is {l1}")
-        squared = int((moves**2).sum(axis=0).max())
-        enough = min(strategy.squared_move_sensitivity(), moved.l2_squared) >= squared
-        require(enough, strategy, f"squared 2-norm of a move is {squared}")
+        for norm, stated in zip(_NORMS, (moved.l1, moved.l2_squared), strict=True):
+            true = _largest(moves, norm)
+            enough = min(strategy.largest_move(norm), stated) >= true
+            require(enough, strategy, f"a move is {true} in norm {norm}")
+
+
+def _largest(matrix: Integers, norm: Norm) -> int:
+    return int((np.abs(matrix) ** norm).sum(axis=0).max())

@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import (
@@ -740,20 +741,24 @@ class TableStrategy(Strategy):
         """At least the largest magnitude in C: bounds C x."""
 
     @abstractmethod
-    def l1_sensitivity(self) -> int:
-        """Exact maximum 1-norm of a column of C: one unit added or removed."""
+    def largest_column(self, norm: Norm) -> int:
+        """Exact maximum of a column of C, one unit added or removed: its 1-norm, or squared 2-norm.
+
+        Args:
+            norm: 1 adds up the magnitudes of the entries, 2 their squares.
+        """
 
     @abstractmethod
+    def largest_move(self, norm: Norm) -> int:
+        """At least the same of any difference of two columns: one unit moved."""
+
+    @override
+    def l1_sensitivity(self) -> int:
+        return self.largest_column(1)
+
     def squared_sensitivity(self) -> int:
         """Exact maximum squared 2-norm of a column of C."""
-
-    @abstractmethod
-    def l1_move_sensitivity(self) -> int:
-        """At least the 1-norm of any difference of two columns: one unit moved."""
-
-    @abstractmethod
-    def squared_move_sensitivity(self) -> int:
-        """At least the squared 2-norm of any difference of two columns."""
+        return self.largest_column(2)
 
     def sensitivities(self, relation: Relation = "add_remove") -> Sensitivity:
         """How far one unit moves all measurements together, which is never below the truth.
@@ -773,9 +778,9 @@ class TableStrategy(Strategy):
                 f"relation is {relation!r}; a unit of a table is added or removed, or moved to "
                 f"another cell: use 'add_remove' or 'move'"
             )
-        l1 = self.l1_move_sensitivity()
+        l1 = self.largest_move(1)
         # Both may be bounds; integer vectors have l1 <= l2_squared.
-        return Sensitivity(l1, max(self.squared_move_sensitivity(), l1))
+        return Sensitivity(l1, max(self.largest_move(2), l1))
 
 
 class Reader:

@@ -261,12 +261,8 @@ class Dense(OwnCells):
         return _DenseEquations(self._split[0], precision)
 
     @override
-    def l1_sensitivity(self) -> int:
-        return int(np.abs(self._matrix).sum(axis=0).max())
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return int((self._matrix**2).sum(axis=0).max())
+    def largest_column(self, norm: Norm) -> int:
+        return int((np.abs(self._matrix) ** norm).sum(axis=0).max())
 
     @cached_property
     @on_one_thread

@@ -123,28 +123,19 @@ class Grid(TableStrategy):
         return math.prod(axis.largest_entry for axis in self.axes)
 
     @override
-    def l1_sensitivity(self) -> int:
-        return math.prod(axis.l1_sensitivity() for axis in self.axes)
+    def largest_column(self, norm: Norm) -> int:
+        return math.prod(axis.largest_column(norm) for axis in self.axes)
 
     @override
-    def squared_sensitivity(self) -> int:
-        return math.prod(axis.squared_sensitivity() for axis in self.axes)
-
-    @override
-    def l1_move_sensitivity(self) -> int:
-        """On several axes the triangle inequality."""
-        if len(self.axes) == 1:
-            return self.axes[0].l1_move_sensitivity()
-        return 2 * self.l1_sensitivity()
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """Two columns differ by at most 2 (largest squared norm - least inner product); an inner
-        product of the product matrix is least where one axis' is negative and the others largest,
-        and at least 0 if none is negative.
+    def largest_move(self, norm: Norm) -> int:
+        """On several axes by the triangle inequality, and in squares at most by 2 (largest squared
+        norm - least inner product) of columns. An inner product of the product matrix is least
+        where one axis' is negative and the others largest, and at least 0 if none is negative.
         """
         if len(self.axes) == 1:
-            return self.axes[0].squared_move_sensitivity()
+            return self.axes[0].largest_move(norm)
+        if norm == 1:
+            return 2 * self.l1_sensitivity()
         squared = self.squared_sensitivity()
         least = min(
             axis.least_inner * (squared // axis.squared_sensitivity()) for axis in self.axes

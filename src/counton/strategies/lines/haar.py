@@ -183,22 +183,17 @@ class Haar(WeightedTree):
             nodes = children
         return nodes
 
-    def _moves(self, power: int) -> int:
-        """Two leaves differ in all ancestors below the one where they meet, and twice in that."""
+    @override
+    def largest_move(self, norm: Norm) -> int:
+        """Two leaves differ in all ancestors below the one where they meet, and twice in that.
+
+        In squares that is 2 (height + 1) / 3 for the cascade.
+        """
         most, below = 0, 0
         for weight in self.weights[1:]:
-            most = max(most, (2 * weight) ** power + 2 * below)
-            below += weight**power
-        return max(most, self.weights[0] ** power if self.cells == 1 else 1)
-
-    @override
-    def l1_move_sensitivity(self) -> int:
-        return self._moves(1)
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """2 (height + 1) / 3 for the cascade."""
-        return self._moves(2)
+            most = max(most, (2 * weight) ** norm + 2 * below)
+            below += weight**norm
+        return int(max(most, self.weights[0] ** norm if self.cells == 1 else 1))
 
     @property
     @override

@@ -272,12 +272,8 @@ class Hats(OwnCells):
         return int(products.max())
 
     @override
-    def l1_sensitivity(self) -> int:
-        return int((np.abs(self.own) + self.powers(1)).max())
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return int((self.own**2 + self.powers(2)).max())
+    def largest_column(self, norm: Norm) -> int:
+        return int((np.abs(self.own) ** norm + self.powers(norm)).max())
 
     @property
     @override

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
-from counton.strategies.strategy import NodeNoise
+from counton.strategies.strategy import NodeNoise, Norm
 from counton.strategies.streams.power_series import convolve, convolve_modulo, reciprocal
 from counton.strategies.streams.square_root import SqrtToeplitz
 
@@ -74,12 +74,10 @@ class SquareRoot(LineStrategy):
         return sums, bits
 
     @override
-    def l1_sensitivity(self) -> int:
-        return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
+    def largest_column(self, norm: Norm) -> int:
+        of_stream = self.strategy
+        largest = of_stream.l1_sensitivity() if norm == 1 else of_stream.squared_sensitivity()
+        return int(largest * 2 ** (norm * of_stream.lattice_bits))
 
     @property
     @override

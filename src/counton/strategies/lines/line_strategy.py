@@ -20,7 +20,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput, SumOverflow, is_text
 from counton.base.exact import check_integer, quote
-from counton.strategies.strategy import NodeNoise, TableStrategy
+from counton.strategies.strategy import NodeNoise, Norm, TableStrategy
 
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
@@ -112,14 +112,9 @@ class LineStrategy(TableStrategy):
         return 0
 
     @override
-    def l1_move_sensitivity(self) -> int:
-        """By the triangle inequality, unless a strategy knows better."""
-        return 2 * self.l1_sensitivity()
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """By `least_inner`, unless a strategy knows better."""
-        return 2 * (self.squared_sensitivity() - self.least_inner)
+    def largest_move(self, norm: Norm) -> int:
+        """By the triangle inequality and by `least_inner`, unless a strategy knows better."""
+        return 2 * (self.largest_column(norm) - (self.least_inner if norm == 2 else 0))
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:

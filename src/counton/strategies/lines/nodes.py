@@ -193,13 +193,9 @@ class Nodes(WeightedTree):
         return np.asarray(final, dtype=np.float64)
 
     @override
-    def l1_move_sensitivity(self) -> int:
+    def largest_move(self, norm: Norm) -> int:
         """The root's sum does not change."""
-        return 2 * max(sum(self.weights[:-1]), 1)
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
+        return 2 * max(sum(int(weight**norm) for weight in self.weights[:-1]), 1)
 
     @property
     @override

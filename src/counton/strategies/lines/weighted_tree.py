@@ -11,6 +11,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.strategies.lines.line_strategy import LineStrategy
 from counton.strategies.lines.tree_law import TreeLaw
+from counton.strategies.strategy import Norm
 
 
 class WeightedTree(LineStrategy):
@@ -38,12 +39,8 @@ class WeightedTree(LineStrategy):
         return {**super().to_dict(), "name": self.name}
 
     @override
-    def l1_sensitivity(self) -> int:
-        return sum(self.weights)
-
-    @override
-    def squared_sensitivity(self) -> int:
-        return sum(weight**2 for weight in self.weights)
+    def largest_column(self, norm: Norm) -> int:
+        return sum(int(weight**norm) for weight in self.weights)
 
     @property
     @override

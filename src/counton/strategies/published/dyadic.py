@@ -28,7 +28,7 @@ from counton.strategies.lines.workloads import (
     TreeNodes,
     Workload,
 )
-from counton.strategies.strategy import NodeNoise
+from counton.strategies.strategy import NodeNoise, Norm
 
 
 class Dyadic(LineStrategy):
@@ -69,21 +69,12 @@ class Dyadic(LineStrategy):
         return self._nodes.rows()
 
     @override
-    def l1_sensitivity(self) -> int:
+    def largest_column(self, norm: Norm) -> int:
         return self.height + 1
 
     @override
-    def squared_sensitivity(self) -> int:
-        return self.height + 1
-
-    @override
-    def l1_move_sensitivity(self) -> int:
-        """The root's sum does not change."""
-        return self._nodes.l1_move_sensitivity()
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        return self._nodes.squared_move_sensitivity()
+    def largest_move(self, norm: Norm) -> int:
+        return self._nodes.largest_move(norm)
 
     @property
     @override

@@ -249,27 +249,18 @@ class TreeStrategy(TableStrategy):
         return single, np.where(pair, own**power, 2 * own**power)
 
     @override
-    def l1_sensitivity(self) -> int:
-        return self._norms[1][0]
+    def largest_column(self, norm: Norm) -> int:
+        return self._norms[norm][0]
 
     @override
-    def squared_sensitivity(self) -> int:
-        return self._norms[2][0]
-
-    @override
-    def l1_move_sensitivity(self) -> int:
+    def largest_move(self, norm: Norm) -> int:
         """Exact."""
-        return max(self._norms[1][1], 1)
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """Exact."""
-        return max(self._norms[2][1], 1)
+        return max(self._norms[norm][1], 1)
 
     @cached_property
-    def _norms(self) -> dict[int, tuple[int, int]]:
+    def _norms(self) -> dict[Norm, tuple[int, int]]:
         """By norm: the largest of a leaf's column, and of a difference of two; powers of them."""
-        return {power: self._largest(power) for power in (1, 2)}
+        return {1: self._largest(1), 2: self._largest(2)}
 
     def _largest(self, power: int) -> tuple[int, int]:
         """Upwards: the largest cost below every node, and the largest cost of a move within it."""
