@@ -612,7 +612,7 @@ class SparseCounter:
         terms = {
             "design": self.design.to_dict(),
             "name": self.name,
-            "counter": inner.decode(),
+            "counter": inner.decode("latin-1"),
             "counted": now.counted,
         }
         sums = np.array([now.taken, now.waiting], np.int64)
@@ -632,7 +632,7 @@ class SparseCounter:
         with understanding("a sparse stream"):
             design = SparseDesign.from_dict(state.design["design"])
             name, counted = state.design["name"], float(state.design["counted"])
-            inner = state.design["counter"].encode()
+            inner = state.design["counter"].encode("latin-1")
             taken, waiting = state.sums.tolist()
         counter = cls(design, key=key, name=name)
         if counter.key_fingerprint != state.key_fingerprint:

@@ -50,12 +50,11 @@ def night(number: int, chance: random.Random) -> list[str]:
 
 
 def take_for_many() -> None:
-    """Do with two hundred groups what is done with millions: sums packed, noise some at a time."""
+    """Do with two hundred groups what is done with millions: noise some at a time."""
     for module, name, most in (
         ("numbers.noise_ahead", "_CELLS", 64),
         ("numbers.noise_ahead", "_KEPT_STEPS", 7),
         ("numbers.noise_ahead", "_WORTH_KEEPING", 1),
-        ("numbers.counter_state", "_MOST_IN_TEXT", 100),
         ("rows.tally", "MANY_GROUPS", 100),
         ("base.groups", "BLOCK", 64),
     ):

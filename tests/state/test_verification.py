@@ -93,34 +93,6 @@ def test_other_sums_in_a_checkpoint_show(tmp_path: Path) -> None:
     assert "holds other sums" in " ".join(found.problems)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "guarantee"),
-    [(KAry(20, 4), PureDP(1)), (Expiring(1, delay=4), ExpiringDP(0.5))],
-    ids=["totals", "delayed"],
-)
-def test_states_of_many_cells_go_on_from_sums_in_text(
-    strategy: StreamStrategy, guarantee: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key, xs = Key.generate(), np.arange(60).reshape(10, 6) % 7
-    options: dict[str, Any] = {"key": key, "shape": (6,)}
-    with Stream.create(tmp_path / "whole.db", "s", strategy, guarantee, **options) as stream:
-        whole = stream.release_many(xs).values
-    state = tmp_path / "s.db"
-    with Stream.create(state, "s", strategy, guarantee, **options) as stream:
-        stream.release_many(xs[:4])
-    monkeypatch.setattr("counton.numbers.counter_state._MOST_IN_TEXT", 5)
-    assert all(one.right for one in verify(state, key=key))  # its sums are still in a text
-    for part in (slice(4, 7), slice(7, 10)):
-        with Stream.open(state, "s", key=key) as stream:
-            assert (stream.release_many(xs[part]).values == whole[part]).all()
-    assert all(one.right for one in verify(state, key=key))
-    alter(state, "UPDATE counton_streams SET checkpoint = substr(checkpoint, 1, 300)")
-    with pytest.raises(StateError, match="truncated or altered"):
-        Stream.open(state, "s", key=key)
-    (found,) = verify(state, key=key)
-    assert not found.right
-
-
 def alter(state: Path, statement: str, *values: Any) -> None:
     connection = sqlite3.connect(state)
     with connection:

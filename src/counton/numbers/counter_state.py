@@ -1,14 +1,13 @@
 """How far a stream has come: what it may take in next, what waits, and its checkpoint.
 
-A checkpoint is a JSON text with a checksum, never pickle; of many cells their sums come after it,
-packed. It holds exact sums: as secret as data.
+A checkpoint is JSON text and packed sums behind a checksum, never pickle. It holds exact sums: as
+secret as data.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from base64 import b64decode, b64encode
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +20,7 @@ from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 from counton.strategies.strategy import last_served_step
 
 #: What a checkpoint of a counter begins with.
-_FORMAT = "counton-checkpoint-2"
-#: The same of more cells than stand in a text: their sums are behind it, as `pack` writes them.
-_PACKED = "counton-checkpoint-3"
-_MOST_IN_TEXT = 2**20
+_FORMAT = "counton-checkpoint-3"
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers
@@ -211,7 +207,7 @@ class Checkpoint(NamedTuple):
         return f"Checkpoint(step={self.step}, secret)"
 
     def is_of(self, other: Checkpoint) -> bool:
-        """Whether both hold the same, whatever their formats are."""
+        """Whether both hold the same."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: Design) -> StreamProgress:
@@ -241,40 +237,29 @@ def _within(numbers: NDArray[np.int64], most: int) -> bool:
     return bool(((-most <= numbers) & (numbers <= most)).all())
 
 
-def _encode(numbers: NDArray[np.int64]) -> str:
-    return b64encode(np.ascontiguousarray(numbers, "<i8").tobytes()).decode("ascii")
-
-
-def _decode(text: str) -> NDArray[np.int64]:
-    return np.frombuffer(b64decode(text, validate=True), "<i8").astype(np.int64)
-
-
 def write_state(form: str, fields: dict[str, Any]) -> bytes:
     """JSON values as a text with its format and a checksum.
 
     >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
     {'step': 3}
     """
-    return _with_checksum(form, json.dumps(fields, sort_keys=True))
+    return _sealed(form, json.dumps(fields, sort_keys=True).encode())
 
 
-def _with_checksum(form: str, body: str) -> bytes:
-    return f"{form} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
-
-
-def _with_digest(form: str, *parts: bytes) -> bytes:
-    """The same of bytes."""
+def _sealed(form: str, *parts: bytes) -> bytes:
+    """A body behind its format and a checksum."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
     return b"".join([f"{form} {digest.hexdigest()}\n".encode(), *parts])
 
 
-def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
+def _opened(saved: bytes, form: str, source: str) -> bytes:
+    """The body, if it is of this format and as it was written."""
     try:
-        head, body = saved.decode().rstrip("\n").split("\n", 1)
-        name, digest = head.split(" ")
-    except (UnicodeDecodeError, ValueError, AttributeError):
+        head, body = bytes(saved).split(b"\n", 1)
+        name, digest = head.decode().split(" ")
+    except (UnicodeDecodeError, ValueError, TypeError):
         raise StateError(
             f"these bytes are not a counton checkpoint: pass what {source} returned"
         ) from None
@@ -283,8 +268,15 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
             f"checkpoint has format {name!r}; this version reads {form!r}, from {source}: resume "
             f"it there, or with the version of counton that wrote it"
         )
-    if hashlib.sha256(body.encode()).hexdigest() != digest:
-        raise _alteration()
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise StateError(
+            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+        )
+    return body
+
+
+def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
+    body = _opened(saved, form, source)
     try:
         fields = json.loads(body)
     except ValueError:
@@ -297,54 +289,17 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
     """A state, from its terms as JSON with sorted names."""
     numbers = {"sums": done.sums, "waiting": done.waiting.totals}
-    if max(array.size for array in numbers.values()) > _MOST_IN_TEXT:
-        packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
-        sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
-        said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
-        head = f"{json.dumps(said)}\n{terms}\n".encode()
-        return _with_digest(_PACKED, head, *packed.values())
-    # What `write_state` writes; the terms, which are most of it, are written once for all steps.
-    body = (
-        f'{{"key_fingerprint": {json.dumps(key_fingerprint)}, "step": {int(done.step)}, '
-        f'"sums": "{_encode(done.sums)}", "terms": {terms}, '
-        f'"waiting": "{_encode(done.waiting.totals)}"}}'
-    )
-    return _with_checksum(_FORMAT, body)
+    packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
+    sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
+    said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
+    head = f"{json.dumps(said)}\n{terms}\n".encode()
+    return _sealed(_FORMAT, head, *packed.values())
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
-    if bytes(saved[: len(_PACKED)]) == _PACKED.encode():
-        return _read_packed(saved)
-    fields = read_state(saved, _FORMAT, "Counter.checkpoint()")
+    body = _opened(saved, _FORMAT, "Counter.checkpoint()")
     try:
-        return Checkpoint(
-            design=fields["terms"],
-            key_fingerprint=fields["key_fingerprint"],
-            step=fields["step"],
-            sums=_decode(fields["sums"]),
-            waiting=_decode(fields["waiting"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _no_state(error) from error
-
-
-def _alteration() -> StateError:
-    return StateError(
-        "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
-    )
-
-
-def _no_state(error: Exception) -> StateError:
-    return StateError(f"checkpoint does not hold a state ({error!r}): restore it from a copy")
-
-
-def _read_packed(saved: bytes) -> Checkpoint:
-    """The state that a checkpoint of many cells holds."""
-    head, _, rest = saved.partition(b"\n")
-    if head != f"{_PACKED} {hashlib.sha256(rest).hexdigest()}".encode():
-        raise _alteration()
-    try:
-        said, terms, packed = rest.split(b"\n", 2)
+        said, terms, packed = body.split(b"\n", 2)
         fields = json.loads(said)
         (count, size), (waiting, _) = fields["sums"], fields["waiting"]
         return Checkpoint(
@@ -355,4 +310,6 @@ def _read_packed(saved: bytes) -> Checkpoint:
             waiting=unpack(packed[size:], (1, waiting))[0],
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise _no_state(error) from error
+        raise StateError(
+            f"checkpoint does not hold a state ({error!r}): restore it from a copy"
+        ) from error
