@@ -54,7 +54,7 @@ OPTIONS: list[tuple[dict[str, str | None], str]] = [
     ({"every": "1x"}, r"window length '1x' is not"),
     ({"timezone": "Mars"}, r"time zone 'Mars' is not known; use an IANA name"),
     ({"strategy": "magic"}, r"strategy 'magic' is not known; use auto or one of solved"),
-    ({"metric": "median"}, r"metric 'median' is not known; use mean or max"),
+    ({"metric": "median"}, r"metric is 'median'; use one of mean, max"),
     ({"level": "1"}, r"level is 1.0; it must be above 0 and at most 1 - 1e-9"),
     ({"unknown": "ignore"}, r"--unknown is 'ignore'; use one of refuse, drop"),
     ({"clock-change": "x"}, r"--clock-change is 'x'; use one of raise, earliest, latest"),

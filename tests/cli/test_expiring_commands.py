@@ -228,6 +228,8 @@ def test_ages_are_read_in_steps() -> None:
         ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
         ("--steps 9 --epsilon 1 --rmse 3", "--rmse 3.0 needs --expire"),
         ("--steps 9 --epsilon 1 --every 1h", "--every 1h needs --expire"),
+        ("--steps 9 --epsilon 1 --per-step 3", "--per-step 3.0 needs --expire"),
+        ("--expire 1d:1 --every 1h --most 3", "--most 3 does not go with --expire"),
     ],
 )
 def test_plan_ignores_no_option(place: Any, options: str, words: str) -> None:

@@ -52,7 +52,10 @@ def test_a_statistic_has_one_plan_in_python_and_in_the_command(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["12", "--within", "20", "--epsilon", "1"], "--epsilon 1 is what --within 20 finds"),
+        (
+            ["12", "--within", "20", "--epsilon", "1"],
+            "--epsilon 1 does not go with --within 20, which finds it",
+        ),
         (["12", "--within", "20", "--rho", "1"], "say --least rho"),
         (["12", "--within", "2%"], "state the size, which must be public"),
         (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave it out"),

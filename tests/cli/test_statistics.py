@@ -349,7 +349,7 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
         assert done.code == 2
         assert said in done.err
     done = place("plan", "--of", "distinct", "--most", "3", *common)
-    assert "--most 3 belongs into --of distinct" in done.err
+    assert "--most 3 does not go with --of distinct" in done.err
 
 
 def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:

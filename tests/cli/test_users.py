@@ -246,9 +246,13 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--exact", "--epsilon", "1"), "--epsilon 1 is of a private look, and --exact shows"),
-        (("--exact", "--state", "s.db"), "--state s.db is of a private look"),
-        (("--bounds", "group", "--most", "1", "--sweep", "1"), "--sweep 1 is of the number of"),
+        (("--exact", "--epsilon", "1"), "--epsilon 1 does not go with --exact, which shows"),
+        (("--exact", "--state", "s.db"), "--state s.db does not go with --exact"),
+        (("--exact", "--share", "0.5"), "--share 0.5 does not go with --exact"),
+        (
+            ("--bounds", "group", "--most", "1", "--sweep", "1"),
+            "--sweep 1 does not go with --bounds",
+        ),
         (("--sweep", "1,x"), "--sweep 1,x is not a list of numbers"),
         (("--sweep", "1.5"), "--sweep 1.5 is no list of whole numbers"),
         (("--plan", "count --steps 9"), "lacks the number of windows or the guarantee"),

@@ -21,7 +21,7 @@ from counton.base.errors import hide_secrets
 from counton.base.options import Option, check_text
 from counton.cli.command_list import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.spec.job import Job, option, options_of
+from counton.spec.job import Job, OptionRecord, option, options_of
 
 _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.
@@ -244,7 +244,7 @@ class _Horizon:
 
 
 @dataclass(frozen=True)
-class PlanOptions(_Guarantee, _Horizon):
+class PlanOptions(_Guarantee, _Horizon, OptionRecord):
     """Show how accurate a release would be, before you spend anything: the exact error.
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
@@ -277,26 +277,34 @@ class PlanOptions(_Guarantee, _Horizon):
     most: int | None = option(
         None, "protect a user instead of one event; at most this many of their events count"
     )
-    most_a_window: int | None = option(None, "with --most: how many of these count in each window")
+    most_a_window: int | None = option(
+        None, "with --most: how many of these count in each window", needs="most"
+    )
     of: str | None = option(
         None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
     )
-    each_row: bool = option(False, "with --of: each row is a step, as without --time")
+    each_row: bool = option(False, "with --of: each row is a step, as without --time", needs="of")
     expire: str | None = option(
         None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3"
     )
-    every: str | None = option(None, "with --expire: length of a window")
+    every: str | None = option(None, "with --expire: length of a window", needs="expire")
     per_step: float = option(
-        1, "with --expire: expected events per window, which say what a delay costs"
+        1,
+        "with --expire: expected events per window, which say what a delay costs",
+        needs="expire",
     )
-    rmse: float | None = option(None, "with --expire: typical error that must be reached")
+    rmse: float | None = option(
+        None, "with --expire: typical error that must be reached", needs="expire"
+    )
     largest_error: float | None = option(
-        None, "with --expire: bound on all errors, probability 2/3"
+        None, "with --expire: bound on all errors, probability 2/3", needs="expire"
     )
     largest_growth: str | None = option(
-        None, "with --expire: try growths from 0 to this; default: 2"
+        None, "with --expire: try growths from 0 to this; default: 2", needs="expire"
     )
-    concentrated: bool = option(False, "with --expire: losses in rho, by Gaussian noise")
+    concentrated: bool = option(
+        False, "with --expire: losses in rho, by Gaussian noise", needs="expire"
+    )
     simulate: str | None = option(
         None,
         "with a job file: show what readers would see if the true numbers were these: a CSV file "
@@ -309,7 +317,7 @@ class PlanOptions(_Guarantee, _Horizon):
 
 
 @dataclass(frozen=True)
-class InspectOptions:
+class InspectOptions(OptionRecord):
     """Ask privately how many events users have, to choose --most, or for bounds of values.
 
     The answer is a release of its own: it protects users, and the ledger of the state records it.

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import (
@@ -20,6 +20,8 @@ from counton.cli.print_forms import (
 )
 from counton.cli.privacy_by_age import named_ages, targets_from
 from counton.planning import FadingPlan, plan
+from counton.spec.job import options_of
+from counton.spec.refusals import refuse_others
 from counton.state.whole_file import replace_file
 
 
@@ -29,26 +31,9 @@ def print_expiring_plan(options: PlanOptions) -> None:
     assert expire is not None, "without --expire there is another plan"
     if every is None:
         raise InvalidInput(f"--expire {expire} speaks of time; give the length of a step, --every")
-    for option, value in (
-        ("--epsilon", options.epsilon),
-        ("--delta", options.delta),
-        ("--rho", options.rho),
-        ("--metric", options.metric),
-        ("--release", options.release),
-        ("--simple", options.simple or None),
-        ("--of", options.of),
-        ("--each-row", options.each_row or None),
-        ("--around", options.around),
-        ("--within", options.within),
-        ("--level", options.level),
-        ("--least", options.least),
-        ("--size", options.size),
-    ):
-        if value is not None:
-            raise InvalidInput(
-                f"{option} {value} does not go with --expire, which finds the guarantee from the "
-                f"losses by age: leave it out"
-            )
+    own = [name for name, said in options_of(PlanOptions).items() if said.needs == "expire"]
+    why = ", which finds the guarantee from the losses by age"
+    refuse_others(options, (*own, "expire", "steps", "plot", "width", "json"), field("expire"), why)
     check_chart(options.plot, options.width)
     targets = targets_from(expire, every)
     ages = _shown_ages(expire, targets, every)

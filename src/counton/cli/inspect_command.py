@@ -30,17 +30,19 @@ from counton.released.description import People
 from counton.released.look_report import Inspection, Swept, planned_halfwidths
 from counton.run.private_look import BoundCost, activity, inspect, weigh
 from counton.spec.job import RowFormat
+from counton.spec.refusals import refuse, refuse_others
 from counton.state.whole_file import replace_file
 
 _WARNING = (
     "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
     "covers what you choose by them: use them for public data only"
 )
-#: What the exact form has not, and what it alone has.
-_PRIVATE = (
-    "epsilon", "delta", "rho", "state", "key", "ledger", "name", "unit", "bounds", "most",
-    "lower", "upper", "cells", "edges", "sweep",
-)  # fmt: skip
+#: What exact facts are asked by.
+_EXACT = ("events", "user", "per", "time", "timezone", "plan", "exact", "plot", "width", "json")
+#: What the command itself looks at, and `inspect` does not.
+_PRINTED = ("events", "sweep", "plan", "exact", "plot", "width", "json")
+#: Beside bounds of values.
+_BOUNDS = dict.fromkeys(("sweep", "plan", "plot"), ", which asks for values, not for their number")
 
 
 def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
@@ -48,7 +50,8 @@ def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
     check_chart(options.plot, options.width)
     planned = _planned_releases(options)
     if options.exact:
-        _refuse_of_exact(options)
+        why = ", which shows exact numbers of events and spends nothing"
+        refuse_others(options, _EXACT, field("exact", True), why)
         _print_exact(options, rows, planned)
         return
     _print_private(options, rows, planned)
@@ -64,26 +67,10 @@ def _planned_releases(options: InspectOptions) -> dict[str, Any]:
     return {"of": statistic, "steps": steps, "guarantee": guarantee}
 
 
-def _refuse_of_exact(options: InspectOptions) -> None:
-    for name in _PRIVATE:
-        value = getattr(options, name)
-        if value is not None:
-            raise InvalidInput(
-                f"{field(name, value)} is of a private look, and {field('exact', True)} shows "
-                f"exact numbers of events and spends nothing: leave one of them out"
-            )
-
-
 def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
     errors, asked = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
     if options.bounds is not None:
-        for name in ("sweep", "plan", "plot"):
-            value = getattr(options, name)
-            if value is not None:
-                raise InvalidInput(
-                    f"{field(name, str(value))} is of the number of events, and "
-                    f"{field('bounds', options.bounds)} asks for values: leave one of them out"
-                )
+        refuse(options, _BOUNDS, field("bounds", options.bounds))
     tried = _bounds_to_try(options.sweep)
     if options.plot is not None and options.plan is None:
         raise InvalidInput(
@@ -139,11 +126,7 @@ def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
             f"of a state; give {field('state', 'visits.db')} and {field('epsilon', '0.1')} for "
             f"example. For public data {field('exact', True)} shows exact numbers"
         )
-    names = (
-        "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
-        "cells", "edges", "per", "time", "timezone", "unit", "name", "key", "ledger", "level",
-    )  # fmt: skip
-    found = {name: getattr(options, name) for name in names}
+    found = {name: value for name, value in vars(options).items() if name not in _PRINTED}
     return {**found, "share": numbers_of(options.share, "share")}
 
 

@@ -10,13 +10,14 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
-from counton.cli.command_options import PlanOptions, option_names
+from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, print_line, print_table, warn_of_weak
 from counton.cli.run_command import failure
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 from counton.run.job_plan import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
 from counton.spec.jobfile import for_all, load
+from counton.spec.refusals import refuse_others
 
 #: Options of a plan that a job file takes; all others it says itself.
 _TAKES = ("asked", "level", "size", "simulate", "out", "json")
@@ -25,13 +26,7 @@ _TAKES = ("asked", "level", "size", "simulate", "out", "json")
 def print_job_plan(options: PlanOptions) -> None:
     """Print what every job of a file will release."""
     assert options.asked is not None
-    for name in option_names(PlanOptions):
-        value = getattr(options, name, None)
-        if name not in _TAKES and value != getattr(PlanOptions, name, None):
-            raise InvalidInput(
-                f"{field(name, value)} does not go with {options.asked}, whose jobs say it "
-                f"themselves: leave it out"
-            )
+    refuse_others(options, _TAKES, options.asked, ", whose jobs say it themselves")
     if options.level is not None:
         check_level(options.level)
     if options.out is not None and options.simulate is None:

@@ -26,15 +26,16 @@ from counton.spec.job import (
     check_most,
     check_most_a_window,
     guarantee_from,
-    metric_from,
     require_guarantee,
 )
-from counton.strategies.strategy import ReleaseForm
+from counton.spec.refusals import WITHIN, refuse, refuse_without
 
 if TYPE_CHECKING:
     from counton.planning import StreamPlan
-    from counton.planning.least_privacy import Loss
+    from counton.strategies.strategy import Metric, ReleaseForm
 
+#: Beside a statistic, whose own words say it where it has users.
+OF = dict.fromkeys(("most", "most_a_window"), ", whose words say it where a statistic has users")
 #: Whose variances are ranked, in a sentence.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
@@ -76,10 +77,12 @@ def _print_plan(options: PlanOptions) -> None:
             f"--around {options.around} is for a stream without a last step, and --steps "
             f"{options.steps} gives it one: leave one of them out"
         )
-    _refuse_expiring(options)
+    for needed in ("expire", "of", "most"):
+        if not options.states(needed):
+            refuse_without(options, needed)
     check_chart(options.plot, options.width)
-    metric = metric_from(options.metric)
-    release = cast(ReleaseForm, options.release or "totals")
+    metric = cast("Metric", options.metric or "mean")
+    release = cast("ReleaseForm", options.release or "totals")
     planned, whom = _subject(options)
     ranked = plan(
         options.steps,
@@ -185,57 +188,28 @@ def _print_plan(options: PlanOptions) -> None:
 def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
     """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic."""
     if options.of is None:
-        if options.each_row:
-            raise InvalidInput("--each-row needs --of; give it, or leave --each-row out")
         check_most(options.most)
         unit = Contribution.add_remove(unit="count")
         if options.most is not None:
             check_most_a_window(options.most_a_window, options.most)
             unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit="user")
-        elif options.most_a_window is not None:
-            raise InvalidInput(
-                f"{field('most_a_window', options.most_a_window)} needs {field('most')}, how many "
-                f"events of a user count; give both"
-            )
         whom = _whom(options.most, options.most_a_window)
         return {"contribution": unit}, f"{whom} more or less"
     from counton.cli.statistic_command import parse_statistic
 
-    if options.most is not None or options.most_a_window is not None:
-        raise InvalidInput(
-            f"{field('most', options.most)} belongs into {field('of', options.of)}, where a "
-            f"statistic has users; leave it out"
-        )
+    refuse(options, OF, field("of", options.of), "leave it out")
     return {"of": parse_statistic(options.of), "batched": not options.each_row}, None
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:
     """The guarantee, or the half-width for which it is found, as `counton.plan` takes it."""
+    stated = {name: options.option(name) for name in ("level", "least", "size")}
+    stated = {name: value for name, value in stated.items() if value is not None}
     if options.within is None:
-        for name in ("level", "least", "size"):
-            value = getattr(options, name)
-            if value is not None:
-                raise InvalidInput(
-                    f"{field(name, value)} is of a plan for a half-width: give {field('within')}, "
-                    f"or leave it out"
-                )
-        stated = guarantee_from(options.epsilon, options.delta, options.rho)
-        return {"guarantee": require_guarantee(stated)}
-    for name in ("epsilon", "rho"):
-        value = getattr(options, name)
-        if value is not None:
-            also = f", and say {field('least', 'rho')}" if name == "rho" else ""
-            raise InvalidInput(
-                f"{field(name, value)} is what {field('within', options.within)} finds; leave one "
-                f"of them out{also}"
-            )
-    return {
-        "within": options.within,
-        "level": 0.95 if options.level is None else options.level,
-        "least": cast("Loss", options.least or "epsilon"),
-        "delta": options.delta,
-        "size": options.size,
-    }
+        guarantee = guarantee_from(options.epsilon, options.delta, options.rho)
+        return {"guarantee": require_guarantee(guarantee), **stated}
+    refuse(options, WITHIN, field("within", options.within))
+    return {"within": options.within, "delta": options.delta, **stated}
 
 
 def _with_steps(options: PlanOptions) -> PlanOptions:
@@ -270,20 +244,3 @@ def _whom(most: int | None, a_window: int | None) -> str:
         return "one count"
     few = "" if a_window is None else f", {a_window:,} in each window,"
     return f"one user with up to {most:,} event{'s' * (most > 1)}{few}"
-
-
-def _refuse_expiring(options: PlanOptions) -> None:
-    """Options that only a plan with --expire reads would be ignored in silence."""
-    given = {
-        "--every": options.every,
-        "--rmse": options.rmse,
-        "--largest-error": options.largest_error,
-        "--largest-growth": options.largest_growth,
-        "--concentrated": options.concentrated or None,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise InvalidInput(
-                f"{option} {value} needs --expire, losses by age such as 1d:1,365d:3: leave it "
-                f"out, or plan a stream without an end"
-            )

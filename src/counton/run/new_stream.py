@@ -33,7 +33,6 @@ from counton.spec.job import (
     check_most_a_window,
     check_people_columns,
     guarantee_from,
-    metric_from,
     require_guarantee,
 )
 from counton.spec.own_strategies import OWN, is_file_of, own_strategy
@@ -104,7 +103,6 @@ def check_options(job: Job) -> None:
         )
     check_most(job.most)
     check_people_columns(job.user, job.id)
-    metric_from(job.metric)
 
 
 def with_declared(job: Job, statistic: Statistic | None) -> Job:
@@ -465,7 +463,7 @@ def _record_of(
         "unit": unit if people is None else unit.removesuffix(people.of("")),
         "release": request.release or "totals",
         "strategy": choice_of(request) or "auto",
-        "metric": metric_from(request.metric),
+        "metric": request.metric or "mean",
         "spare": request.spare or 0,
         "delay": strategy.facts.delay,
     }
@@ -665,7 +663,7 @@ def _choose(
         name,
         horizon,
         guarantee,
-        metric_from(request.metric),
+        cast("Metric", request.metric or "mean"),
         contribution,
         shape,
         release=release,

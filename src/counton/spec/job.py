@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from typing_extensions import override
 
@@ -187,7 +187,26 @@ def check_people_columns(user: str | None, row: str | None) -> None:
 RELEASES = ("totals", "windows", "both")
 
 
-class JobPart:
+class OptionRecord:
+    """What is stated of options: by a job, or by the words of a command."""
+
+    def option(self, name: str) -> Any:
+        """What is stated by a field; None where nothing is."""
+        return getattr(self, name, None)
+
+    def states(self, name: str) -> bool:
+        """Whether a field, or an option of the statistic, says more than what is usual.
+
+        >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
+        >>> job.states("release"), job.states("steps"), job.states("missing")
+        (False, True, False)
+        """
+        value, said = self.option(name), options_of(type(self)).get(name)
+        known = () if said is None else (said.default, said.usual)
+        return value is not None and value is not False and value not in known
+
+
+class JobPart(OptionRecord):
     """What all parts share: their fields have the types that they say.
 
     Attributes:
@@ -429,7 +448,7 @@ class Arrangement(JobPart):
         other=own_strategy,
         usual="auto",
     )
-    metric: str | None = option(None, "the error to minimise: mean or max")
+    metric: str | None = option(None, "the error to minimise: mean or max", choices=("mean", "max"))
     simple: bool = option(False, "only strategies that release integers, no search")
 
 
@@ -650,7 +669,6 @@ class Showing(JobPart):
 
 _Given = TypeVar("_Given")
 
-METRICS = ("mean", "max")
 #: The time at which a run begins, or the end of the stream where that is over.
 NOW = "now"
 #: The time of the newest event.
@@ -748,6 +766,7 @@ class Job(
         shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
         return hide_secrets(f"Job({', '.join(shown)})")
 
+    @override
     def option(self, name: str) -> Any:
         """What is stated by a field, or by an option of the statistic; None where nothing is.
 
@@ -755,17 +774,6 @@ class Job(
         0
         """
         return getattr(self, name) if name in _NAMES else self.options.get(name)
-
-    def states(self, name: str) -> bool:
-        """Whether a field, or an option of the statistic, says more than what is usual.
-
-        >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
-        >>> job.states("release"), job.states("steps"), job.states("missing")
-        (False, True, False)
-        """
-        value, said = self.option(name), options_of(Job).get(name)
-        known = () if said is None else (said.default, said.usual)
-        return value is not None and value is not False and value not in known
 
     def having(self, **changes: Any) -> Job:
         """This job with other values of some fields or options.
@@ -919,10 +927,3 @@ def require_guarantee(guarantee: _Given | None) -> _Given:
             f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
         )
     return guarantee
-
-
-def metric_from(metric: str | None) -> Literal["mean", "max"]:
-    """The error to make small: its mean over the steps unless stated."""
-    if metric is not None and metric not in METRICS:
-        raise InvalidInput(f"metric {metric!r} is not known; use mean or max")
-    return cast(Literal["mean", "max"], metric or "mean")

@@ -5,24 +5,29 @@ What an option needs stands beside it (`counton.base.options.Option.needs`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput, field
-from counton.base.options import OwnColumns
 from counton.spec import stated_options as statements
-from counton.spec.job import Job, options_of
-from counton.statistics import Statistic
+from counton.spec.job import Job, OptionRecord, options_of
+
+if TYPE_CHECKING:
+    from counton.base.options import OwnColumns
+    from counton.statistics import Statistic
 
 #: What an option is that others need.
 _NEEDED = {
     "domain": ", the groups that are declared",
     "user": ", the column that says whose an event is",
     "within": ", how far off a number may be",
+    "of": ", a statistic",
 }
 
 #: Beside a guarantee that is found from a half-width.
 WITHIN = {
-    **dict.fromkeys(("epsilon", "rho"), ", which finds it"),
+    "epsilon": ", which finds it",
+    "rho": f", which finds it if you say {field('least', 'rho')}",
     "expire": ", which says by losses what is promised",
     "continues": ", which goes on from totals that have noise of their own",
     "target": ", which says itself how accurate a table is",
@@ -106,14 +111,14 @@ ROWS_OF_USERS = dict.fromkeys(
 
 
 def refuse(
-    job: Job,
+    stated: OptionRecord,
     reasons: Mapping[str, str],
     beside: str,
     remedy: str = "leave one of them out",
     *,
-    but: Sequence[str] = (),
+    but: Collection[str] = (),
 ) -> None:
-    """Refuse what a job states that does not go with something else.
+    """Refuse what a job, or a command, states that does not go with something else.
 
     >>> job = Job("count", "visits.csv", "visits.db", user="who", first=True, per="1d")
     >>> refuse(job, FIRST, field("first", True))
@@ -121,24 +126,30 @@ def refuse(
     counton.base.errors.InvalidInput: per=1d does not go with first=True: a user ... for ever; ...
     """
     for name, why in reasons.items():
-        if name not in but and job.states(name):
+        if name not in but and stated.states(name):
             raise InvalidInput(
-                f"{field(name, job.option(name))} does not go with {beside}{why}; {remedy}"
+                f"{field(name, stated.option(name))} does not go with {beside}{why}; {remedy}"
             )
 
 
-def refuse_without(job: Job, needed: str, *, but: Sequence[str] = ()) -> None:
-    """Refuse options that need another one, which a job does not state.
+def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why: str) -> None:
+    """Refuse all options but some."""
+    reasons = dict.fromkeys(options_of(type(stated)), why)
+    refuse(stated, reasons, beside, "leave it out", but=taken)
+
+
+def refuse_without(stated: OptionRecord, needed: str, *, but: Collection[str] = ()) -> None:
+    """Refuse options that need another one, which is not stated.
 
     >>> refuse_without(Job("count", "visits.csv", "visits.db", growth=2), "expire")
     Traceback (most recent call last):
     counton.base.errors.InvalidInput: growth=2 needs expire; give it, or leave growth out
     """
-    for name, said in options_of(Job).items():
-        if said.needs == needed and name not in but and job.states(name):
+    for name, said in options_of(type(stated)).items():
+        if said.needs == needed and name not in but and stated.states(name):
             raise InvalidInput(
-                f"{field(name, job.option(name))} needs {field(needed)}{_NEEDED.get(needed, '')}; "
-                f"give it, or leave {field(name)} out"
+                f"{field(name, stated.option(name))} needs {field(needed)}"
+                f"{_NEEDED.get(needed, '')}; give it, or leave {field(name)} out"
             )
 
 
