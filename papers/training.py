@@ -18,6 +18,7 @@ from counton import ZCDP, ApproxDP
 from counton import plan as plan_counts
 from counton.base.arrays import Floats
 from counton.noise import Key
+from counton.strategies.descent import descend
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -90,7 +91,6 @@ def best_bands(start: Floats, shares: bool = False) -> float:
     Columns of an epoch have the same norm; which, and with ``shares`` only that, is searched for.
     """
     from scipy.linalg import solve_triangular
-    from scipy.optimize import minimize
 
     lag = np.subtract.outer(np.arange(STEPS), np.arange(STEPS))
     inside = (lag >= 0) & (lag < PLACES)
@@ -114,14 +114,7 @@ def best_bands(start: Floats, shares: bool = False) -> float:
             by_lag[:] = 0
         return float((sums**2).sum() / STEPS), np.concatenate([by_share, by_lag])
 
-    found = minimize(
-        value,
-        np.concatenate([np.zeros(EPOCHS), start]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 60},
-    )
-    return math.sqrt(float(found.fun))
+    return math.sqrt(descend(value, np.concatenate([np.zeros(EPOCHS), start]), maxiter=60)[0])
 
 
 def stateless() -> Iterator[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from counton import ZCDP, PureDP, plan
 from counton.base.arrays import Floats
 from counton.strategies import Epochs, GrowingSquareRoot, SqrtToeplitz
+from counton.strategies.descent import descend
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -61,7 +62,6 @@ def means(steps: int = 256) -> Iterator[str]:
 def _for_means(steps: int) -> Floats:
     """Variances of the sums under the C, of unit columns, whose means err least: L-BFGS."""
     from scipy.linalg import solve_triangular
-    from scipy.optimize import minimize
 
     inside = np.tril_indices(steps)
     weights = 1 / np.arange(1, steps + 1) ** 2
@@ -83,8 +83,8 @@ def _for_means(steps: int) -> Floats:
         return float((sums * read).sum()), slope[inside]
 
     start = root[inside[0] - inside[1]]
-    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 400})
-    return np.asarray((sums_of(found.x)[3] ** 2).sum(axis=1))
+    found = descend(value, start, maxiter=400)[1]
+    return np.asarray((sums_of(found)[3] ** 2).sum(axis=1))
 
 
 def endless() -> Iterator[str]:

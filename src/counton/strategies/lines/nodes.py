@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
+from counton.strategies.descent import descend
 from counton.strategies.lines.line_strategy import (
     LATTICE_BITS,
     check_cells,
@@ -315,8 +316,6 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
 
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
     """Least error of a tree with these radices (times squared sensitivity), and its weights."""
-    from scipy.optimize import minimize
-
     energy = _energy(workload, radices)
     ratios = np.array(radices, dtype=np.float64)
 
@@ -338,9 +337,7 @@ def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[fl
         return value, slope / error + 2 * weights**norm / size
 
     start = np.zeros(len(radices) + 1)
-    found = minimize(
-        error_and_slope, start, jac=True, method="L-BFGS-B", bounds=[(-30, 30)] * len(start)
-    )
-    weights = np.exp(found.x)
+    least, logs = descend(error_and_slope, start, [(-30, 30)] * len(start))
+    weights = np.exp(logs)
     weights[1:][weights[1:] < weights.max() * 1e-5] = 0.0
-    return float(found.fun), weights
+    return least, weights

@@ -27,6 +27,7 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
+from counton.strategies.descent import descend
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.line_strategy import LATTICE_BITS
 from counton.strategies.lines.nodes import Nodes, good_trees
@@ -228,8 +229,6 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
     """Least logarithm of the error that this many steps of L-BFGS find, and its rows."""
-    from scipy.optimize import minimize
-
     squares = workload.gram_diagonal()
 
     def value(flat: Floats) -> tuple[float, Floats]:
@@ -237,9 +236,8 @@ def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Float
         error, slope = _error_and_slope(roots**2, workload, squares)
         return math.log(error), (slope * 2 * roots / error).ravel()
 
-    start = np.sqrt(rows).ravel()
-    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
-    return float(found.fun), np.asarray(found.x**2).reshape(rows.shape)
+    least, roots = descend(value, np.sqrt(rows).ravel(), maxiter=steps)
+    return least, (roots**2).reshape(rows.shape)
 
 
 def _error_and_slope(rows: Floats, workload: Workload, squares: Floats) -> tuple[float, Floats]:

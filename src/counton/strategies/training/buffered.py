@@ -25,6 +25,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
+from counton.strategies.descent import DIFFERENCE, descend, with_differences
 from counton.strategies.participation import Schedule
 from counton.strategies.training.scaling import balance
 from counton.strategies.training.sensitivity import gram_of_schedules
@@ -38,7 +39,6 @@ from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, tr
 
 #: Buffers beyond this gain nothing that float64 could find.
 MOST_BUFFERS = 8
-_DIFFERENCE = 1e-5
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 4096
 
@@ -252,9 +252,7 @@ def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Theta and thetahat of least error without step scaling."""
-    from scipy.optimize import minimize
-
-    shifts = _DIFFERENCE * np.concatenate(
+    shifts = DIFFERENCE * np.concatenate(
         [np.zeros((1, 2 * buffers)), np.eye(2 * buffers), -np.eye(2 * buffers)]
     )
 
@@ -263,21 +261,12 @@ def fit_buffers(
             logs = np.log(_errors(from_search(x + shifts), steps, schedule)) / 2
         logs = np.where(np.isfinite(logs), logs, 1e3)
         up, down = logs[1 : 2 * buffers + 1], logs[2 * buffers + 1 :]
-        return float(logs[0]), (up - down) / (2 * _DIFFERENCE)
+        return float(logs[0]), (up - down) / (2 * DIFFERENCE)
 
-    found = [
-        minimize(
-            value,
-            search_start(begin, buffers),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=search_bounds(buffers),
-            options={"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9},
-        )
-        for begin in (steps, max(steps // 16, 8))
-    ]
-    best = min(found, key=lambda one: float(one.fun))
-    theta, thetahat = interlace(from_search(np.asarray(best.x, np.float64)))
+    bounds, ends = search_bounds(buffers), {"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9}
+    starts = [search_start(begin, buffers) for begin in (steps, max(steps // 16, 8))]
+    found = [descend(value, start, bounds, **ends) for start in starts]
+    theta, thetahat = interlace(from_search(min(found, key=lambda one: one[0])[1]))
     if interlaces(theta, thetahat):
         return theta, thetahat
     # fewer buffers are as good: two of these fell together, or one became nothing
@@ -355,7 +344,6 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
 
 def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
     """Parameters (1 - theta, 1 - thetahat in turn) improved for step scaling with these shares."""
-    from scipy.optimize import minimize
 
     def logs(x: Floats) -> float:
         v = from_search(x)
@@ -367,17 +355,6 @@ def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Flo
             value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
             return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
 
-    def value(x: Floats) -> tuple[float, Floats]:
-        shifts = _DIFFERENCE * np.eye(len(x))
-        slope = [(logs(x + e) - logs(x - e)) / (2 * _DIFFERENCE) for e in shifts]
-        return logs(x), np.array(slope)
-
-    found = minimize(
-        value,
-        to_search(start),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=search_bounds(len(start) // 2),
-        options={"maxiter": 120, "ftol": 1e-12},
-    )
-    return from_search(np.asarray(found.x, np.float64))
+    bounds = search_bounds(len(start) // 2)
+    found = descend(with_differences(logs), to_search(start), bounds, maxiter=120, ftol=1e-12)
+    return from_search(found[1])

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -49,8 +49,10 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, figures
+from counton.strategies.descent import descend
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.streams.square_root import square_root_coefficients
 from counton.strategies.training.sensitivity import (
     fixed_squared,
     gram_of_matrix,
@@ -352,8 +354,6 @@ def _lags_of(steps: int, schedule: Schedule, draws: float) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
-    from scipy.optimize import minimize
-
     apart = schedule.apart if schedule.steps > 1 else steps
     stretch = _stretches(steps, schedule)
     number = int(stretch[-1]) + 1
@@ -380,22 +380,13 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
         by_share -= shares * by_share.sum()
         return float((sums**2).sum() / steps), np.concatenate([by_share, by_entry[inside]])
 
-    odd = np.arange(1, apart)
-    root = np.cumprod(np.concatenate([np.ones(1), (2 * odd - 1) / (2 * odd)]))
-    found = minimize(
-        value,
-        np.concatenate([np.zeros(number), root[lag[inside]]]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS},
-    )
-    return columns(np.asarray(found.x, np.float64))[0]
+    start = np.concatenate([np.zeros(number), square_root_coefficients(apart)[lag[inside]]])
+    return columns(descend(value, start, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS)[1])[0]
 
 
 @lru_cache(maxsize=4)
 def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Floats:
     """C, whose inverse has entries at ``lags`` only: see the module."""
-    from scipy.optimize import minimize
     from scipy.signal import lfilter
 
     members = schedule.steps
@@ -452,10 +443,10 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         by_scale = (slope * increments).sum(axis=1)
         return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
 
-    def finite_value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
+    def finite_value(powers: tuple[int, int], x: Floats) -> tuple[float, Floats]:
         with np.errstate(all="ignore"):
             try:
-                found, slope = value(x, power, sharp)
+                found, slope = value(x, *powers)
             except ValueError:  # an inverse beyond float64
                 return _FAR, np.zeros_like(x)
         near = math.isfinite(found) and bool(np.isfinite(slope).all())
@@ -463,23 +454,12 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
 
     impulse = np.zeros(steps)
     impulse[0] = 1
-    odd = np.arange(1, apart)
-    root = np.cumprod(np.concatenate([np.ones(1), (2 * odd - 1) / (2 * odd)]))
     start = np.zeros(steps)
-    start[list(lags)] = lfilter([1.0], root, impulse)[list(lags)]
+    start[list(lags)] = lfilter([1.0], square_root_coefficients(apart), impulse)[list(lags)]
     norms = np.sqrt(np.cumsum(lfilter([1.0], start, impulse) ** 2)[::-1])
     lag = np.subtract.outer(at, at)
     x = np.concatenate([np.log(norms), start[lag[inside]]])
     for powers in _POWERS:
-        x = np.asarray(
-            minimize(
-                finite_value,
-                x,
-                args=powers,
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "maxcor": 20},
-            ).x,
-            np.float64,
-        )
+        asked = partial(finite_value, powers)
+        _, x = descend(asked, x, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS, maxcor=20)
     return _inverse_of(increments_of(x)[1])

@@ -17,6 +17,7 @@ releases too, by the usual theorem for Gaussian noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
+from counton.strategies.descent import descend, with_differences
 from counton.strategies.participation import Schedule
 from counton.strategies.training.buffered import (
     MOST_BUFFERS,
@@ -48,7 +50,6 @@ from counton.strategies.training.training_strategy import (
     training_schedule,
 )
 
-_DIFFERENCE = 1e-5
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 512
 
@@ -226,23 +227,17 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     )
 
 
-def _descend(logs: Any, start: Floats, buffers: int, iterations: int, last: int) -> Any:
+def _descend(
+    logs: Callable[[Floats], float], start: Floats, buffers: int, iterations: int, last: int
+) -> tuple[float, Floats]:
     """L-BFGS by differences, then Nelder-Mead."""
     from scipy.optimize import minimize
 
-    shifts = _DIFFERENCE * np.eye(len(start))
-
-    def value(x: Floats) -> tuple[float, Floats]:
-        slope = [(logs(x + e) - logs(x - e)) / (2 * _DIFFERENCE) for e in shifts]
-        return logs(x), np.array(slope)
-
-    options = {"maxiter": iterations, "ftol": 1e-11}
-    first = minimize(
-        value, start, jac=True, method="L-BFGS-B", bounds=_bounds(buffers), options=options
-    )
+    value, bounds = with_differences(logs), _bounds(buffers)
+    first = descend(value, start, bounds, maxiter=iterations, ftol=1e-11)
     options = {"maxfev": last, "xatol": 1e-5, "fatol": 1e-10}
-    second = minimize(logs, first.x, method="Nelder-Mead", options=options)
-    return second if second.fun < first.fun else first
+    second = minimize(logs, first[1], method="Nelder-Mead", options=options)
+    return (float(second.fun), second.x) if second.fun < first[0] else first
 
 
 @lru_cache(maxsize=64)
@@ -258,7 +253,7 @@ def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
         return math.log(value) / 2 if allowed and 0 < value < math.inf else 1e3
 
     found = [_descend(logs, start, buffers, 150, 400) for start in _start(buffers, steps)]
-    best = np.asarray(min(found, key=lambda one: float(one.fun)).x, np.float64)
+    best = np.asarray(min(found, key=lambda one: one[0])[1], np.float64)
     if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())
     if buffers > 1:  # two of these fell together, or one became nothing
@@ -277,5 +272,4 @@ def _refit(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) -> Fl
             value = scaled_variance(inverse, e)
         return math.log(value) / 2 if 0 < value < math.inf else 1e3
 
-    found = _descend(logs, np.concatenate(start), strategy.buffers, 40, 1)
-    return np.asarray(found.x, np.float64)
+    return _descend(logs, np.concatenate(start), strategy.buffers, 40, 1)[1]

@@ -21,6 +21,7 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
+from counton.strategies.descent import descend
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.training.sensitivity import by_schedule, in_order
 
@@ -88,8 +89,6 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
     L-BFGS in ln u with the exact gradient: d ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost.
     Steps with the same number in ``of`` have one share together; each has its own unless given.
     """
-    from scipy.optimize import minimize
-
     steps, apart = len(weights), len(gram)
     of = np.arange(steps) if of is None else of
 
@@ -104,12 +103,6 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
         gradient = moved - in_order(together[:, None] * partly / costs[:, None], steps)
         return math.log(total), np.asarray(np.bincount(of, gradient / total), np.float64)
 
-    found = minimize(
-        value,
-        np.zeros(int(of.max()) + 1),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS},
-    )
-    logs = np.asarray(found.x, np.float64)[of]
+    start = np.zeros(int(of.max()) + 1)
+    logs = descend(value, start, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS)[1][of]
     return np.asarray(np.exp(logs - logs.mean()))

@@ -27,6 +27,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
+from counton.strategies.descent import descend
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.streams.octave import matrix
@@ -293,7 +294,6 @@ def _search_weights(
     the variance that belongs to S_i, for s and t of one S_i.
     """
     from scipy.linalg import cho_factor, cho_solve
-    from scipy.optimize import minimize
 
     if len(start) == 1:
         return tuple(start)
@@ -329,12 +329,6 @@ def _search_weights(
         ]
         return math.log(total), np.array(gradient) / total
 
-    found = minimize(
-        value,
-        np.log(np.array(start[1:])) - math.log(start[0]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(-6.0, 4.0)] * (len(start) - 1),
-        options={"maxiter": 40, "ftol": 1e-9},
-    )
-    return (1.0, *np.exp(found.x).tolist())
+    begin = np.log(np.array(start[1:])) - math.log(start[0])
+    _, logs = descend(value, begin, [(-6.0, 4.0)] * len(begin), maxiter=40, ftol=1e-9)
+    return (1.0, *np.exp(logs).tolist())
