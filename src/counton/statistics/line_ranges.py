@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,9 +22,8 @@ from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
 from counton.statistics.statistic import ChartSpec, ErrorScale, Statistic
-from counton.strategies.lines import LineStrategy
 from counton.strategies.lines.grid import Grid
-from counton.strategies.lines.line_catalogue import NAMES, build, serves, total_variance
+from counton.strategies.lines.line_catalogue import NAMES, line_over_time
 from counton.strategies.lines.workloads import NAMED, Workload, workload
 from counton.strategies.strategy import Norm
 
@@ -33,15 +31,9 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan
     from counton.planning.ranges_plan import CellsDesign
 
-#: Bits of the weights over time, where sums grow for ever.
-_BITS = 8
-#: Which strategies are compared over time, and the dense one up to this many cells.
-_COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 #: Names of strategies: those whose answers add up, and those whose weights have room over time.
 _ONCE = tuple(name for name in NAMES if name != "dyadic")
 _LINES = tuple(name for name in _ONCE if name != "square_root")
-
-
 #: Strategies for a line that are told.
 _LISTED = 8
 
@@ -228,7 +220,7 @@ class Ranges(GridCells):
                 f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
                 f"use one of {', '.join(_LINES)}"
             )
-        return Grid((_best_line(self._workload, norm, self.line),))
+        return Grid((line_over_time(self._workload, norm, self.line),))
 
     @property
     def mechanism(self) -> str:
@@ -314,20 +306,3 @@ class Ranges(GridCells):
                 f"which count from 0; write its ends in order"
             )
         return int(low), int(high)
-
-
-@lru_cache(maxsize=64)
-def _best_line(asked: Workload, norm: Norm, name: str | None) -> LineStrategy:
-    """The least total error, by the sensitivity times the variance."""
-    names = [
-        each
-        for each in _COMPARED
-        if serves(each, asked, norm, 1) and (each != "optimal" or asked.cells <= _DENSE)
-    ]
-
-    def error(each: str) -> float:
-        line = build(each, asked, norm, _BITS)
-        size = line.l1_sensitivity() ** 2 if norm == 1 else line.squared_sensitivity()
-        return total_variance(each, asked, norm, _BITS) * float(size)
-
-    return build(name or min(names, key=error), asked, norm, _BITS)

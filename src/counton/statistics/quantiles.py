@@ -40,17 +40,12 @@ from counton.statistics.tally_statistic import Part
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import (
     NAMES,
-    build,
+    line_over_time,
     line_strategy_from_dict,
     serves,
-    total_variance,
 )
 from counton.strategies.strategy import Norm
 
-#: Weights of the cells' strategy are multiples of 2^-8 of the largest: sums have little room.
-_BITS = 8
-#: Which strategies for cells are compared, and the dense one up to this many cells.
-_COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 _MOST_CELLS = 2**16
 #: Columns of this many entries are compared with each other.
 _MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
@@ -341,10 +336,10 @@ class Quantiles(TableStatistic):
         self.reading_bounds = float(ends[0]), float(ends[-1])
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
-        self._line = None
-        self._names: tuple[str, ...] = _COMPARED
+        self._named: str | None = None
+        self._line: LineStrategy | None = None
         if isinstance(line, str):
-            self._names = (_check_line(line, self.places),)
+            self._named = _check_line(line, self.places)
         elif line is not None:
             self._line = _fitting(line, self.places)
 
@@ -372,8 +367,8 @@ class Quantiles(TableStatistic):
             given["shares"] = [*self.shares]
         if self._line is not None:
             given["line"] = self._line.to_dict()
-        elif self._names != _COMPARED:
-            given["line"] = self._names[0]
+        elif self._named is not None:
+            given["line"] = self._named
         return {**given, **self._common()}
 
     def __repr__(self) -> str:
@@ -391,7 +386,8 @@ class Quantiles(TableStatistic):
         return (self.line.measurements,)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        line = _best_line(self.places, norm, self.neighbours, self._names)
+        asked = Prefixes(self.places)
+        line = line_over_time(asked, norm, self._named, self.neighbours, _line_sensitivity)
         return type(self)(self.edges.tolist(), shares=self.shares, line=line, **self._common())
 
     @property
@@ -402,7 +398,7 @@ class Quantiles(TableStatistic):
     def allows(self, other: Statistic) -> bool:
         if self._line is not None or not isinstance(other, Quantiles):
             return self == other
-        named = self._names == _COMPARED or other.line.name == self._names[0]
+        named = self._named in (None, other.line.name)
         mine, its = ((one.neighbours, one.unit, one.shares) for one in (self, other))
         alike = mine == its
         return named and alike and np.array_equal(self.edges, other.edges)
@@ -580,19 +576,3 @@ def _line_sensitivity(line: LineStrategy, relation: Relation) -> Sensitivity:
         l1 = max(l1, int(apart.sum(axis=1).max()))
         l2_squared = max(l2_squared, int((apart**2).sum(axis=1).max()))
     return Sensitivity(min(l1, bound.l1), min(l2_squared, bound.l2_squared))
-
-
-@lru_cache(maxsize=64)
-def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...]) -> LineStrategy:
-    """The least total error of "how many below an edge", by the sensitivity times the variance."""
-    asked = Prefixes(cells)
-    if len(names) > 1 and cells > _DENSE:
-        names = tuple(name for name in names if name != "optimal")
-
-    def error(name: str) -> float:
-        line = build(name, asked, norm, _BITS)
-        moved = _line_sensitivity(line, relation)
-        size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
-        return total_variance(name, asked, norm, _BITS) * size
-
-    return build(min(names, key=error), asked, norm, _BITS)

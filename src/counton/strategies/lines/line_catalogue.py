@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from counton.base.distributions import Sensitivity
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.hats import Hats
@@ -50,6 +51,10 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
 }
 #: Names of all strategies, as `counton.plan(cells=...)` takes them; besides "auto".
 NAMES = tuple(_BUILDERS)
+#: What is compared over time, where sums have little room: weights are multiples of 2^-8 of the
+#: largest, and a dense matrix has up to so many cells.
+_OVER_TIME = ("identity", "haar", "hierarchy", "optimal")
+_BITS_OVER_TIME, _LARGEST_OVER_TIME = 8, 256
 
 
 @lru_cache(maxsize=64)
@@ -66,6 +71,34 @@ def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
         return asked.total(strategy)
     with one_thread():
         return asked.total(strategy)
+
+
+@lru_cache(maxsize=64)
+def line_over_time(
+    asked: Workload,
+    norm: Norm,
+    name: str | None = None,
+    neighbours: str = "add_remove",
+    moved: Callable[[LineStrategy, Any], Sensitivity] = LineStrategy.sensitivities,
+) -> LineStrategy:
+    """The strategy of least total error over a workload whose weights leave sums room over time.
+
+    Args:
+        asked: the workload.
+        norm: which the noise is calibrated to.
+        name: of the strategy; None: independent cells, Haar contrasts, a hierarchy or, up to 256
+            cells, a dense matrix.
+        neighbours: how they differ.
+        moved: how far a strategy's measurements then move.
+    """
+    names = [each for each in _OVER_TIME if each != "optimal" or asked.cells <= _LARGEST_OVER_TIME]
+
+    def error(each: str) -> float:
+        size = moved(build(each, asked, norm, _BITS_OVER_TIME), neighbours)
+        squared = float(size.l1) ** 2 if norm == 1 else float(size.l2_squared)
+        return total_variance(each, asked, norm, _BITS_OVER_TIME) * squared
+
+    return build(name or min(names, key=error), asked, norm, _BITS_OVER_TIME)
 
 
 def serves(name: str, asked: Workload, norm: Norm, axes: int) -> bool:
