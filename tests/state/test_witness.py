@@ -152,7 +152,7 @@ def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.Monk
     """Nobody is shown the release before it is noted."""
     create(file)
     with monkeypatch.context() as patch:
-        patch.setattr("counton.noise.witness.note_in", full)
+        patch.setattr("counton.noise.witness.WitnessFile.note", full)
         with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
             go_on(file, None)
         with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):

@@ -288,7 +288,7 @@ class History:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("counton.noise.witness.note_in", full)
+            patch.setattr("counton.noise.witness.WitnessFile.note", full)
             self.release(place)
 
     def killed(self, place: int) -> None:

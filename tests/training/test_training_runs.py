@@ -116,7 +116,7 @@ def test_a_key_whose_folder_cannot_be_written_still_trains(
     def full(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(witness, "note_in", full)
+    monkeypatch.setattr(witness.WitnessFile, "note", full)
     noise_of(STRATEGIES[0], Key.load(path)).add(1, ZEROS)
 
 

@@ -13,9 +13,13 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import override
 
 from counton.base.errors import StateError, StateUnavailable
 from counton.base.outside_input import open_plain, read_plain
@@ -30,6 +34,7 @@ _NO_STATE = "no state"
 _WRITERS = 16
 #: How many releases before the last are remembered: of old copies that still show what they have.
 PAST = 16
+Entries = list[dict[str, Any]]
 
 
 def drawn_identity() -> str:
@@ -103,7 +108,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
         return bool(old["digest"] == identity)
 
     try:
-        note_in(path, entry, agrees)
+        WitnessFile(path).note(entry, agrees)
     except OSError as error:
         if os.path.lexists(path):
             raise StateUnavailable(
@@ -120,71 +125,86 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
     return before[0] if before else identity
 
 
-def note_in(
-    path: Path, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
-) -> int | None:
-    """Write an entry into a witness; or the step of another entry with which it does not agree.
+class WitnessPlace(ABC):
+    """Where entries of a witness are remembered.
 
-    Args:
-        entry: replaces those of the same key and stream, unless they are further.
-        agrees: whether the new entry may stand beside a known one of its key and stream.
-
-    Raises:
-        OSError: it cannot be read or written.
-        ValueError: it holds something else than entries.
+    Attributes:
+        by_default: whether nobody has asked for it.
     """
-    if not path.exists() and _begin(path, _text([entry])):
-        return None
-    descriptor = open_plain(path, os.O_RDWR)
-    with os.fdopen(descriptor, "rb+", buffering=0) as file:
-        _lock(descriptor)
-        before = file.read()
-        other, entries = note_among(parse_entries(before), entry, agrees)
-        if entries is not None:
-            _write(descriptor, before, entries)
-    return other
+
+    by_default = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether a release that cannot be noted here may not be shown."""
+        return True
+
+    def mark(self) -> object:
+        """Changes when what it remembers does; and each time where nothing tells."""
+        return object()
+
+    @abstractmethod
+    def read(self) -> Entries:
+        """Its entries; none where there is nothing yet.
+
+        Raises:
+            ValueError: it holds something else than entries.
+        """
+
+    @abstractmethod
+    def _change(self, change: Callable[[Entries], Entries | None]) -> None:
+        """Replace its entries, alone with them; None: they stay as they are."""
+
+    def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
+        """Write an entry; or the step of another entry with which it does not agree.
+
+        Args:
+            entry: replaces those of the same key and stream, unless they are further.
+            agrees: whether the new entry may stand beside a known one of its key and stream.
+
+        Raises:
+            OSError: it cannot be read or written.
+            ValueError: it holds something else than entries.
+        """
+        other: int | None = None
+
+        def change(known: Entries) -> Entries | None:
+            nonlocal other
+            same, others = _of(entry, known)
+            other = next((int(old["step"]) for old in same if not agrees(old)), None)
+            if other is not None or any(old["step"] > entry["step"] for old in same):
+                return None  # or another writer has gone on from here
+            return [*others, _with_writers(entry, same)]
+
+        self._change(change)
+        return other
+
+    def join(self, entry: dict[str, Any]) -> None:
+        """Remember the writers of an entry, whatever its step, before they write.
+
+        Args:
+            entry: as for `note`. Where its key and stream have one, that gets the writers, and
+                stays as it is otherwise.
+        """
+
+        def change(known: Entries) -> Entries:
+            same, others = _of(entry, known)
+            own = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
+            return [*others, *(own or [{**entry, "step": 0, "digest": ""}])]
+
+        self._change(change)
+
+    @abstractmethod
+    def reserve(self, entry: dict[str, Any]) -> None:
+        """Make sure that an entry can be written soon.
+
+        Args:
+            entry: as for `note`. One that its key and stream have not yet stands there as of step
+                0, which says that nothing is released.
+        """
 
 
-Entries = list[dict[str, Any]]
-
-
-def note_among(
-    known: Entries, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
-) -> tuple[int | None, Entries | None]:
-    """As `note_in`; and the entries with the new one, None where they stay as they are."""
-    same, others = _of(entry, known)
-    for old in same:
-        if not agrees(old):
-            return int(old["step"]), None
-    if any(old["step"] > entry["step"] for old in same):
-        return None, None  # another writer has gone on from here
-    return None, [*others, _with_writers(entry, same)]
-
-
-def join_in(path: Path, entry: dict[str, Any]) -> None:
-    """Remember the writers of an entry, whatever its step, before they write.
-
-    Args:
-        entry: as for `note_in`. Where its key and stream have one, that gets the writers, and stays
-            as it is otherwise.
-    """
-    if not path.exists() and _begin(path, _text(join_among([], entry))):
-        return
-    descriptor = open_plain(path, os.O_RDWR)
-    with os.fdopen(descriptor, "rb+", buffering=0) as file:
-        _lock(descriptor)
-        before = file.read()
-        _write(descriptor, before, join_among(parse_entries(before), entry))
-
-
-def join_among(known: Entries, entry: dict[str, Any]) -> Entries:
-    """The entries with the writers of `join_in`."""
-    same, others = _of(entry, known)
-    own = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
-    return [*others, *(own or [{**entry, "step": 0, "digest": ""}])]
-
-
-class WitnessFile:
+class WitnessFile(WitnessPlace):
     """A file that remembers: beside a key, beside a state, or in a folder of its own.
 
     Args:
@@ -194,26 +214,26 @@ class WitnessFile:
 
     def __init__(self, path: Path, *, folder: bool = False, needed: bool = False) -> None:
         self.path, self._folder, self._needed = path, folder, needed
-        self.by_default = folder and not needed  # nobody has asked for it
+        self.by_default = folder and not needed
 
     def __str__(self) -> str:
         return str(self.path)
 
     @property
+    @override
     def stands(self) -> bool:
-        """Whether a release that cannot be noted here may not be shown."""
         return self._needed or os.path.lexists(self.path)
 
+    @override
     def mark(self) -> object:
-        """Changes when the file does."""
         try:
             found = self.path.stat()
         except OSError:
             return None
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
+    @override
     def read(self) -> Entries:
-        """Its entries; none where there is no file."""
         try:
             return parse_entries(read_plain(self.path))
         except (FileNotFoundError, NotADirectoryError):
@@ -223,17 +243,32 @@ class WitnessFile:
                 return []  # a folder of somebody else's
             raise
 
-    def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
-        """See `note_in`."""
-        return note_in(self._place(), entry, agrees)
+    @override
+    def _change(self, change: Callable[[Entries], Entries | None]) -> None:
+        path = self._place()
+        if not path.exists() and (first := change([])) and _begin(path, _text(first)):
+            return
+        with _locked(path) as (descriptor, before):
+            entries = change(parse_entries(before))
+            if entries is not None:
+                _write(descriptor, before, entries)
 
-    def join(self, entry: dict[str, Any]) -> None:
-        """See `join_in`."""
-        join_in(self._place(), entry)
-
+    @override
     def reserve(self, entry: dict[str, Any]) -> None:
-        """See `reserve_in`."""
-        reserve_in(self._place(), entry)
+        path = self._place()
+        if not path.exists():
+            # A text as long as the one to come; what stands after the entries is not read.
+            nothing = _text([{**entry, "step": 0, "digest": ""}])
+            if _begin(path, nothing.ljust(len(_text([entry])))):
+                return
+        with _locked(path) as (descriptor, before):
+            same, others = _of(entry, parse_entries(before))
+            room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
+            # Where there is room, bytes as they are: they tell whether the file may be written.
+            data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
+            if os.pwrite(descriptor, data, place) != len(data):
+                os.ftruncate(descriptor, len(before))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _place(self) -> Path:
         folder = self.path.parent
@@ -243,15 +278,13 @@ class WitnessFile:
         return self.path
 
 
-def _of(
-    entry: dict[str, Any], known: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
     """Entries of the same key and stream, and the others."""
     same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
     return same, [old for old in known if old not in same]
 
 
-def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
     """An entry with the writers, the last sighting and the past of older ones."""
     if "writers" not in entry:
         return entry
@@ -269,7 +302,7 @@ def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str
     }
 
 
-def _write(descriptor: int, before: bytes, entries: list[dict[str, Any]]) -> None:
+def _write(descriptor: int, before: bytes, entries: Entries) -> None:
     """In one write, so that a process which is killed leaves the old or the new text."""
     text = _text(entries)
     if os.pwrite(descriptor, text, 0) != len(text):
@@ -280,29 +313,13 @@ def _write(descriptor: int, before: bytes, entries: list[dict[str, Any]]) -> Non
     os.fsync(descriptor)  # before anybody is shown what it tells
 
 
-def reserve_in(path: Path, entry: dict[str, Any]) -> None:
-    """Make sure that an entry can be written soon: the file may be written, and has room for it.
-
-    Args:
-        entry: as for `note_in`. One that its key and stream have not yet stands there as of step 0,
-            which says that nothing is released.
-    """
-    if not path.exists():
-        # A text as long as the one to come; what stands after the entries is not read.
-        nothing = _text([{**entry, "step": 0, "digest": ""}])
-        if _begin(path, nothing.ljust(len(_text([entry])))):
-            return
+@contextmanager
+def _locked(path: Path) -> Iterator[tuple[int, bytes]]:
+    """A witness that one process at a time writes: its descriptor, and what stands in it."""
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
-        before = file.read()
-        same, others = _of(entry, parse_entries(before))
-        room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
-        # Where there is room, bytes as they are: they tell whether the file may be written.
-        data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
-        if os.pwrite(descriptor, data, place) != len(data):
-            os.ftruncate(descriptor, len(before))
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield descriptor, file.read()
 
 
 def _begin(path: Path, text: bytes) -> bool:
@@ -330,11 +347,11 @@ def _begin(path: Path, text: bytes) -> bool:
         waiting.unlink(missing_ok=True)
 
 
-def _text(entries: list[dict[str, Any]]) -> bytes:
+def _text(entries: Entries) -> bytes:
     return json.dumps(entries, indent=1).encode() + b"\n"
 
 
-def parse_entries(data: bytes) -> list[dict[str, Any]]:
+def parse_entries(data: bytes) -> Entries:
     """Entries of a witness. After them may stand what is left of a longer text."""
     found, _ = json.JSONDecoder().raw_decode(data.decode())
     texts = ("key", "state", "stream", "digest")

@@ -40,10 +40,10 @@ from counton.base.errors import (
 from counton.base.outside_input import open_plain
 from counton.noise import Key
 from counton.noise.key import sync_folder
-from counton.noise.witness import PAST, WitnessFile, witness_of
+from counton.noise.witness import PAST, WitnessFile, WitnessPlace, witness_of
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of, state_file
-from counton.state.second_witness import WitnessTable, address_of, home_of, why_not_written
+from counton.state.second_witness import address_of, home_of, why_not_written
 from counton.state.sqlite_file import NoState
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -320,12 +320,12 @@ class Witness:
     ) -> None:
         self._beside = tuple(beside)
         self._label, self._database = label, database
-        self._placed: tuple[str | None, tuple[WitnessFile | WitnessTable, ...]] | None = None
+        self._placed: tuple[str | None, tuple[WitnessPlace, ...]] | None = None
         self._read: tuple[list[object], list[dict[str, Any]]] | None = None
         self._held: list[dict[str, Any]] | None = None
 
     @property
-    def places(self) -> tuple[WitnessFile | WitnessTable, ...]:
+    def places(self) -> tuple[WitnessPlace, ...]:
         """Its files, or rows in a database: the second one's place as the state says it by now."""
         named = None if self._database is None else self._database.witness
         if self._placed is None or self._placed[0] != named:
@@ -371,7 +371,7 @@ class Witness:
     def _unread(self) -> Witness:
         return Witness(self._beside, self._label, self._database)
 
-    def _entries_of(self, place: WitnessFile | WitnessTable) -> list[dict[str, Any]]:
+    def _entries_of(self, place: WitnessPlace) -> list[dict[str, Any]]:
         try:
             return place.read()
         except _FAILS as error:
@@ -576,7 +576,7 @@ class Witness:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
-        def act(place: WitnessFile | WitnessTable) -> None:
+        def act(place: WitnessPlace) -> None:
             if (other := place.note(entry, agrees)) is not None:
                 raise _OtherRelease(self._other_release(name, other, str(place)))
 
@@ -655,7 +655,7 @@ class Witness:
             "forgotten": 0,
         }
 
-    def _each(self, act: Callable[[WitnessFile | WitnessTable], None], what: str) -> None:
+    def _each(self, act: Callable[[WitnessPlace], None], what: str) -> None:
         """Do an act in all places that stand, and at least in one that somebody asked for."""
         first, noted = None, False
         for place in self.places:
@@ -670,9 +670,7 @@ class Witness:
         if first is not None and not noted and not self._unasked:
             raise first
 
-    def _unwritten(
-        self, place: WitnessFile | WitnessTable, error: Exception, what: str
-    ) -> StateError:
+    def _unwritten(self, place: WitnessPlace, error: Exception, what: str) -> StateError:
         return StateUnavailable(
             f"the witness {place} of state {self._label} cannot be written ({_why(error)}), and "
             f"without it an old copy of the state would be taken for the newest: {what}"

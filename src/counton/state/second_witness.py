@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from typing_extensions import override
 
 from counton.base.errors import InvalidInput, RequestMismatch, field, without_secrets
-from counton.noise.witness import Entries, WitnessFile, join_among, note_among, parse_entries
+from counton.noise.witness import Entries, WitnessFile, WitnessPlace, parse_entries
 from counton.state import ledger_rows as books
 from counton.state import schema
 from counton.state.database import Database, database_url
@@ -64,7 +66,7 @@ def address_of(place: Place) -> str:
     return without_secrets(url.render_as_string(hide_password=False))
 
 
-def home_of(identity: str, named: str | None) -> WitnessFile | WitnessTable | None:
+def home_of(identity: str, named: str | None) -> WitnessPlace | None:
     """Where a state's second witness is.
 
     Returns:
@@ -90,10 +92,8 @@ def why_not_written(named: Place | None) -> str | None:
     return None if os.access(there, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
-class WitnessTable:
+class WitnessTable(WitnessPlace):
     """Rows of a database that remember, as a `WitnessFile` does in a folder."""
-
-    stands, by_default = True, False
 
     def __init__(self, address: str, identity: str) -> None:
         self._address, self._identity = address, identity
@@ -101,41 +101,26 @@ class WitnessTable:
     def __str__(self) -> str:
         return f"{self._address} (witness)"
 
-    def mark(self) -> object:
-        """Nothing tells: it is read anew."""
-        return object()
-
+    @override
     def read(self) -> Entries:
-        """Its entries.
+        with self._opened() as database, database.transaction(write=False) as connection:
+            return self._entries(connection) if books.has(connection, witnesses) else []
 
-        Raises:
-            StateError: the database cannot be used.
-            ValueError: it holds something else than entries.
-        """
-        found: Entries = self._within(self._entries, write=False)
-        return found
-
-    def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
-        """See `counton.noise.witness.note_in`."""
-
-        def change(connection: Connection) -> int | None:
-            other, entries = note_among(self._entries(connection), entry, agrees)
+    @override
+    def _change(self, change: Callable[[Entries], Entries | None]) -> None:
+        with self._opened() as database, database.transaction(write=True) as connection:
+            books.lock(connection)
+            books.make(connection, witnesses)
+            entries = change(self._entries(connection))
             if entries is not None:
                 self._write(connection, entries)
-            return other
 
-        disagrees: int | None = self._within(change)
-        return disagrees
-
-    def join(self, entry: dict[str, Any]) -> None:
-        """See `counton.noise.witness.join_in`."""
-        self._within(lambda found: self._write(found, join_among(self._entries(found), entry)))
-
+    @override
     def reserve(self, entry: dict[str, Any]) -> None:
-        """Make sure that an entry can be written soon: write those that stand there once more."""
-        self.join({**entry, "digest": ""})
+        self.join({**entry, "digest": ""})  # all are written once more
 
-    def _within(self, act: Callable[[Connection], Any], *, write: bool = True) -> Any:
+    @contextmanager
+    def _opened(self) -> Iterator[Database]:
         database = Database(self._address, create=True)
         try:
             if database.identity == self._identity:
@@ -143,13 +128,7 @@ class WitnessTable:
                     f"the witness of state {database.label} is kept in the state itself, and is "
                     f"put back with it: name another {field('witness')}"
                 )
-            if not write:
-                with database.transaction(write=False) as connection:
-                    return act(connection) if books.has(connection, witnesses) else []
-            with database.transaction(write=True) as connection:
-                books.lock(connection)
-                books.make(connection, witnesses)
-                return act(connection)
+            yield database
         finally:
             database.close()
 

@@ -40,8 +40,7 @@ from counton.base.errors import (
     field,
     without_secrets,
 )
-from counton.base.outside_input import read_plain
-from counton.noise.witness import note_in, parse_entries, reserve_in
+from counton.noise.witness import WitnessFile
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
@@ -97,6 +96,9 @@ class SharedLedger(Closing):
 
     Args:
         place: path of a SQLite file, or a database URL.
+
+    Attributes:
+        witness: beside its file; None of one on a server.
     """
 
     def __init__(self, place: Place) -> None:
@@ -108,6 +110,8 @@ class SharedLedger(Closing):
                 f"{field('ledger', self._address)} does not exist: correct it, or make it and set "
                 f"its limit first (counton ledger); {_TWO}, so none is made by the way"
             ) from None
+        file = self._database.path
+        self.witness = None if file is None else WitnessFile(Path(f"{file}.witness"))
 
     @property
     def label(self) -> str:
@@ -225,8 +229,8 @@ class SharedLedger(Closing):
                 marks.append(_End(tie.newest, tie.chain))
                 marks.append(_End(tie.number, ""))
             end = _end(connection)
-            if end.number and self._witness is not None and not noted:
-                raise self._copy_error(self._witness)
+            if end.number and self.witness is not None and not noted:
+                raise self._copy_error()
             for mark in marks:
                 chain = _chain(connection, mark.number)
                 if chain is None or mark.chain not in ("", chain):
@@ -325,33 +329,19 @@ class SharedLedger(Closing):
             f"back; nothing was released"
         )
 
-    def _copy_error(self, witness: Path) -> StateError:
+    def _copy_error(self) -> StateError:
         return OldCopy(
-            f"ledger {self.label} has entries and its witness {witness} is missing, so the ledger "
-            f"is a copy, or was moved without it: give the ledger itself, or bring its witness; "
-            f"{_TWO}; nothing was released"
+            f"ledger {self.label} has entries and its witness {self.witness} is missing, so the "
+            f"ledger is a copy, or was moved without it: give the ledger itself, or bring its "
+            f"witness; {_TWO}; nothing was released"
         )
-
-    @property
-    def has_witness(self) -> bool:
-        """Whether it is in a file, with its witness beside it."""
-        return self._witness is not None
-
-    @property
-    def _witness(self) -> Path | None:
-        return None if self._database.path is None else Path(f"{self._database.path}.witness")
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
         """Steps that the ledger's witness knows of a stream, or entries; none on a server."""
-        path = self._witness
-        if path is None:
+        if self.witness is None:
             return []
-        try:
-            found = parse_entries(read_plain(path))
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as error:
-            raise self._no_witness(path, error) from None
+        with self._using_witness():
+            found = self.witness.read()
         return [
             _End(one["step"], one["digest"])
             for one in found
@@ -359,38 +349,41 @@ class SharedLedger(Closing):
         ]
 
     def _note(self, end: _End) -> None:
-        self.write_witness(note_in, _ENTRIES, self.identity, end.number, end.chain, lambda _: True)
+        def note(witness: WitnessFile, entry: dict[str, Any]) -> None:
+            witness.note(entry, lambda _: True)
+
+        self.write_witness(note, _ENTRIES, self.identity, end.number, end.chain)
 
     def write_witness(
         self,
-        write: Callable[..., object],
+        write: Callable[[WitnessFile, dict[str, Any]], None],
         of: str,
         name: str,
         step: int,
         digest: str,
-        *agrees: Callable[[dict[str, Any]], bool],
     ) -> None:
         """Note or reserve an entry in the ledger's witness, where it has one.
 
         Args:
             of: identity of the state of a stream, in the place of a key.
         """
-        path = self._witness
-        if path is None:
+        if self.witness is None:
             return
         entry = {"key": of, "state": self.label, "stream": name, "step": step, "digest": digest}
-        try:
-            write(path, entry, *agrees)
-        except (OSError, ValueError) as error:
-            raise self._no_witness(path, error) from None
+        with self._using_witness():
+            write(self.witness, entry)
 
-    def _no_witness(self, path: Path, error: Exception) -> StateError:
-        why = getattr(error, "strerror", None) or "it was altered, or written in part"
-        return StateUnavailable(
-            f"the witness {path} of ledger {self.label} cannot be read or written ({why}), and "
-            f"without it an old copy of the ledger would be taken for the newest: make it "
-            f"readable and writable; nothing was released"
-        )
+    @contextmanager
+    def _using_witness(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it was altered, or written in part"
+            raise StateUnavailable(
+                f"the witness {self.witness} of ledger {self.label} cannot be read or written "
+                f"({why}), and without it an old copy of the ledger would be taken for the newest: "
+                f"make it readable and writable; nothing was released"
+            ) from None
 
     def row(self, state: str, name: str) -> Row[Any] | None:
         """An entry as it stands."""
@@ -456,7 +449,7 @@ class SharedEntry:
             return {"token": self._token}  # written all the same
 
         self._ledger.change(self._row().number, touch)
-        self._ledger.write_witness(reserve_in, self._state, self._name, step, "0" * 64)
+        self._ledger.write_witness(WitnessFile.reserve, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
         """Remember a release that is committed, before anybody is shown it.
@@ -477,13 +470,13 @@ class SharedEntry:
             known = digest if old["step"] == step else released(old["step"]) if old["step"] else ""
             return bool(known == old["digest"])
 
-        def write(*entry: Any) -> None:
-            if (other := note_in(*entry)) is not None:
+        def write(witness: WitnessFile, entry: dict[str, Any]) -> None:
+            if (other := witness.note(entry, agrees)) is not None:
                 raise self._other_release(other)
 
         try:
             self._ledger.change(self._row().number, further)
-            self._ledger.write_witness(write, self._state, self._name, step, digest, agrees)
+            self._ledger.write_witness(write, self._state, self._name, step, digest)
         except _AnotherCopy:
             raise
         except (StateError, StreamConflict) as error:
@@ -496,7 +489,7 @@ class SharedEntry:
     def is_behind(self, step: int) -> bool:
         """Whether the ledger, or its witness, has not heard of a step yet."""
         marks = self._ledger.witness_ends(self._state, self._name)
-        noted = not self._ledger.has_witness or any(mark.number >= step for mark in marks)
+        noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
 
     def _row(self) -> Row[Any]:
