@@ -36,6 +36,26 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def give_name(waiting: Path, path: Path) -> bool:
+    """Give a finished file its name, never over another file; whether this is the one that has it.
+
+    Else another process was faster, and the file goes on waiting.
+    """
+    given = True
+    try:
+        os.link(waiting, path)
+    except FileExistsError:
+        given = False
+    except OSError:  # a file system without hard links
+        given = waiting.exists() and not path.exists()
+        if given:
+            os.rename(waiting, path)
+    else:
+        waiting.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return given
+
+
 def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
     """Concatenate so that no two different sequences give the same bytes."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in (_LABEL, *parts))

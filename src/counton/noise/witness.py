@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from counton.base.errors import StateError, StateUnavailable
 from counton.base.outside_input import open_plain, read_plain
-from counton.noise.key import InsecureSeededKey, Key, sync_folder
+from counton.noise.key import InsecureSeededKey, Key, give_name, sync_folder
 
 #: By fingerprint of the key and what was named: the identity under which it has given noise.
 _known: dict[tuple[str, str], str] = {}
@@ -332,16 +332,7 @@ def _begin(path: Path, text: bytes) -> bool:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.ftruncate(descriptor, len(text))
         os.fsync(descriptor)
-        try:
-            os.link(waiting, path)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links, or another process was faster
-            if path.exists() or not waiting.exists():
-                return False
-            os.rename(waiting, path)
-        sync_folder(path.parent)
-        return True
+        return give_name(waiting, path)
     finally:
         os.close(descriptor)
         waiting.unlink(missing_ok=True)

@@ -39,7 +39,7 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import open_plain
 from counton.noise import Key
-from counton.noise.key import sync_folder
+from counton.noise.key import give_name
 from counton.noise.witness import PAST, WitnessFile, WitnessPlace, witness_of
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of, state_file
@@ -178,18 +178,8 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 def publish(waiting: Path, path: Path) -> None:
     """Give a key its name, never over another key: then it goes on waiting."""
-    try:
-        os.link(waiting, path)
-    except FileExistsError:
-        if path.exists() and waiting.samefile(path):  # killed between link and unlink
-            waiting.unlink(missing_ok=True)
-        return
-    except OSError:  # a file system without hard links, or another process was faster
-        if not path.exists():
-            os.rename(waiting, path)
-    else:
-        waiting.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if not give_name(waiting, path) and waiting.exists() and waiting.samefile(path):
+        waiting.unlink(missing_ok=True)  # a process was killed before it did so
 
 
 def waiting(path: Path, fingerprint: str) -> Path:

@@ -24,7 +24,7 @@ from counton.base.errors import (
     StateUnavailable,
 )
 from counton.base.sqlite_header import sqlite_header
-from counton.noise.key import sync_folder
+from counton.noise.key import give_name
 from counton.state import schema
 
 
@@ -185,8 +185,7 @@ def create(path: Path) -> None:
                 connection.execute(said, row).close()
                 connection.execute("PRAGMA journal_mode=WAL").close()  # kept in the file
             os.fsync(file.fileno())
-        _publish(name, path)
-        sync_folder(path.parent)
+        give_name(Path(name), path)  # that of a process that was faster serves as well
     except (sqlite3.Error, OSError) as error:
         raise StateUnavailable(
             f"state {path} cannot be created ({error}): check the space left and its folder's "
@@ -213,17 +212,6 @@ def _script() -> str:
     )
     schema.metadata.create_all(engine, checkfirst=False)
     return ";".join([*made, "COMMIT"])
-
-
-def _publish(name: str, path: Path) -> None:
-    """Give the finished file its name, never over another file."""
-    try:
-        os.link(name, path)
-    except FileExistsError:  # another process was faster: its file serves as well
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            os.rename(name, path)
 
 
 def is_state(path: Path) -> bool:
