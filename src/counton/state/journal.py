@@ -202,18 +202,20 @@ def read(
 
 def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Digester) -> None:
     """Raise for the first step whose input is not the one it was released with."""
-    given = digest(range(start, start + len(xs)), xs)
-    if hmac.compare_digest(digests, given):
-        return
-    with reading(f"the digests from step {start} on"):
-        known, new = (
-            np.frombuffer(of, np.uint8).reshape(len(xs), _DIGEST) for of in (digests, given)
+    step = first_other(digests, start, digest(range(start, start + len(xs)), xs))
+    if step is not None:
+        raise ReplayMismatch(
+            f"step {step} was released with another input: answering both would reveal their "
+            f"difference; give the input it had, or enter the change at the next step"
         )
-    step = start + int(np.argmax((known != new).any(axis=1)))
-    raise ReplayMismatch(
-        f"step {step} was released with another input: answering both would reveal their "
-        f"difference; give the input it had, or enter the change at the next step"
-    )
+
+
+def first_other(known: bytes, start: int, given: bytes, size: int = _DIGEST) -> int | None:
+    """The first of the steps from ``start`` on that has another digest, of so many bytes each."""
+    if hmac.compare_digest(known, given):
+        return None
+    old, new = (np.frombuffer(of, np.uint8).reshape(-1, size) for of in (known, given))
+    return start + int(np.argmax((old != new).any(axis=1)))
 
 
 class WindowTotals(NamedTuple):

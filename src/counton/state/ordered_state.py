@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import math
 from hashlib import blake2b
@@ -18,6 +17,7 @@ from counton.base.private import Private
 from counton.noise import Key
 from counton.state.database import reading
 from counton.state.exact_state import Parts, SavedState, StatisticRecord
+from counton.state.journal import first_other
 from counton.state.stream_writer import Addition, Writer
 from counton.statistics.event_machine import Machine
 from counton.statistics.live_statistic import statistic_of
@@ -87,15 +87,13 @@ class OrderedMachine(Machine):
         """Refuse events of released steps that are not those they were released with."""
         begin = _DIGEST * (first - 1)
         kept = bytes(self._events[begin : begin + len(digests)])
-        if hmac.compare_digest(kept, digests):
-            return
-        known, given = (np.frombuffer(of, np.uint64) for of in (kept, digests))
-        step = first + int(np.argmax(known != given))
-        raise ReplayMismatch(
-            f"step {step} of statistic {self.design.name!r} was released with other events: "
-            f"answering both would reveal their difference; give the events it had, or enter the "
-            f"change at the next step"
-        )
+        step = first_other(kept, first, digests, _DIGEST)
+        if step is not None:
+            raise ReplayMismatch(
+                f"step {step} of statistic {self.design.name!r} was released with other events: "
+                f"answering both would reveal their difference; give the events it had, or enter "
+                f"the change at the next step"
+            )
 
     def _advance(
         self,

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.base.distributions import NoiseDistribution, law_to_dict
+from counton.base.distributions import law_to_dict
 from counton.base.errors import (
     InvalidInput,
     OldCopy,
@@ -211,7 +211,9 @@ def _fitting(
     reasons = []
     for place, key in enumerate(given):
         try:
-            return _key_of(database, row, key), place
+            held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
+            records.check_key_of(row, held)
+            return held, place
         except WrongKey as error:
             reasons.append(error)
     if len(given) == 1:
@@ -224,16 +226,6 @@ def _key_in_words(given: keyfile.Kept, held: Key) -> str:
     if given is None or isinstance(given, Key):
         return held.fingerprint if given is None else given.fingerprint
     return os.fspath(given)
-
-
-def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
-    found = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
-    if found.fingerprint != row.key_fingerprint:
-        raise WrongKey(
-            f"{row.name!r} was released with the key {row.key_fingerprint}, this is the key "
-            f"{found.fingerprint}: give the key that was saved with it"
-        )
-    return found
 
 
 def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verification:
@@ -417,19 +409,13 @@ def _compare(
         return
     steps = range(again.step + 1, again.step + 1 + len(inputs))
     entries = _read(database, row, steps, terms)
-    try:
-        journal.check_inputs(entries.input_digests, steps.start, inputs, digest)
-    except ReplayMismatch as error:
-        known, given = (
-            np.frombuffer(of, np.uint8).reshape(len(steps), -1)
-            for of in (entries.input_digests, digest(steps, inputs))
-        )
-        step = steps[int(np.argmax((known != given).any(axis=1)))]
+    step = journal.first_other(entries.input_digests, steps.start, digest(steps, inputs))
+    if step is not None:
         raise StateError(
             f"step {step} of stream {row.name!r} is not the sum of its inputs and the noise of its "
             f"key: what was released there, or what was kept of its input, was altered; restore "
             f"the state from a copy"
-        ) from error
+        )
     values = again.release_many(terms.contribution.exact_from_grid(inputs)).values
     wrong = (values != entries.values).reshape(len(steps), -1).any(axis=1)
     if wrong.any():
@@ -455,14 +441,7 @@ def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]
         )
     promised = terms.counters or terms.guarantee
     needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
-    _width(needed, terms.law, checks, problems)
-    return checks, problems
-
-
-def _width(
-    needed: NoiseDistribution, law: NoiseDistribution, checks: list[str], problems: list[str]
-) -> None:
-    name = law_to_dict(law)["law"]
+    law, name = terms.law, law_to_dict(terms.law)["law"]
     if law.variance >= needed.variance * (1 - 1e-9):
         checks.append(f"the noise ({name}) is as wide as the guarantee needs")
     else:
@@ -471,3 +450,4 @@ def _width(
             f"the noise ({name}) is only {part:.3g} times as wide as the guarantee needs: the "
             f"state was altered; restore it from a copy"
         )
+    return checks, problems
