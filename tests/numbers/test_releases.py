@@ -200,8 +200,6 @@ def test_wrong_steps_of_a_stream_are_one_kind_of_error(tmp_path: Path) -> None:
                 stream.releases(wrong)  # type: ignore[arg-type]
             with pytest.raises(CountonError):
                 stream.replay(wrong, 1)  # type: ignore[arg-type]
-            with pytest.raises(CountonError):
-                stream.read_observed(wrong)  # type: ignore[arg-type]
         with pytest.raises(CountonError, match="stop is '3'"):
             stream.releases(1, "3")  # type: ignore[arg-type]
         assert len(stream.releases(np.int64(2))) == 2  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 import pytest
 from keys import chosen_key
+from observed_windows import observed_of
 
 from counton import Counter, PureDP, Stream
 from counton.base.columns import html
@@ -247,16 +248,16 @@ MISTAKES = {
     "a table on the screen": "table.add_row(outcome.counts.rows)",
     "a column of the screen": "table.add_row(*outcome.counts)",
     "the machine's report": "report['rows'] = outcome.counts['rows']",
-    "CSV": "csv.writer(file).writerow(outcome.stream.read_observed())",
-    "Parquet": "frame = pl.DataFrame(outcome.stream.read_observed())",
-    "JSON": "json.dumps(dict(outcome.stream.read_observed()))",
+    "CSV": "csv.writer(file).writerow(outcome.stream.observed_blocks())",
+    "Parquet": "frame = pl.DataFrame(outcome.stream.observed_blocks())",
+    "JSON": "json.dumps(dict(outcome.stream.observed_blocks()))",
     "a chart": "numbers: list[float] = [outcome.stream.amounts]",
     "a line of a chart": "Figure().subplots().plot([0], [outcome.stream.amounts])",
     "a longest bar": "height = max(0, outcome.stream.amounts)",
     "the page": "found = {step: sums for step, sums in reader.observed_blocks()}",
     "a row of the page": "row: dict[str, float] = {'estimate': outcome.stream.amounts.largest}",
     "methods": "words = 'of ' + outcome.counts + ' rows'",
-    "a notebook": "page = html('rows', outcome.stream.read_observed()[1])",
+    "a notebook": "page = html('rows', outcome.stream.observed_blocks()[1])",
     "an export": "names: list[str] = list(reader.labels())",
     "tables of SQL": "rows: list[int] = [part.period for part in outcome.stream.marks('user')]",
     "a message": "raise InvalidInput(outcome.counts)",
@@ -345,14 +346,14 @@ def outcome(tmp_path: Path) -> Any:
 def closed_in(outcome: Outcome) -> list[Private[Any]]:
     """What a face can reach of a run that is exact."""
     stream = outcome.stream
-    found = [outcome.counts, stream.read_observed(), stream.observed_blocks(), stream.amounts]
+    found = [outcome.counts, stream.observed_blocks(), stream.amounts]
     return [*found, stream.labels(), stream.marks("user")]
 
 
 def test_all_that_is_exact_of_a_run_is_closed(outcome: Outcome) -> None:
     assert open_private(outcome.counts).rows == EXACT
     assert open_private(outcome.stream.amounts).largest == EXACT
-    assert open_private(outcome.stream.read_observed())[1].max() == EXACT
+    assert observed_of(outcome.stream)[1].max() == EXACT
     assert str(EXACT) not in repr((outcome, vars(outcome), closed_in(outcome)))
 
 
@@ -540,4 +541,4 @@ def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
         assert stream.has_source("a file")
         stream.take(Private(Addition(None, {3: 5})))
         assert stream.step == 2
-        assert sorted(open_private(stream.read_observed())) == [1, 3]
+        assert sorted(observed_of(stream)) == [1, 3]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
+from observed_windows import observed_of
 
 from counton import ZCDP, Contribution, Key, PureDP, Stream
 from counton.base.arrays import narrowest, pack, unpack
@@ -131,19 +132,20 @@ def test_another_input_is_found_at_its_step_of_a_long_row(wrong: int, tmp_path: 
 def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     file, expected = tmp_path / "state.db", dict[int, NDArray[np.int64]]()
-    with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
+    with Stream.create(file, "s", KAry.best(12), PureDP(1), key=Key.generate()) as stream:
         for _ in range(12):
             shape = [(2, 3), (2, 3), (400, 200), ()][rng.integers(4)]
             steps = rng.choice(np.arange(1, 40), rng.integers(1, 12), replace=False).tolist()
             seen = {int(step): rng.integers(-9, 99, shape) for step in steps}
             stream.take(Private(Addition(observed=seen)))
             expected |= seen
-            for start, stop in ((1, None), (1, 17), (7, 9), (12, None), (60, 70)):
-                found = open_private(stream.read_observed(start, stop))
-                wanted = [k for k in sorted(expected) if start <= k and (not stop or k < stop)]
-                assert list(found) == wanted
-                assert all((found[k] == expected[k]).all() for k in wanted)
-                assert all(found[k].shape == expected[k].shape for k in wanted)
+            stream.release(1)
+            assert observed_of(stream).keys() == expected.keys()
+            for also in (range(1, 17), (7, 8), range(12, 40), (60, 69)):
+                found = observed_of(stream, *also)
+                assert {k for k in expected if k in also or k > stream.step} <= found.keys()
+                assert all((found[k] == expected[k]).all() for k in found)
+                assert all(found[k].shape == expected[k].shape for k in found)
 
 
 def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Pa
         stream.take(Private(Addition(observed=seen)))
         ones = np.ones((2, 1, 20), np.int64)
         stream.take(Private(Addition(observed={20_001: ones, 3: ones})))
-        assert len(open_private(stream.read_observed())) == 20_001
+        assert len(observed_of(stream)) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
     rows, size = connection.execute(query).fetchone()

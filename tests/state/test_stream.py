@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from observed_windows import observed_of
 
 from counton import Contribution, Counter, Key, PureDP, Stream
 from counton.base.errors import (
@@ -21,7 +22,7 @@ from counton.base.errors import (
     SumOverflow,
     WrongKey,
 )
-from counton.base.private import Private, open_private
+from counton.base.private import Private
 from counton.noise import InsecureSeededKey
 from counton.state import Store, creation, key_path, state_summary
 from counton.state.stream_writer import Addition, Writer
@@ -241,11 +242,10 @@ def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: 
         with pytest.raises(InvalidInput, match="dtype float64"):
             stream.take(Private(Addition(observed={1: XS[0] / 2})))
     with Stream.open(state, "visits", key=key) as stream:
-        kept = open_private(stream.read_observed())
+        kept = observed_of(stream)
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
         assert np.array_equal(kept[5], XS[4] + 1)
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
-        assert list(open_private(stream.read_observed(2, 4))) == [2, 3]
         assert stream.has_source("a")
         assert stream.has_source("c")
         stream.take(Private(Addition(XS[5:6], sources=["d"])))

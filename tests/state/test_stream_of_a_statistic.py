@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from observed_windows import observed_of
 
 from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput, ReplayMismatch
-from counton.base.private import Private, open_private
+from counton.base.private import Private
 from counton.state import Store, verify
 from counton.state.key_and_witness import Witness
 from counton.state.stream_writer import Addition
@@ -50,7 +51,7 @@ def test_it_releases_what_a_running_statistic_does(
                 Private(Addition(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"]))
             )
             assert stream.statistic == running.statistic
-            assert open_private(stream.read_observed(step + 1))[step + 1].tolist() == [0, 1, 2]
+            assert observed_of(stream)[step + 1].tolist() == [0, 1, 2]
     with Stream.open(state, "s", key=key) as stream:
         again = [reading.release.value for reading in stream.readings()]
         np.testing.assert_array_equal(again, expected)

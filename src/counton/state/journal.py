@@ -361,32 +361,20 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
 
 
 def read_observed(
-    connection: Connection, stream_id: int, start: int, stop: int | None
+    connection: Connection, stream_id: int, step: int, also: NDArray[np.int64] | None
 ) -> Iterator[WindowTotals]:
-    """What has been seen of windows ``start..stop-1``, some windows at a time."""
-    table = schema.observed
-    query = sa.select(table).where(table.c.stream_id == stream_id, table.c.last >= start)
-    if stop is not None:
-        query = query.where(table.c.step < stop)
-    with reading("what was observed"):
-        for row in connection.execute(query.order_by(table.c.step)):
-            seen = WindowTotals.of_row(row)
-            chosen = seen.steps >= start
-            if stop is not None:
-                chosen &= seen.steps < stop
-            yield seen if chosen.all() else seen.only(chosen)
+    """What has been seen of windows, some at a time.
 
-
-def read_waiting(
-    connection: Connection, stream_id: int, step: int, also: NDArray[np.int64]
-) -> Iterator[WindowTotals]:
-    """What has been seen of windows that go on, or since the last release; some at a time.
-
-    All other windows wait for nothing, so that a stream's age makes this no longer.
+    Args:
+        step: of the stream.
+        also: of no other windows than these, those that go on, and those of which something was
+            seen since the last release: all others wait for nothing, so that a stream's age makes
+            this no longer. None: of all.
     """
     table = schema.observed
-    wanted = sa.or_(table.c.last > step, table.c.written >= step, _holding(also))
-    query = sa.select(table).where(table.c.stream_id == stream_id, wanted)
+    query = sa.select(table).where(table.c.stream_id == stream_id)
+    if also is not None:
+        query = query.where(sa.or_(table.c.last > step, table.c.written >= step, _holding(also)))
     with reading("what was observed"):
         for row in connection.execute(query.order_by(table.c.step)):
             yield WindowTotals.of_row(row)

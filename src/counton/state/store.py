@@ -128,12 +128,7 @@ class StreamJournal(ABC):
     def _blocks(self, also: NDArray[np.int64] | None) -> Iterator[ObservedBlock]:
         database, number = self._row()
         with database.transaction(write=False) as connection:
-            found = (
-                journal.read_observed(connection, number, 1, None)
-                if also is None
-                else journal.read_waiting(connection, number, self.step, also)
-            )
-            for seen in found:
+            for seen in journal.read_observed(connection, number, self.step, also):
                 yield seen.steps, seen.totals
 
     def labels(self) -> Private[tuple[str, ...]]:

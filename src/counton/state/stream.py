@@ -507,23 +507,6 @@ class Stream(StreamJournal, Closing):
             self._writer().amend(facts)
             self._details = facts.values()
 
-    def read_observed(
-        self, start: int = 1, stop: int | None = None
-    ) -> Private[dict[int, NDArray[np.int64]]]:
-        """What was kept as seen of windows ``start..stop-1``.
-
-        Raises:
-            InvalidInput: ends that are no integers.
-        """
-        start = check_integer("start", start, 0)
-        stop = None if stop is None else check_integer("stop", stop, 0)
-        writer = self._writer()
-        with writer.database.transaction(write=False) as connection:
-            found: dict[int, NDArray[np.int64]] = {}
-            for seen in journal.read_observed(connection, writer.stream_id, start, stop):
-                found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
-            return Private(dict(sorted(found.items())))
-
     @override
     def observed_blocks(
         self, also: Private[NDArray[np.int64]] | None = None
