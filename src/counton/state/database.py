@@ -283,44 +283,47 @@ def state_file(state: str | os.PathLike[str]) -> Path | None:
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
-def database_url(state: str | os.PathLike[str]) -> URL:
+def database_url(state: str | os.PathLike[str], called: str = "state") -> URL:
     """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
 
     Symbolic links are followed: log and key lie beside the file itself.
+
+    Args:
+        called: what the caller calls it, in messages.
     """
     given: Any = state
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidInput(
-            f"state is of type {type(state).__name__}: give the path of a file or a database URL"
+            f"{called} is of type {type(state).__name__}: give the path of a file or a database URL"
         )
     if not is_text(text):
         raise InvalidInput(
-            f"state is {text[:80]!r}, which is no text in UTF-8: rename it in UTF-8, without NUL"
+            f"{called} is {text[:80]!r}, which is no text in UTF-8: rename it in UTF-8, without NUL"
         )
     if not text:
-        raise InvalidInput("state is an empty text: give the path of a file or a database URL")
+        raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
     if "://" not in text:
         if _in_memory(text):
-            raise _memory(text)
+            raise _memory(text, called)
         return URL.create("sqlite", database=os.path.realpath(text))
     try:
         url = make_url(text)
     except ArgumentError:
         raise InvalidInput(
-            "state is no path and no database URL: write FILE, sqlite:///FILE or "
+            f"{called} is no path and no database URL: write FILE, sqlite:///FILE or "
             "postgresql://USER@HOST/DATABASE"
         ) from None
     backend = url.get_backend_name()
     if backend == "sqlite":
         if _in_memory(url.database or "") or url.query.get("mode") == "memory":
-            raise _memory(text)
+            raise _memory(text, called)
         return URL.create("sqlite", database=os.path.realpath(url.database or ""))
     if backend == "postgresql":
         return url.set(drivername="postgresql+psycopg") if url.drivername == backend else url
     raise InvalidInput(
-        f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
-        f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        f"{called} is of the kind {backend!r}, and databases are of SQLite or PostgreSQL: write "
+        f"FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
 
 
@@ -336,8 +339,8 @@ def _in_memory(name: str) -> bool:
     return name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
 
 
-def _memory(text: str) -> InvalidInput:
+def _memory(text: str, called: str) -> InvalidInput:
     return InvalidInput(
-        f"state {text} would live in memory only, and what is released once has to be remembered: "
-        f"give the path of a file, in a temporary folder where it is a trial"
+        f"{called} {text} would live in memory only, and what is released once has to be "
+        f"remembered: give the path of a file, in a temporary folder where it is a trial"
     )

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Row, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.exc import SQLAlchemyError
 
 from counton.base.errors import (
     InvalidInput,
@@ -34,7 +34,7 @@ from counton.base.lazy import require
 from counton.base.outside_input import parse_json
 from counton.base.windows import load_zone
 from counton.state import schema
-from counton.state.database import Database, label_of
+from counton.state.database import Database, database_url, label_of
 from counton.state.sqlite_file import is_state
 
 _NUMBER: Any = sa.Double().with_variant(
@@ -201,7 +201,7 @@ class Place:
         self.label = database.label
         if to is None:
             return
-        url = _url(to)
+        url = database_url(to, field("to"))
         if url == database.url:
             return
         if url.get_backend_name() == "sqlite":
@@ -243,27 +243,6 @@ class Place:
         """Drop the connections to another database than the state's."""
         if self._engine is not None:
             self._engine.dispose()
-
-
-def _url(to: str | os.PathLike[str]) -> URL:
-    text = os.fspath(to)
-    if "://" not in text:
-        if not text:
-            raise InvalidInput(f"{field('to')} is an empty text: give a file or a database URL")
-        return URL.create("sqlite", database=os.path.realpath(text))
-    try:
-        url = make_url(text)
-    except ArgumentError:
-        url = URL.create("nothing")
-    kind = url.get_backend_name()
-    if kind == "sqlite" and url.database and url.database != ":memory:":
-        return URL.create("sqlite", database=os.path.realpath(url.database))
-    if kind == "postgresql":
-        return url.set(drivername="postgresql+psycopg") if url.drivername == kind else url
-    raise InvalidInput(
-        f"{field('to')} is of the kind {kind!r}; releases are published in SQLite or PostgreSQL: "
-        f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-    )
 
 
 def find_row(connection: Connection, stream: str) -> Row[Any] | None:
@@ -486,7 +465,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 def is_published(source: str) -> bool:
     """Whether a database is one of published releases and no state, or none that is readable."""
-    url = _url(source)
+    url = database_url(source, "the database")
     if url.get_backend_name() == "sqlite" and is_state(Path(str(url.database))):
         return False
     with _reading(source) as (connection, _):
@@ -524,7 +503,7 @@ def _connection_of(address: str) -> sqlite3.Connection:
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     """One look at a database, which neither makes nor changes it; and its name."""
-    url = _url(source)
+    url = database_url(source, "the database")
     file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
     place = label_of(url) if file is None else str(file)
     if file is None:
