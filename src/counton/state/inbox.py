@@ -97,7 +97,10 @@ FULL = 0.25
 #: No rows that are set aside, as JSON.
 _NONE = "[]"
 
-_ENTER = PreparedStatement(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
+_ENTER = PreparedStatement(
+    "INSERT INTO counton_inbox_batches (stream_id, batch, digest, arrived, answer)"
+    " VALUES (:stream_id, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
+)
 _WAIT = PreparedStatement(
     waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived"]
 )
@@ -290,16 +293,11 @@ class Inbox(Closing):
         """
         verdicts: list[Verdict] = []
         with self._taking_in(batch.stream for batch in given) as connection:
-            entered: dict[tuple[int, str], Batch] = {}
+            entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
             held, added = self._held_parts(connection, given), dict[tuple[int, int], float]()
             for batch in given:
                 stream = self._stream(connection, batch.stream)
-                twin = entered.get((stream, batch.id))
-                if twin is not None:
-                    what: Any = "known" if twin.digest == batch.digest else "other"
-                    verdicts.append(Verdict(what, twin.answer))
-                    continue
                 known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if stream not in is_closed:
                     is_closed[stream] = self._is_closed(connection, stream)
@@ -308,19 +306,17 @@ class Inbox(Closing):
                 parts = {(stream, step): part for step, part in _parts(batch).items()}
                 if known is None and any(held.get(place, 0.0) > FULL for place in parts):
                     known = Verdict("full", {})
-                if known is None and not self._database.is_sqlite:
-                    known = self._claim(connection, stream, batch)
+                if known is None and not _ENTER.run(connection, _entry(stream, batch)):
+                    known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if known is not None:
                     verdicts.append(known)
                     continue
-                entered[stream, batch.id] = batch
+                entered.append((stream, batch))
                 for place, part in parts.items():
                     added[place] = held[place] = held.get(place, 0.0) + part
                 verdicts.append(Verdict("accepted", batch.answer))
-            if entered and self._database.is_sqlite:
-                _ENTER.run(connection, *(_entry(key[0], one) for key, one in entered.items()))
             if entered:
-                _WAIT.run(connection, *(_waits(key[0], one) for key, one in entered.items()))
+                _WAIT.run(connection, *(_waits(stream, batch) for stream, batch in entered))
                 self._hold(connection, added)
         return verdicts
 
@@ -362,14 +358,6 @@ class Inbox(Closing):
             for name, witness in held.items():
                 position_of(connection, self._database, name, witness)
             yield connection
-
-    def _claim(self, connection: Connection, stream: int, batch: Batch) -> Verdict | None:
-        from sqlalchemy.dialects.postgresql import insert
-
-        made = insert(batches).values(_entry(stream, batch)).on_conflict_do_nothing()
-        if connection.execute(made.returning(batches.c.batch)).first() is not None:
-            return None
-        return self._known_verdict(connection, stream, batch.id, batch.digest)
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
         """What is to be counted next: a fold that was not taken yet, or the next one that is over.
