@@ -248,7 +248,7 @@ class WitnessFile(WitnessPlace):
         path = self._place()
         if not path.exists() and (first := change([])) and _begin(path, _text(first)):
             return
-        with _locked(path) as (descriptor, before):
+        with _alone_with(path) as (descriptor, before):
             entries = change(parse_entries(before))
             if entries is not None:
                 _write(descriptor, before, entries)
@@ -261,7 +261,7 @@ class WitnessFile(WitnessPlace):
             nothing = _text([{**entry, "step": 0, "digest": ""}])
             if _begin(path, nothing.ljust(len(_text([entry])))):
                 return
-        with _locked(path) as (descriptor, before):
+        with _alone_with(path) as (descriptor, before):
             same, others = _of(entry, parse_entries(before))
             room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
             # Where there is room, bytes as they are: they tell whether the file may be written.
@@ -314,7 +314,7 @@ def _write(descriptor: int, before: bytes, entries: Entries) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[tuple[int, bytes]]:
+def _alone_with(path: Path) -> Iterator[tuple[int, bytes]]:
     """A witness that one process at a time writes: its descriptor, and what stands in it."""
     descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:

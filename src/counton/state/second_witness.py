@@ -103,12 +103,12 @@ class WitnessTable(WitnessPlace):
 
     @override
     def read(self) -> Entries:
-        with self._opened() as database, database.transaction(write=False) as connection:
+        with self._open() as database, database.transaction(write=False) as connection:
             return self._entries(connection) if books.has(connection, witnesses) else []
 
     @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        with self._opened() as database, database.transaction(write=True) as connection:
+        with self._open() as database, database.transaction(write=True) as connection:
             books.lock(connection)
             books.make(connection, witnesses)
             entries = change(self._entries(connection))
@@ -120,7 +120,7 @@ class WitnessTable(WitnessPlace):
         self.join({**entry, "digest": ""})  # all are written once more
 
     @contextmanager
-    def _opened(self) -> Iterator[Database]:
+    def _open(self) -> Iterator[Database]:
         database = Database(self._address, create=True)
         try:
             if database.identity == self._identity:
