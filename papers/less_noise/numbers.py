@@ -209,7 +209,7 @@ def _rows(quick: bool) -> Iterator[ErrorRow]:
                 ranked = _planned(horizon, guarantee, metric)
                 source = f"counton: {ranked.best.kind}"
                 yield ErrorRow(*at, PLANNED, source, ranked.best.by(metric))
-                (least,) = ranked.lower_bounds.values()
+                (least,) = ranked.least_std().values()
                 yield ErrorRow(*at, BOUND, "counton.planning.lower_bounds", least)
 
 

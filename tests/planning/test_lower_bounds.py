@@ -106,8 +106,8 @@ def test_no_plan_is_below_the_bound(
     ):
         for horizon in (1, 2, 30, 300):
             ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
-            (least,) = ranked.lower_bounds.values()
-            family = next(iter(ranked.lower_bounds))
+            (least,) = ranked.least_std().values()
+            family = next(iter(ranked.least_std()))
             found = [choice.by(metric) for choice in ranked if choice.family == family]
             assert found or isinstance(guarantee, ApproxDP)
             assert all(least <= std * (1 + 1e-9) for std in found)
@@ -116,14 +116,14 @@ def test_no_plan_is_below_the_bound(
 def test_the_bound_is_nearly_met() -> None:
     """By the best strategies for Gaussian noise, and by one draw a step."""
     ranked = plan(1024, ZCDP(0.5))
-    assert ranked.lower_bounds["gaussian"] == pytest.approx(2.91, abs=5e-3)
-    assert ranked.best.mean_std < 1.03 * ranked.lower_bounds["gaussian"]
+    assert ranked.least_std()["gaussian"] == pytest.approx(2.91, abs=5e-3)
+    assert ranked.best.mean_std < 1.03 * ranked.least_std()["gaussian"]
     counts = plan(1024, PureDP(1), release="windows")
-    assert counts.best.mean_std == pytest.approx(counts.lower_bounds["laplace"])
+    assert counts.best.mean_std == pytest.approx(counts.least_std()["laplace"])
 
 
 def test_units_that_count_several_times_have_no_bound() -> None:
-    assert plan(30, PureDP(1), contribution=Contribution.add_remove(steps=2)).lower_bounds == {}
+    assert plan(30, PureDP(1), contribution=Contribution.add_remove(steps=2)).least_std() == {}
 
 
 # --- noise of any law, and any mechanism ---------------------------------------------------------
@@ -239,7 +239,7 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
             assert least.factor == pytest.approx(ranked.best.by(ranked.metric) / least.at_least)
             assert least.factor >= 1
             assert "Theorem 3; with its constant (counton)" in str(least)
-            if ranked.best.family in ranked.lower_bounds:
+            if ranked.best.family in ranked.least_std():
                 assert 1 <= factors["matrix mechanisms"].factor <= least.factor * (1 + 1e-9)
             else:
                 assert set(factors) == {"any mechanism"}

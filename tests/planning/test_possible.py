@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, plan
 from counton.numbers import Design
+from counton.numbers.intervals import ErrorsOf
 from counton.planning import factors_of_design, far_from_possible
 from counton.privacy import Contribution, ExpiringDP, Guarantee
 from counton.strategies import (
@@ -50,18 +53,19 @@ def test_without_a_last_step_they_are_of_the_first_steps(
 ) -> None:
     terms = terms_of(strategy, guarantee)
     planned = plan(None, guarantee, around=1000, strategies=[strategy])
-    found = factors_of_design(terms, around=1000)
+    thousand = replace(terms, errors_of=ErrorsOf(steps=1000))
+    found = factors_of_design(thousand)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
-    said = far_from_possible(terms, around=1000)
+    said = far_from_possible(thousand, found)
     assert said.startswith("The root of the mean variance of the first 1,000 steps is ")
-    assert " of the first 65,536 steps is " in far_from_possible(terms)
+    assert " of the first 65,536 steps is " in far_from_possible(terms, factors_of_design(terms))
 
 
 def test_the_sentence_has_both_factors_and_their_sources() -> None:
     terms = terms_of(NormalisedSqrt(64), ZCDP(0.5))
-    first, second = factors_of_design(terms, "max")
-    said = far_from_possible(terms, "max")
-    assert "deviation of a cell is" in far_from_possible(terms, "max", of="a cell")
+    first, second = both = factors_of_design(terms, "max")
+    said = far_from_possible(terms, both, "max")
+    assert "deviation of a cell is" in far_from_possible(terms, both, "max", of="a cell")
     assert said.startswith(f"The largest standard deviation is {first.times} times the least of ")
     for part in (first.source, second.source, f"{second.times} times the least of any mechanism"):
         assert part in said
@@ -69,7 +73,9 @@ def test_the_sentence_has_both_factors_and_their_sources() -> None:
 
 
 def test_where_no_theorem_says_something_there_is_no_sentence() -> None:
-    assert far_from_possible(terms_of(Expiring(1), ExpiringDP(1))) == ""
+    fading = terms_of(Expiring(1), ExpiringDP(1))
+    assert factors_of_design(fading) == ()
+    assert far_from_possible(fading, ()) == ""
     many = Contribution.add_remove(steps=3)
     (alone,) = factors_of_design(terms_of(KAry.best(365), PureDP(1), contribution=many))
     assert alone.beside == "any mechanism"

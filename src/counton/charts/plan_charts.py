@@ -32,7 +32,7 @@ from counton.charts.style import (
 from counton.numbers import Design
 from counton.planning import StreamPlan, plan
 from counton.planning.expiration_plans import FadingPlan
-from counton.planning.lower_bounds import least_of_any_mechanism, sentence_of
+from counton.planning.lower_bounds import far_from_possible, least_of_any_mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,9 +87,8 @@ def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure
     shown = _parts(steps)
     middles = np.sqrt(shown[:, 0] * shown[:, -1].astype(np.float64))
     curves = _curves(ranked, shown)
-    over = "" if ranked.horizon is not None else f" of the first {steps:,} steps"
     subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
-    foot = sentence_of(ranked.factors, ranked.metric, over)
+    foot = far_from_possible(ranked.best, ranked.factors, ranked.metric)
     least = least_of_any_mechanism(ranked.best, ranked.metric)
     ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
     if least:

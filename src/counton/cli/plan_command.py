@@ -116,7 +116,7 @@ def _print_plan(options: PlanOptions) -> None:
                 "errors": about,
                 "contribution": unit.to_dict(),
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
-                "lower_bounds": ranked.lower_bounds,
+                "lower_bounds": ranked.least_std(),
                 "factors": [factor.to_dict() for factor in ranked.factors],
                 "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
                 "notes": list(ranked.notes),

@@ -51,8 +51,6 @@ _SAFE = 1 - 1e-9
 #: Probability with which a mechanism is to keep all its errors below a bound, unless a theorem has
 #: another, and that of "Count on Your Elders", Theorem 1.4.
 _PROBABILITY, _RANDOM_PROBABILITY = 2 / 3, 3 / 4
-#: Steps from which on Theorem 1.4's printed constants say something: 10 T^(-1/20) <= 1/12.
-_ELDERS_STEPS = 120**20
 #: Sizes of blocks tried for it.
 _BLOCKS = 200
 #: So many terms of a binomial law are added up one by one.
@@ -306,26 +304,24 @@ def _price_and_bound(
 # -------------------------------------------------------------- any mechanism, pure privacy
 
 
-def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = False) -> float:
+def least_error_on_coin_flips(horizon: int, epsilon: Number) -> float:
     """No pure mechanism keeps all errors below this on fair coin flips with probability 3/4.
 
     Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Theorem 1.4: the probability is
     over the stream of 0 and 1 too. As printed, the proof needs 10 T^(-1/20) <= 1/12, so
-    T >= 120^20 = 3.8e41 steps, and then says ``k / 4`` for the largest even k below
-    ln(sqrt(T) / 2) / epsilon.
+    T >= 120^20 = 3.8e41 steps.
 
     The same argument with numbers instead of constants: cut the stream x into m blocks of B steps,
-    and let x^i be x with k of the zeros of block i, drawn at random, made ones. Its law is within
-    D = P(X > B - k) + (mass of the k likeliest values of X), X binomial (B, 1/2), of that of x. Let
-    E_i be the event that the released totals at the ends of blocks exceed those of x by more than
-    k / 2 for the first time at the end of block i. If all errors on x^i are below k / 2, E_i
-    happens; and x^i differs from x in k steps. Since the events exclude each other,
-    1 >= sum_i P(E_i on x) >= m e^(-k epsilon) (3/4 - D), or some error is k / 2 or more.
+    and let x^i be x with k of the zeros of block i, drawn at random, made ones. Its law is within D
+    = P(X > B - k) + (mass of the k likeliest values of X), X binomial (B, 1/2), of that of x. Let
+    E_i be the event that the released totals at the ends of blocks exceed those of x by more than k
+    / 2 for the first time at the end of block i. If all errors on x^i are below k / 2, E_i happens;
+    and x^i differs from x in k steps. Since the events exclude each other, 1 >= sum_i P(E_i on x)
+    >= m e^(-k epsilon) (3/4 - D), or some error is k / 2 or more.
 
     Args:
         horizon: number of steps T.
         epsilon: of `PureDP`.
-        printed: with the constants of the paper.
 
     Returns:
         The error that is ruled out; 0 if none is (vacuous).
@@ -335,16 +331,9 @@ def least_error_on_coin_flips(horizon: int, epsilon: Number, *, printed: bool = 
 
     >>> [least_error_on_coin_flips(steps, 1) for steps in (100, 8760, 10**6)]
     [0.5, 2.0, 3.5]
-    >>> [least_error_on_coin_flips(steps, 1, printed=True) for steps in (10**6, 10**42)]
-    [0.0, 11.5]
     """
     horizon = check_integer("horizon", horizon, 1, 2**256)
     loss = float_above(check_positive("epsilon", epsilon, "try epsilon=1"))
-    if printed:
-        if horizon < _ELDERS_STEPS:
-            return 0.0
-        changed = math.ceil((math.log(horizon) / 2 - math.log(2)) / loss) - 1
-        return min(changed // 2 * 2, int(horizon**0.2)) / 4
 
     def ruled_out(changed: int) -> bool:
         # In blocks beyond these, D is below 1/100.
@@ -542,7 +531,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     """Standard deviations that no strategy with one family of noise is below, where known.
 
     They bound the root of the mean variance, or of the largest, in data units, for a question that
-    a design answers: see `StreamPlan.lower_bounds`.
+    a design answers: see `StreamPlan.least_std`.
     """
     contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
     if not contribution.acts_once:
@@ -565,33 +554,11 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     return {family: math.sqrt(least * unit) * scale}
 
 
-def factors_of(design: Design, metric: Metric) -> tuple[Factor, ...]:
-    """How far a design is from the least of its kind, and of any mechanism.
+def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[Factor, ...]:
+    """How far a design is from the least of its kind, and of any mechanism: `StreamPlan.factors`.
 
-    See `StreamPlan.factors`.
-    """
-    achieved, quantity = design.by(metric), f"{metric} std"
-    found = []
-    for family, least in least_std(design, metric).items():
-        if family == design.family and least > 0:
-            source = _source_of_variance(design, metric)
-            who = f"matrix mechanisms with {family.capitalize()} noise"
-            found.append(Factor(who, quantity, achieved, least, source))
-    least = least_of_any_mechanism(design, metric)
-    if least > 0:
-        found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
-    return tuple(found)
-
-
-def factors_of_design(
-    terms: Design, metric: Metric = "mean", *, around: int | None = None
-) -> tuple[Factor, ...]:
-    """`StreamPlan.factors` of a stream that has its strategy.
-
-    None where no theorem says something, as for guarantees that expire.
-
-    Args:
-        around: of a stream without a last step, up to which; default: 65,536.
+    None where no theorem says something, as for guarantees that expire. A stream without a last
+    step is taken up to ``design.errors_of.steps``, else up to 65,536.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
@@ -599,55 +566,52 @@ def factors_of_design(
     >>> [round(factor.factor, 2) for factor in factors_of_design(counter.design)]
     [1.03, 1.35]
     """
-    steps = _AROUND if around is None else around
-    if terms.strategy.horizon is None:
-        terms = replace(terms, errors_of=terms.errors_of._replace(steps=steps))
+    if design.strategy.horizon is None and design.errors_of.steps is None:
+        design = replace(design, errors_of=design.errors_of._replace(steps=_AROUND))
     try:
-        return factors_of(terms, metric)
+        bounds = least_std(design, metric)
+        least = least_of_any_mechanism(design, metric)
     except InvalidInput:  # no bound is known of a guarantee or strategy of its kind
         return ()
+    achieved, quantity = design.by(metric), f"{metric} std"
+    found = []
+    if bounds.get(design.family):
+        source = _source_of_variance(design, metric)
+        who = f"matrix mechanisms with {design.family.capitalize()} noise"
+        found.append(Factor(who, quantity, achieved, bounds[design.family], source))
+    if least > 0:
+        found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
+    return tuple(found)
 
 
 def far_from_possible(
-    terms: Design,
+    design: Design,
+    factors: Sequence[Factor],
     metric: Metric = "mean",
     *,
-    around: int | None = None,
     of: str = "",
-    factors: Sequence[Factor] | None = None,
     cited: bool = True,
 ) -> str:
-    """`factors_of_design` as a sentence for a publication, with sources; "" if none is known.
+    """The factors of a design as a sentence for a publication; "" without any.
 
     Args:
-        terms, metric, around: see `factors_of_design`.
+        design, factors, metric: see `factors_of_design`.
         of: whose error it is, as in "a cell"; default: nothing is said.
-        factors: those of these terms, where they are known.
         cited: whether sources stand in it.
 
-    >>> from counton import Counter, Key, ZCDP
-    >>> from counton.strategies import NormalisedSqrt
-    >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
-    >>> print(far_from_possible(counter.design))
-    The root of the mean variance is 1.03 times the least of matrix mechanisms with Gaussian noise
-    (Constant Matters, section 1 (nuclear norm)), and 1.35 times the least of any mechanism (after
+    >>> from counton import ZCDP, plan
+    >>> ranked = plan(1024, ZCDP(0.5))
+    >>> print(far_from_possible(ranked.best, ranked.factors))
+    The root of the mean variance is 1.02 times the least of matrix mechanisms with Gaussian noise
+    (Constant Matters, section 1 (nuclear norm)), and 1.33 times the least of any mechanism (after
     Constant Matters, Theorem 3; with its constant (counton)).
     """
-    found = factors_of_design(terms, metric, around=around) if factors is None else factors
-    strategy = terms.strategy
-    steps = strategy.horizon if strategy.horizon is not None else around or _AROUND
-    over = f" of {of}" if of else ""
-    over += "" if strategy.horizon is not None else f" of the first {steps:,} steps"
-    return sentence_of(found, metric, over, cited=cited)
-
-
-def sentence_of(
-    factors: Sequence[Factor], metric: Metric, over: str = "", *, cited: bool = True
-) -> str:
-    """Factors in one sentence; "" without any."""
     if not factors:
         return ""
     what = "root of the mean variance" if metric == "mean" else "largest standard deviation"
+    over = f" of {of}" if of else ""
+    if design.strategy.horizon is None:
+        over += f" of the first {design.errors_of.steps or _AROUND:,} steps"
     parts = [
         f"{one.times} times the least of {one.beside}" + f" ({one.source})" * cited
         for one in factors
@@ -783,14 +747,10 @@ def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
     yield _unless_short(design, all_errors, least, "any mechanism", expiration)
     least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
-    printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
-    constants = (
-        "" if printed else "; with the constants of the paper it says nothing below 3.8e41 steps"
-    )
-    if max(least, printed):
+    constants = "; with the constants of the paper it says nothing below 3.8e41 steps"
+    if least:
         who = f"any mechanism, probability 3/4{constants}"
-        achieved = _largest(design, _RANDOM_PROBABILITY)
-        yield LowerBound(flips, max(least, printed), achieved, who, elders)
+        yield LowerBound(flips, least, _largest(design, _RANDOM_PROBABILITY), who, elders)
     else:
         yield LowerBound(flips, None, None, f"the stream is too short{constants}", elders)
 

@@ -212,18 +212,12 @@ class StreamPlan(Plan[Design]):
         """`Design.std` of the best choice."""
         return self.best.std(steps)
 
-    @property
-    def lower_bounds(self) -> dict[Family, float]:
+    def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
         """Standard deviations that no strategy with one family of noise is below, where known.
 
-        Of the mean or the largest variance, in data units, as the ranking; see
+        Of the mean or the largest variance, in data units; unless stated as the ranking. See
         ``counton.planning.lower_bounds``. For units that count once: Laplace noise under `PureDP`,
         Gaussian noise under `ZCDP` and `ApproxDP`.
-        """
-        return self.least_std(self.metric)
-
-    def least_std(self, metric: Metric) -> dict[Family, float]:
-        """`lower_bounds` of the root of the mean variance, or of the largest.
 
         >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
@@ -231,7 +225,7 @@ class StreamPlan(Plan[Design]):
         """
         from counton.planning.lower_bounds import least_std
 
-        return least_std(self.best, metric)
+        return least_std(self.best, self.metric if metric is None else metric)
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
@@ -268,9 +262,9 @@ class StreamPlan(Plan[Design]):
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
         [2.75, 2.75]
         """
-        from counton.planning.lower_bounds import factors_of
+        from counton.planning.lower_bounds import factors_of_design
 
-        return factors_of(self.best, self.metric)
+        return factors_of_design(self.best, self.metric)
 
     def why(self, choice: Design) -> str:
         """In words: how its error is to that of the best, and what its noise is calibrated by."""

@@ -207,7 +207,7 @@ def account_of(
         return _simulated_in_words(terms.name)
     of = "" if definition.statistic.additive else "a cell of what it reads"
     factors = factors_of_design(terms, definition.least)
-    far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
+    far = far_from_possible(terms, factors, definition.least, of=of, cited=False)
     left_out = []
     if definition.beyond_bound is not None and definition.statistic.tallied:
         left_out.append(
