@@ -15,7 +15,7 @@ import pytest
 
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit, PureDP, Spend
-from counton.privacy.concentrated import epsilon_within, rho_within
+from counton.privacy.concentrated import rho_within
 from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
@@ -98,6 +98,15 @@ def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(limit: Limit) -> N
     ledger.spend("b", PureDP(0.5))
     ledger.spend("c", PureDP(0.25))
     assert ledger.remaining(PureDP) is None
+
+
+def epsilon_within(rho: Fraction, delta: Fraction) -> Fraction:
+    """The least epsilon, to a millionth, so that rho implies (epsilon, delta)."""
+    low, high = Fraction(0), Fraction(8)
+    while high - low > Fraction(1, 10**6):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rho_within(middle, delta) >= rho else (middle, high)
+    return high
 
 
 def test_concentrated_guarantees_convert_once_with_the_share_of_one_order() -> None:

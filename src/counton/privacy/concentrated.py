@@ -10,10 +10,7 @@ misses the best one errs towards privacy.
 
 **Whole orders.** Where an attacker has seen part of the noise before he chooses the unit, discrete
 Gaussian noise has been shown to keep alpha rho for alpha = 2, 3, ... and may exceed it in between
-(docs/proofs.md). `ZCDP` promises these orders, and it is converted at one of them. Between n and
-n + 1 the logarithm of the mean of e^((alpha-1) L) is convex, so that at alpha = n + f
-
-    (alpha - 1) R <= (alpha (alpha - 1) + f (1 - f)) rho.
+(docs/proofs.md). `ZCDP` promises these orders, and it is converted at one of them.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from counton.base.exact import float_above, float_below, text
 
 #: Relative margin for the rounding of float64; the formulas lose fewer than three digits.
 _MARGIN = 1e-11
-_SMALLEST = 2.0**-60  # a guarantee's epsilon is above 0
 _LOWEST_LOG = -60.0  # of alpha - 1
 _HIGHEST_LOG = 60.0
 
@@ -47,28 +43,6 @@ def rho_within(epsilon: Fraction, delta: Fraction, *, every_order: bool = False)
     return Fraction(rho(best if every_order else _whole(rho, best)))
 
 
-def epsilon_within(rho: Fraction, delta: Fraction, *, every_order: bool = False) -> Fraction:
-    """Least known epsilon such that rho-zCDP implies (epsilon, delta)-DP; rounded up.
-
-    Args:
-        rho, delta: what is promised, and what is to be implied.
-        every_order: as in `rho_within`.
-
-    >>> float(epsilon_within(Fraction(1, 2), Fraction(1, 10**6)))
-    5.2224...
-    """
-    loss, log_delta = float_above(rho), log_below(delta)
-
-    def minus_epsilon(log_u: float) -> float:
-        u = math.exp(log_u)
-        slack, size = _slack(log_delta, log_u)
-        return slack - (1 + u) * loss - (size + (1 + u) * loss) * _MARGIN
-
-    best = _highest(minus_epsilon)
-    best = best if every_order else _whole(minus_epsilon, best)
-    return Fraction(max(_SMALLEST, -minus_epsilon(best)))
-
-
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The whole order alpha at which `rho_within` finds the largest rho.
 
@@ -77,18 +51,6 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     """
     rho = _rho(epsilon, delta)
     return Fraction(1 + round(math.exp(_whole(rho, _highest(rho)))))
-
-
-def renyi_by_concentrated(rho: Fraction, order: Fraction) -> Fraction:
-    """Largest Renyi divergence of this order under rho-zCDP at whole orders.
-
-    alpha rho, and between whole orders a little more: see the beginning of this file.
-
-    >>> [str(renyi_by_concentrated(Fraction(1), Fraction(a))) for a in ("2", "5/2", "3")]
-    ['2', '8/3', '3']
-    """
-    part = order - math.floor(order)
-    return order * rho + part * (1 - part) * rho / (order - 1)
 
 
 def renyi_within(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
@@ -119,8 +81,6 @@ def renyi_by_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     """
     simple = min(order * epsilon**2 / 2, epsilon)
     a, e = float_above(order), float_above(epsilon)
-    if a == 1:
-        return simple
     saved = math.log1p(math.exp(-e)) - math.log1p(math.exp(-(2 * a - 1) * e))
     loss = e - saved / (a - 1) + (e + 4 / (a - 1)) * 2**-50
     return min(simple, Fraction(loss))

@@ -53,7 +53,7 @@ class RenyiOrder:
     """One order of the Renyi divergence, and its share of a limit's delta.
 
     Attributes:
-        order: alpha, a whole number from 2 on; in older states any number above 1.
+        order: alpha, a whole number from 2 on.
         delta: its share.
         loss: the largest divergence that implies (epsilon of the limit, ``delta``).
     """
@@ -255,22 +255,20 @@ class Filter:
         except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             raise InvalidInput(f"saved shares of a limit do not fit: {error!r}") from error
         shares = [kept, *(delta for _, delta in pairs)]
-        whole = all(order > 1 and delta > 0 for order, delta in pairs) and kept >= 0
-        if not whole or sum(shares) > limit.delta:
+        whole = all(order > 1 == order.denominator and delta > 0 for order, delta in pairs)
+        if not whole or kept < 0 or sum(shares) > limit.delta:
             raise InvalidInput(
                 f"saved shares of a limit of {limit} do not fit: {', '.join(map(text, shares))} "
-                f"are more than its delta, or no shares"
+                f"are more than its delta, no shares, or of orders that are not 2, 3, ..."
             )
         orders = tuple(RenyiOrder.within(limit, order, delta) for order, delta in pairs)
         return cls(limit, kept, orders, losses=(Fraction(0),) * len(orders))
 
 
 def _divergence(guarantee: Limit, order: Fraction) -> Fraction:
-    """Most that the Renyi divergence of this order can be; beside its delta, for ApproxDP."""
+    """Most that the Renyi divergence of a whole order can be; beside its delta, for ApproxDP."""
     if isinstance(guarantee, ZCDP):
-        from counton.privacy.concentrated import renyi_by_concentrated
-
-        return renyi_by_concentrated(guarantee.rho, order)
+        return order * guarantee.rho
     from counton.privacy.concentrated import renyi_by_pure
 
     return renyi_by_pure(guarantee.epsilon, order)
