@@ -17,11 +17,10 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.laws.rows import LawBroken, require
 from counton.noise import Key
 from counton.numbers import Counter, StepRelease
-from counton.numbers.intervals import std_at
 from counton.numbers.node_law import law_for, sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
 from counton.statistics.statistic import Statistic
-from counton.strategies import Independent, StreamStrategy, matrices
+from counton.strategies import Independent, StreamStrategy, matrices, noise_variance
 
 #: What is proven for the largest of all errors is far below this many of the largest deviations.
 _REACH = 10.0
@@ -558,9 +557,8 @@ def _plan_agrees(statistic: Statistic, this: Statistic, steps: int) -> None:
     contribution = this.contribution_within(steps, batched=True)
     shape = () if this.on_demand else this.cells
     law = law_for(best.strategy, promise, contribution, shape).law
-    deviations = std_at(
-        best.strategy, law, contribution.resolution or Fraction(1), range(1, steps + 1)
-    )
+    deviations = np.sqrt(noise_variance(best.strategy, law, range(1, steps + 1)))
+    deviations *= float(contribution.resolution or 1)
     for name, claimed, true in (
         ("mean_std", best.mean_std, float(np.sqrt(np.mean(deviations**2))) * of.mean),
         ("max_std", best.max_std, float(deviations.max()) * of.largest),

@@ -660,27 +660,24 @@ class _Law:
     def first_order(self, one: Formula) -> float | None:
         """Standard deviation to first order; None where there is none."""
         vectors, _ = self._vectors(one)
-        if not one.linear:
-            found = self._read(one)
-            if found is None:
-                return None
-            for place in range(len(vectors)):
-                for each in found:
-                    vectors[place] = vectors[place] + each.weight * each.off[place] / each.divisor
+        reads = self._read(one)
+        if reads is None:
+            return None
+        vectors = _with_quotients(vectors, reads)
         return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
 
-    def _read(self, one: Formula) -> list[_Read] | None:
+    def _read(self, one: Formula) -> dict[Quotient, _Read] | None:
         """Each different quotient, with its weight to first order; None where a divisor is 0."""
-        found: dict[int, _Read] = {}
+        found: dict[Quotient, _Read] = {}
 
         def of(each: Quotient) -> _Read:
-            if id(each) not in found:
+            if each not in found:
                 above, grain = self._vectors(each.above)
                 below, rounded = self._vectors(each.below)
                 share, divisor = _over(each), each.below.raw
                 off = [a - share * b for a, b in zip(above, below, strict=True)]
-                found[id(each)] = _Read(share, divisor, off, below, grain, rounded)
-            return found[id(each)]
+                found[each] = _Read(share, divisor, off, below, grain, rounded)
+            return found[each]
 
         for each, weight in one.quotients:
             of(each).weight += weight
@@ -688,8 +685,7 @@ class _Law:
             a, b = of(first), of(second)
             a.weight += weight * b.share
             b.weight += weight * a.share
-        reads = list(found.values())
-        return reads if all(map(math.isfinite, (each.share for each in reads))) else None
+        return found if all(math.isfinite(each.share) for each in found.values()) else None
 
     def half(self, one: Formula, level: float, *, full: bool = False) -> float:
         """Half-width of the interval, infinite where a divisor may be 0.
@@ -704,8 +700,8 @@ class _Law:
         reads = self._read(one)
         if reads is None:
             return math.inf
-        vectors, widest, more = list(linear), 1.0, grain
-        for each in reads:
+        widest, more = 1.0, grain
+        for each in reads.values():
             size = abs(each.divisor)
             moved = self._half(each.below, level, True) + each.rounded
             if not size > moved:
@@ -715,22 +711,9 @@ class _Law:
             rounded = (each.grain + abs(each.share) * each.rounded) * over / size
             each.reach = self._half(each.off, level, True) * over / size + rounded
             more += abs(each.weight) * rounded
-            for place in range(len(vectors)):
-                vectors[place] = vectors[place] + each.weight * each.off[place] / each.divisor
-        of = {id(each): read for each, read in self._by_read(one, reads)}
         for first, second, weight in one.products:
-            more += abs(weight) * of[id(first)].reach * of[id(second)].reach
-        return self._half(vectors, level, full) * widest + more
-
-    def _by_read(self, one: Formula, reads: Sequence[_Read]) -> Iterable[tuple[Quotient, _Read]]:
-        """Quotients in the order of their reads."""
-        order: dict[int, Quotient] = {}
-        for each, _ in one.quotients:
-            order.setdefault(id(each), each)
-        for first, second, _ in one.products:
-            order.setdefault(id(first), first)
-            order.setdefault(id(second), second)
-        return zip(order.values(), reads, strict=True)
+            more += abs(weight) * reads[first].reach * reads[second].reach
+        return self._half(_with_quotients(linear, reads), level, full) * widest + more
 
 
 @dataclass(eq=False)
@@ -754,6 +737,15 @@ class _Read:
     rounded: float
     weight: float = 0.0
     reach: float = 0.0
+
+
+def _with_quotients(linear: Sequence[Floats], reads: Mapping[Quotient, _Read]) -> list[Floats]:
+    """Weights of parts, with those that quotients have to first order."""
+    vectors = list(linear)
+    for each in reads.values():
+        for place, off in enumerate(each.off):
+            vectors[place] = vectors[place] + each.weight * off / each.divisor
+    return vectors
 
 
 def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:

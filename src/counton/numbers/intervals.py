@@ -166,41 +166,6 @@ def halfwidths(
     return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
 
 
-def std_at(
-    strategy: StreamStrategy, law: NoiseDistribution, resolution: Fraction, steps: Any = None
-) -> Any:
-    """Standard deviation of what is released at ``steps``, in data units.
-
-    Args:
-        strategy, law: how the noise is correlated, and the law of one node.
-        resolution: one unit of the exact sums, in data units.
-        steps: one step, whose error is a float; or several, as a range or a list, whose errors are
-            an array of as many; None: all up to the
-            horizon.
-
-    Raises:
-        InvalidInput: not steps, or none where there is no last one.
-        HorizonExceeded: a step beyond the horizon.
-
-    >>> from counton.base.distributions import DiscreteLaplace
-    >>> from counton.strategies import Binary
-    >>> std_at(Binary(7), DiscreteLaplace(5), Fraction(1), 3)
-    9.98...
-    """
-    one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
-    if steps is None:
-        if strategy.horizon is None:
-            raise InvalidInput(
-                "steps is None, and the stream has no last one: say which, as in std(range(1, 101))"
-            )
-        steps = range(1, strategy.horizon + 1)
-    if isinstance(steps, str):
-        raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
-    variance = noise_variance(strategy, law, check_steps(strategy, [steps] if one else steps))
-    deviation = np.sqrt(variance) * float(resolution)
-    return float(deviation[0]) if one else deviation
-
-
 def joint_halfwidths(
     before: Sequence[tuple[StreamStrategy, NoiseDistribution, int]],
     strategy: StreamStrategy,
@@ -998,14 +963,34 @@ class Errors(Generic[S]):
         )
 
     def std(self, steps: Any = None) -> Any:
-        """Standard deviation of what is released at ``steps``: see `std_at`.
+        """Standard deviation of what is released at ``steps``, in data units.
+
+        Args:
+            steps: one step, whose error is a float; or several, as a range or a list, whose errors
+                are an array of as many; None: all up to the horizon.
+
+        Raises:
+            InvalidInput: not steps, or none where there is no last one.
+            HorizonExceeded: a step beyond the horizon.
 
         >>> from counton import PureDP, plan
         >>> best = plan(365, PureDP(1)).best
         >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
         True
         """
-        return self.in_data_units(std_at(self.strategy, self.law, Fraction(1), steps))
+        one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+        if steps is None:
+            if self.strategy.horizon is None:
+                raise InvalidInput(
+                    "steps is None, and the stream has no last one: say which, as in "
+                    "std(range(1, 101))"
+                )
+            steps = range(1, self.strategy.horizon + 1)
+        if isinstance(steps, str):
+            raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
+        served = check_steps(self.strategy, [steps] if one else steps)
+        found = self.in_data_units(np.sqrt(noise_variance(self.strategy, self.law, served)))
+        return float(found[0]) if one else found
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Standard deviation of what is released about the steps start + 1 .. stop, data units."""

@@ -21,9 +21,8 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, SumOverflow, field
 from counton.numbers.design import Design
-from counton.numbers.intervals import std_at
 from counton.statistics.statistic import Events, Exact, Statistic
-from counton.strategies import StreamStrategy
+from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.strategy import last_served_step
 
 #: An array of integers, or an expression of a data frame: both know arithmetic.
@@ -212,7 +211,8 @@ class TallyStatistic(Statistic):
 
     def most_readable(self, strategy: StreamStrategy, law: NoiseDistribution) -> float:
         """How much all places may have together so that every release of a stream can be read."""
-        stds = std_at(strategy, law, Fraction(1), [1, last_served_step(strategy) or 1])
+        last = last_served_step(strategy) or 1
+        stds = np.sqrt(noise_variance(strategy, law, [1, last]))
         return self.most_counted(*stds.tolist())
 
     def refuse_unreadable(
