@@ -19,7 +19,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -739,32 +739,31 @@ class _Parameter:
     def fresh(self, step: int) -> Singles:
         """The weighted sum of a step's normals."""
         out = np.empty(self.stop - self.first, np.float32)
+        for place, summed in self._summed(step):
+            out[place] = summed
+        return out
+
+    def noise(self, step: int) -> Singles:
+        """The noise of a step; buffers move on."""
+        out = np.empty(self.stop - self.first, np.float32)
+        _, _, spare = self._space()
+        scale = np.float32(self.std / self.strategy.divisor(step))
+        for place, summed in self._summed(step):
+            for part in range(0, len(summed), _PART):
+                self._carry(summed[part : part + _PART], place.start + part, out, spare)
+            np.multiply(out[place], scale, out=out[place])
+        self.step = step
+        return out
+
+    def _summed(self, step: int) -> Iterator[tuple[slice, Singles]]:
+        """The weighted sum of a step's normals, block by block, and where its coordinates are."""
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
             summed = self._weighted_normals(taps, block, fresh, drawn)
-            out[low - self.first : high - self.first] = summed[low - begin : high - begin]
-        return out
-
-    def noise(self, step: int) -> Singles:
-        """The noise of a step; buffers move on."""
-        out = np.empty(self.stop - self.first, np.float32)
-        fresh, drawn, spare = self._space()
-        taps = self.strategy.taps(step)
-        scale = np.float32(self.std / self.strategy.divisor(step))
-        for block in self.field.blocks(self.first, self.stop):
-            begin = block * BLOCK
-            low = max(self.first, begin)
-            high = min(self.stop, begin + self.field.length(block))
-            summed = self._weighted_normals(taps, block, fresh, drawn)[low - begin : high - begin]
-            for part in range(0, len(summed), _PART):
-                self._carry(summed[part : part + _PART], low - self.first + part, out, spare)
-            place = out[low - self.first : high - self.first]
-            np.multiply(place, scale, out=place)
-        self.step = step
-        return out
+            yield slice(low - self.first, high - self.first), summed[low - begin : high - begin]
 
     def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
         """The recurrence over the buffers for some coordinates."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,12 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """
     if tree is None:
         return
-    for name, child in _children(tree):
-        yield from leaves(child, f"{prefix}{SEPARATOR}{name}" if prefix else str(name))
     if is_array(tree):
         yield prefix, tree
+        return
+    children, _ = _parts(tree, prefix)
+    for name, child in children:
+        yield from leaves(child, _below(prefix, name))
 
 
 def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> Any:
@@ -44,37 +46,33 @@ def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> A
     if is_array(tree):
         return change(prefix, tree)
 
-    def inner(name: object, child: Any) -> Any:
-        return rebuilt(child, change, f"{prefix}{SEPARATOR}{name}" if prefix else str(name))
+    children, together = _parts(tree, prefix)
+    return together([rebuilt(child, change, _below(prefix, name)) for name, child in children])
 
+
+def _below(prefix: str, name: object) -> str:
+    return f"{prefix}{SEPARATOR}{name}" if prefix else str(name)
+
+
+def _parts(tree: Any, prefix: str) -> tuple[list[tuple[object, Any]], Callable[[list[Any]], Any]]:
+    """Children of a node with their names, and what puts as many others together."""
+    kind = type(tree)
     if isinstance(tree, Mapping):
-        made = {name: inner(name, child) for name, child in tree.items()}
-        return made if type(tree) is dict else type(tree)(made)  # type: ignore[call-arg]
+        made: Callable[[Any], Any] = kind
+        return [*tree.items()], lambda others: made(dict(zip(tree, others, strict=True)))
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        named = zip(tree._fields, tree, strict=True)
-        return type(tree)(*(inner(name, child) for name, child in named))
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(inner(place, child) for place, child in enumerate(tree))
+        return [*zip(tree._fields, tree, strict=True)], lambda others: kind(*others)
+    if isinstance(tree, list | tuple):
+        return [*enumerate(tree)], kind
     registered = _registered_children(tree)
     if registered is None:
-        raise _unknown(tree, prefix)
-    parts, whole = registered
-    return whole.unflatten([inner(name, child) for name, child in parts])
-
-
-def _children(tree: Any) -> Iterator[tuple[object, Any]]:
-    if is_array(tree):
-        return iter(())
-    if isinstance(tree, Mapping):
-        return iter(tree.items())
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return iter(zip(tree._fields, tree, strict=True))
-    if isinstance(tree, Sequence) and not isinstance(tree, (str, bytes)):
-        return iter(enumerate(tree))
-    registered = _registered_children(tree)
-    if registered is None:
-        raise _unknown(tree, "")
-    return iter(registered[0])
+        raise InvalidInput(
+            f"gradients hold {kind.__name__}{f' at {prefix}' if prefix else ''}; they must be "
+            f"arrays of numpy, PyTorch or JAX in dicts, lists or tuples: hand over the tree's "
+            f"arrays"
+        )
+    children, whole = registered
+    return children, whole.unflatten
 
 
 def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
@@ -94,13 +92,6 @@ def _plain(entry: Any) -> object:
         if hasattr(entry, kind):
             return getattr(entry, kind)
     return entry
-
-
-def _unknown(tree: object, prefix: str) -> InvalidInput:
-    return InvalidInput(
-        f"gradients hold {type(tree).__name__}{f' at {prefix}' if prefix else ''}; they must be "
-        f"arrays of numpy, PyTorch or JAX in dicts, lists or tuples: hand over the tree's arrays"
-    )
 
 
 def is_array(value: Any) -> bool:
