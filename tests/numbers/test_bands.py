@@ -13,8 +13,8 @@ from counton import PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.laws import band, simulate
-from counton.laws.drawn_noise import _place
 from counton.numbers.intervals import halfwidths
+from counton.numbers.joint import order_above_quantile
 from counton.strategies import Binary, HonakerOnline, Independent, SqrtToeplitz, StreamStrategy
 
 WIDE = DiscreteLaplace(Fraction(9))
@@ -68,7 +68,8 @@ def test_a_band_is_narrower_than_the_union_bound_under_laplace_noise() -> None:
 def test_the_order_statistic_lies_above_the_quantile() -> None:
     """Of the binomial law, by its sum: r draws or more below the quantile are unlikely."""
     for runs, level in ((300, 0.9), (1000, 0.95)):
-        place = _place(runs, level)
+        place = order_above_quantile(runs, level)
+        assert place is not None
         tails = [
             sum(
                 math.comb(runs, k) * Fraction(level) ** k * (1 - Fraction(level)) ** (runs - k)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,11 +13,10 @@ from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.noise import Key, NoiseField
 from counton.numbers.intervals import check_level, halfwidths
+from counton.numbers.joint import UNLUCKY, largest_share, order_above_quantile
 from counton.strategies import StreamStrategy
 from counton.strategies.strategy import node_law
 
-#: With so little probability the draws of a simulation say too narrow a band.
-_MISLED = 1e-6
 #: Numbers of noise that are in memory at a time.
 _AT_ONCE = 2**22
 
@@ -109,7 +107,12 @@ def band(
     """
     level, last = check_level(level), _steps(strategy, steps)
     runs, seed = check_integer("runs", runs, 1), check_integer("seed", seed, 0)
-    place = _place(runs, level)
+    if order_above_quantile(runs, level) is None:
+        least = math.ceil(math.log(UNLUCKY) / math.log(level))
+        raise InvalidInput(
+            f"runs is {runs:,}; with a level of {level:g} at least {least:,} are needed: the "
+            f"largest of fewer may lie below the quantile"
+        )
     apart = halfwidths(strategy, law, range(1, last + 1), 1 - (1 - level) / last)
     largest, at_once = np.empty(runs), max(1, _AT_ONCE // last)
     for first in range(0, runs, at_once):
@@ -119,32 +122,11 @@ def band(
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(noise > 0, noise / apart[:, None], 0.0)
         largest[first : first + some] = ratio.max(axis=0)
-    factor = float(np.partition(largest, place - 1)[place - 1])
-    if factor >= 1:
+    factor = largest_share(largest, level)
+    if factor is None or factor >= 1:
         return apart
     found = apart * factor * (1 + 1e-12)
     return np.floor(found) if strategy.fraction_bits == 0 else found
-
-
-@lru_cache(maxsize=64)
-def _place(runs: int, level: float) -> int:
-    """Which of this many ordered draws is above their quantile, but for a probability of 1e-6.
-
-    The r-th is below it where r draws or more lie below: a binomial tail.
-
-    >>> _place(10_000, 0.95)
-    9601
-    """
-    from scipy.stats import binom
-
-    place = int(binom.isf(_MISLED, runs, level)) + 1
-    if place > runs:
-        least = math.ceil(math.log(_MISLED) / math.log(level))
-        raise InvalidInput(
-            f"runs is {runs:,}; with a level of {level:g} at least {least:,} are needed: the "
-            f"largest of fewer may lie below the quantile"
-        )
-    return place
 
 
 def _steps(strategy: StreamStrategy, steps: int | None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -69,9 +69,6 @@ from counton.strategies.strategy import (
     last_served_step,
     node_law,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes that are stated of a strategy.

@@ -37,7 +37,7 @@ _DRAWN, _MOST_DRAWN, _AT_A_TIME = 20_000, 2**26, 2**22
 #: Fewer than these say too little.
 _FEWEST = 1_000
 #: Probability that the order statistic lies below the quantile.
-_UNLUCKY = 1e-6
+UNLUCKY = 1e-6
 
 
 def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
@@ -130,22 +130,22 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
     >>> largest_share(np.arange(1000.0), 0.95)
     979.0
     """
-    place = _order(len(drawn), level)
+    place = order_above_quantile(len(drawn), level)
     return None if place is None else float(np.sort(drawn)[place - 1])
 
 
-def _order(cells: int, level: float) -> int | None:
+def order_above_quantile(cells: int, level: float) -> int | None:
     """Which of this many, in ascending order, is hardly ever below the quantile; None: not even the
     last one.
 
     The one at place k is below it where k or more are: a binomial tail.
 
-    >>> _order(1000, 0.95), _order(100, 0.95)
+    >>> order_above_quantile(1000, 0.95), order_above_quantile(100, 0.95)
     (980, None)
     """
     from scipy.stats import binom
 
-    place = int(binom.isf(_UNLUCKY, cells, level)) + 1
+    place = int(binom.isf(UNLUCKY, cells, level)) + 1
     return place if place <= cells else None
 
 
