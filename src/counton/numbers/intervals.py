@@ -461,6 +461,7 @@ def _laws_in_sum(
     return tuple((each, count * cells) for each, count in counts.items())
 
 
+@lru_cache(maxsize=4096)
 def weighted_halfwidth(
     law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float = 0.95
 ) -> float:
@@ -478,17 +479,7 @@ def weighted_halfwidth(
     >>> weighted_halfwidth(law, ((0.5, 4),)), weighted_halfwidth(law, ((0.75, 1), (0.25, 3)))
     (0.5, 0.84521484375)
     """
-    return _of_weighted(law, weights, check_level(level))
-
-
-@lru_cache(maxsize=4096)
-def _of_weighted(
-    law: NoiseDistribution, weights: tuple[tuple[float, int], ...], level: float
-) -> float:
-    """See `weighted_halfwidth`.
-
-    |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
-    """
+    level = check_level(level)
     if not weights or law.variance == 0:
         return 0.0
     if len(weights) == 1:
@@ -497,6 +488,7 @@ def _of_weighted(
     reached = inside >= level + _SERIES_ERROR
     if not reached.any():  # beyond what float64 tells apart: as one draw with all of the variance
         return _std(law, weights) / law.std * (_of_sum(((law, 1),), level) + 1)
+    # |N + V| <= c implies |N| <= c + jitter / 2, with V of `_smooth_law`.
     return float(at[int(np.argmax(reached))] + jitter / 2)
 
 

@@ -127,14 +127,10 @@ def _noise(terms: Design) -> str:
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
     unit = float(terms.law_unit)
     if isinstance(law, DiscreteLaplace):
-        how = f"discrete Laplace noise of scale {_number(float(law.scale) * unit)}"
+        how = f"discrete Laplace noise of scale {figures(float(law.scale) * unit)}"
     else:
-        how = f"discrete Gaussian noise of variance {_number(float(law.sigma_squared) * unit**2)}"
+        how = f"discrete Gaussian noise of variance {figures(float(law.sigma_squared) * unit**2)}"
     return f"Each measurement has {how}{of}, drawn exactly."
-
-
-def _number(value: float) -> str:
-    return figures(value)
 
 
 def _clipping_in_words(terms: Design) -> list[str]:
@@ -148,16 +144,13 @@ def _clipping_in_words(terms: Design) -> list[str]:
 
 
 def _limits_in_words(terms: Design, unit: str | None, more: Sequence[str]) -> str:
-    called = unit or terms.contribution.unit
+    contribution = terms.contribution
+    about = difference(unit or contribution.unit, contribution.relation)
     parts = [
         "the parameters named here and all that was declared, which must not be chosen by the data",
         *more,
-        f"somebody who stands for several units: more can be learned than {_about(terms, called)}",
+        f"somebody who stands for several units: more can be learned than {about}",
         "what other releases about the same people say",
         "anything at all from whoever holds the key, the state or the rows",
     ]
     return f"Not protected are: {'; '.join(parts)}."
-
-
-def _about(terms: Design, unit: str) -> str:
-    return difference(unit, terms.contribution.relation)
