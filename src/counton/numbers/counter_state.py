@@ -243,10 +243,10 @@ def write_state(form: str, fields: dict[str, Any]) -> bytes:
     >>> read_state(write_state("notes-1", {"step": 3}), "notes-1", "keep()")
     {'step': 3}
     """
-    return _sealed(form, json.dumps(fields, sort_keys=True).encode())
+    return _with_checksum(form, json.dumps(fields, sort_keys=True).encode())
 
 
-def _sealed(form: str, *parts: bytes) -> bytes:
+def _with_checksum(form: str, *parts: bytes) -> bytes:
     """A body behind its format and a checksum."""
     digest = hashlib.sha256()
     for part in parts:
@@ -254,7 +254,7 @@ def _sealed(form: str, *parts: bytes) -> bytes:
     return b"".join([f"{form} {digest.hexdigest()}\n".encode(), *parts])
 
 
-def _opened(saved: bytes, form: str, source: str) -> bytes:
+def _body_of(saved: bytes, form: str, source: str) -> bytes:
     """The body, if it is of this format and as it was written."""
     try:
         head, body = bytes(saved).split(b"\n", 1)
@@ -276,7 +276,7 @@ def _opened(saved: bytes, form: str, source: str) -> bytes:
 
 
 def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
-    body = _opened(saved, form, source)
+    body = _body_of(saved, form, source)
     try:
         fields = json.loads(body)
     except ValueError:
@@ -293,11 +293,11 @@ def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> 
     sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
     said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
     head = f"{json.dumps(said)}\n{terms}\n".encode()
-    return _sealed(_FORMAT, head, *packed.values())
+    return _with_checksum(_FORMAT, head, *packed.values())
 
 
 def read_checkpoint(saved: bytes) -> Checkpoint:
-    body = _opened(saved, _FORMAT, "Counter.checkpoint()")
+    body = _body_of(saved, _FORMAT, "Counter.checkpoint()")
     try:
         said, terms, packed = body.split(b"\n", 2)
         fields = json.loads(said)

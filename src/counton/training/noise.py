@@ -739,7 +739,7 @@ class _Parameter:
     def fresh(self, step: int) -> Singles:
         """The weighted sum of a step's normals."""
         out = np.empty(self.stop - self.first, np.float32)
-        for place, summed in self._summed(step):
+        for place, summed in self._sums_by_block(step):
             out[place] = summed
         return out
 
@@ -748,14 +748,14 @@ class _Parameter:
         out = np.empty(self.stop - self.first, np.float32)
         _, _, spare = self._space()
         scale = np.float32(self.std / self.strategy.divisor(step))
-        for place, summed in self._summed(step):
+        for place, summed in self._sums_by_block(step):
             for part in range(0, len(summed), _PART):
                 self._carry(summed[part : part + _PART], place.start + part, out, spare)
             np.multiply(out[place], scale, out=out[place])
         self.step = step
         return out
 
-    def _summed(self, step: int) -> Iterator[tuple[slice, Singles]]:
+    def _sums_by_block(self, step: int) -> Iterator[tuple[slice, Singles]]:
         """The weighted sum of a step's normals, block by block, and where its coordinates are."""
         fresh, drawn, _ = self._space()
         taps = self.strategy.taps(step)
