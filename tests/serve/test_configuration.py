@@ -54,6 +54,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"pages": "home"}, "is no key of a job"),
         ({"starts": "2024-03-01"}, "'starts' is no key of a job; did you mean 'start'?"),
         ({"bad-rows": "eat"}, "quarantine:FILE"),
+        ({"key": "k.csv", "bad-rows": "quarantine:k.csv"}, "a file which the run reads or keeps"),
         ({"statistic": "graphs"}, "use one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "mysql://db"}, "SQLite or PostgreSQL"),

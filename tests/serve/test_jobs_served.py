@@ -461,6 +461,8 @@ def test_a_long_series_is_compressed_where_its_reader_takes_that(tmp_path: Path)
             assert int(small.headers["Content-Length"]) < len(whole.content) / 2
         short = service("GET", path, params={"last": 1})
         assert "Content-Encoding" not in short.headers
+        refusing = service("GET", path, headers={"Accept-Encoding": "br, gzip;q=0"})
+        assert "Content-Encoding" not in refusing.headers
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def perform(options: ServeOptions) -> None:
 
 def perform_left_out(options: LeftOutOptions) -> None:
     """List batches that are left out; print one's rows, put it back, or drop it."""
-    from counton.serve.uncounted_batches import LeftOutBatches
+    from counton.serve.uncounted_batches import LeftOutBatches, facts_of
 
     asked = {
         name: id
@@ -52,14 +52,13 @@ def perform_left_out(options: LeftOutOptions) -> None:
     if asked:
         return
     if options.json:
-        print_json({"left_out": [one.as_dict() for one in kept.all()]})
+        print_json({"left_out": [facts_of(one) for one in kept.all()]})
         return
     table = Table()
     for column in ("id", "stream", "batch", "came", "rows", "why"):
         table.add_column(column, overflow="fold")
     for one in kept.all():
-        told = one.as_dict()
-        table.add_row(*("" if value is None else f"{value}" for value in told.values()))
+        table.add_row(*("" if value is None else f"{value}" for value in facts_of(one).values()))
     print_table(Console(), table)
 
 

@@ -67,7 +67,7 @@ def windows_ended(
     """
     now = now or datetime.now(UTC)
     stated, until = until is not None, _UNSTATED if until is None else until
-    late = 0 if watermark is None else length_of(watermark)
+    late = length_of(watermark)
     whole = windows.end + late  # when the last window is released
     end = windows.at(min(whole, microseconds(_LATEST)))
     if (seen.released or 0) >= windows.steps:  # then nothing can be released any more
@@ -118,12 +118,14 @@ def windows_ended(
 _UNITS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 
-def length_of(watermark: str) -> int:
-    """A length of time in microseconds.
+def length_of(watermark: str | None) -> int:
+    """A length of time in microseconds; 0 where none is stated.
 
     >>> length_of("6h") == 6 * 3_600_000_000
     True
     """
+    if watermark is None:
+        return 0
     found = re.fullmatch(r"(\d{1,6})([smhd])", watermark.strip())
     if found is None:
         raise InvalidInput(

@@ -143,8 +143,7 @@ def resolve(
     opened = open_job(given) if isinstance(given, Job) else given
     try:
         settled = _settle(opened, units)
-        if settled.job.watermark is not None:
-            length_of(settled.job.watermark)
+        length_of(settled.job.watermark)
         if settled.job.retain is not None:
             from counton.run.erasure import check_retain
 

@@ -118,19 +118,15 @@ def _answer(request: Request, asset: Asset, keep: str) -> Response:
     if asset.tag in (one.strip().removeprefix("W/") for one in known.split(",")):
         return Response(status_code=304, headers=headers)
     body = asset.plain
-    if _takes_gzip(request.headers.get("accept-encoding", "")):
+    if takes_gzip(request):
         headers["Content-Encoding"] = "gzip"
         body = asset.packed
     return Response(body, media_type=asset.kind, headers=headers)
 
 
-def _takes_gzip(accepted: str) -> bool:
-    """Whether a client that accepts these codings accepts gzip.
-
-    >>> _takes_gzip("gzip, deflate, br"), _takes_gzip("br, gzip;q=0"), _takes_gzip("")
-    (True, False, False)
-    """
-    for one in accepted.lower().split(","):
+def takes_gzip(request: Request) -> bool:
+    """Whether a client accepts gzip: it may name it and say that it does not."""
+    for one in request.headers.get("accept-encoding", "").lower().split(","):
         coding, _, quality = one.partition(";")
         if coding.strip() == "gzip":
             return not re.fullmatch(r"\s*q=0(\.0*)?\s*", quality)

@@ -7,7 +7,7 @@ scope ``operate`` alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -82,66 +82,50 @@ def _all(
         ("unwritten", "counter", "failures to set rows aside in their file"),
         ("seconds", "gauge", "seconds that the last run took"),
     ):
-        numbers = [
-            Number({"stream": name}, getattr(releaser.counts, field))
-            for name, releaser in service.releasers.items()
-        ]
+        counts = {name: one.counts for name, one in service.releasers.items()}
+        numbers = _by_stream({name: getattr(one, field) for name, one in counts.items()})
         ending = "_total" if kind == "counter" else ""
         yield f"counton_run_{field}{ending}", kind, says, numbers
-    loads = {name: service.state_of(name).inbox.load(name) for name in service.served}
-    lost = {
-        name: {
-            "left_out_rows": service.state_of(name).inbox.rows_left_out(name),
-            "unwritten_rows": service.state_of(name).inbox.rows_unwritten(name),
-        }
-        for name in loads
-    }
+    inboxes = {name: service.state_of(name).inbox for name in service.served}
+    loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
+    held = {name: inbox.part_held(name) for name, inbox in inboxes.items()}
+    left_out = {name: inbox.rows_left_out(name) for name, inbox in inboxes.items()}
+    unwritten = {name: inbox.rows_unwritten(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
-        numbers = [Number({"stream": name}, getattr(load, field)) for name, load in loads.items()]
+        numbers = _by_stream({name: getattr(load, field) for name, load in loads.items()})
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
-    parts = {name: service.state_of(name).inbox.part_held(name) for name in loads}
-    held = [Number({"stream": name}, part) for name, part in parts.items()]
     says = "part of what sums can hold that was taken; from 0.25 on nothing more is"
-    yield "counton_sums_held_ratio", "gauge", says, held
-    for field, says in (
-        ("left_out_rows", "acknowledged rows that no run could count, kept in the state"),
-        ("unwritten_rows", "rows that are to be set aside and that no file holds yet"),
-    ):
-        numbers = [Number({"stream": name}, lost[name][field]) for name in loads]
-        yield f"counton_{field}", "gauge", says, numbers
+    yield "counton_sums_held_ratio", "gauge", says, _by_stream(held)
+    says = "acknowledged rows that no run could count, kept in the state"
+    yield "counton_left_out_rows", "gauge", says, _by_stream(left_out)
+    says = "rows that are to be set aside and that no file holds yet"
+    yield "counton_unwritten_rows", "gauge", says, _by_stream(unwritten)
     now = service.clock()
-    steps, lags = [], []
+    steps, lags, refused = {}, {}, {}
     for name, journal in service.journals.items():
         due = journal.due(journal.step + 1)
-        lag = 0.0 if due is None else max(0.0, (now - due).total_seconds())
-        steps.append(Number({"stream": name}, journal.step))
-        lags.append(Number({"stream": name}, lag))
-    refused = [
-        Number({"stream": name}, float(journal.refused))
-        for name, journal in service.journals.items()
-    ]
-    failed = [Number({"stream": name}, 1.0) for name in service.failed]
+        lags[name] = 0.0 if due is None else max(0.0, (now - due).total_seconds())
+        steps[name], refused[name] = journal.step, float(journal.refused)
+    failed = _by_stream(dict.fromkeys(service.failed, 1.0))
     yield "counton_failed_jobs", "gauge", "jobs that cannot run", failed
-    yield "counton_refused_copy", "gauge", "whether the state has forgotten releases", refused
-    yield "counton_steps", "gauge", "steps released", steps
-    yield "counton_lag_seconds", "gauge", "how long a release is overdue", lags
+    says = "whether the state has forgotten releases"
+    yield "counton_refused_copy", "gauge", says, _by_stream(refused)
+    yield "counton_steps", "gauge", "steps released", _by_stream(steps)
+    yield "counton_lag_seconds", "gauge", "how long a release is overdue", _by_stream(lags)
     often = [Number({}, service.reading.refused)]
     yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
-    listeners = [Number({"stream": name}, feed.listeners) for name, feed in service.feeds.items()]
-    yield "counton_listeners", "gauge", "readers who listen", listeners
-    yield (
-        "counton_budget_left_ratio",
-        "gauge",
-        "part of the budget that is left",
-        _budgets_left(service),
-    )
-    leads = [
-        Number({"stream": name}, float(name in service.state_of(name).leads))
-        for name in service.served
-    ]
-    yield "counton_leader", "gauge", "whether this server releases", leads
+    listeners = {name: feed.listeners for name, feed in service.feeds.items()}
+    yield "counton_listeners", "gauge", "readers who listen", _by_stream(listeners)
+    budgets = _budgets_left(service)
+    yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", budgets
+    leads = {name: float(name in service.state_of(name).leads) for name in service.served}
+    yield "counton_leader", "gauge", "whether this server releases", _by_stream(leads)
     up = [Number({}, monotonic() - service.began)]
     yield "counton_up_seconds", "gauge", "how long the service runs", up
+
+
+def _by_stream(values: Mapping[str, float]) -> list[Number]:
+    return [Number({"stream": name}, value) for name, value in values.items()]
 
 
 def _budgets_left(service: Service) -> list[Number]:

@@ -145,7 +145,7 @@ class Journal:
         end = self.ends(step)
         if end is None or self.definition.ended is not None:
             return None
-        late = 0 if self.job.watermark is None else length_of(self.job.watermark)
+        late = length_of(self.job.watermark)
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:

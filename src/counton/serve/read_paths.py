@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from counton.run.written_files import no_formulas
 from counton.serve.access import Access
-from counton.serve.limits import ReadingLimit
+from counton.serve.assets import takes_gzip
+from counton.serve.limits import ReadingLimit, later
 from counton.serve.live import Feed
 from counton.serve.public_series import Against, Journal, SeriesAnswer
 
@@ -158,24 +159,39 @@ FAILED = (
     "the job of this stream cannot run, and its operator was told why when the service started; "
     "ask again later"
 )
+
+
+def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """What a path says of the refusals of these statuses."""
+    return {status: {"model": Refusal, "description": why} for status, why in says.items()}
+
+
 #: What every path may answer besides.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refusal, "description": says}
-    for status, says in (
-        (401, "no token, or one that is not known"),
-        (403, "a token for something else"),
-        (404, "no such stream"),
-        (422, "a value outside what is allowed"),
-        (429, "more than allowed in this time; come again after Retry-After seconds"),
-        (503, "the state cannot be used now; ask again after Retry-After seconds"),
-    )
-}
+REFUSALS = refusals(
+    {
+        401: "no token, or one that is not known",
+        403: "a token for something else",
+        404: "no such stream",
+        422: "a value outside what is allowed",
+        429: "more than allowed in this time; come again after Retry-After seconds",
+        503: "the state cannot be used now; ask again after Retry-After seconds",
+    }
+)
 
 
 def as_json(status: int) -> dict[str, Any]:
     """What a path whose answers are no JSON says of a refusal, which is."""
     content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {"description": REFUSALS[status]["description"], "content": content}
+
+
+def check_name(name: str, known: Collection[str], failed: Collection[str]) -> None:
+    """Refuse a request about a stream that there is not, or whose job could not begin."""
+    if name in known:
+        return
+    if name in failed:
+        raise later(503, FAILED, 60)
+    raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
 
 
 def router(
@@ -194,12 +210,9 @@ def router(
     )
 
     def of(name: str) -> Journal:
-        if name not in journals:
-            if name in failed:
-                raise HTTPException(503, FAILED, {"Retry-After": "60"})
-            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        check_name(name, journals, failed)
         if journals[name].refused:
-            raise HTTPException(503, UNSURE, {"Retry-After": "60"})
+            raise later(503, UNSURE, 60)
         return journals[name]
 
     @paths.get("", response_model=Streams)
@@ -239,14 +252,13 @@ def router(
     ) -> Response:
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
-        answer = _write(found, format or _preferred_format(request.headers.get("accept", "")))
-        return _compress(answer, request.headers.get("accept-encoding", ""))
+        form = format or _preferred_format(request.headers.get("accept", ""))
+        return _compress(_write(found, form), request)
 
     @paths.get("/{name}/release", response_model=WholeRelease)
     def release(request: Request, name: Name) -> Response:
         """All that is released, with what a file of it carries: what `counton.read` reads."""
-        answer = JSONResponse(of(name).whole())
-        return _compress(answer, request.headers.get("accept-encoding", ""))
+        return _compress(JSONResponse(of(name).whole()), request)
 
     @paths.get("/{name}/difference", response_model=Difference)
     def difference(
@@ -315,11 +327,10 @@ def _preferred_format(accept: str) -> str:
     return "json"
 
 
-def _compress(answer: Response, accepted: str) -> Response:
+def _compress(answer: Response, request: Request) -> Response:
     """An answer as gzip, where its reader takes that and it is not short."""
     answer.headers["Vary"] = "Accept, Accept-Encoding"
-    names = [one.split(";")[0].strip().lower() for one in accepted.split(",")]
-    if "gzip" in names and len(answer.body) > _SHORT:
+    if len(answer.body) > _SHORT and takes_gzip(request):
         answer.body = gzip.compress(bytes(answer.body), 5)
         answer.headers["Content-Encoding"] = "gzip"
         answer.headers["Content-Length"] = str(len(answer.body))

@@ -10,7 +10,7 @@ hangs on which rows a run is given together, and one user's rows must not decide
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
@@ -90,10 +90,6 @@ class RunCounts:
     failures: int = 0
     unwritten: int = 0
     seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, float]:
-        """By name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 _FOREVER = 2**62
@@ -262,11 +258,11 @@ class Releaser:
 
     def _removal(self, fold: Fold) -> CommitHook:
         """Removes the rows of a fold, in the transaction that counts them."""
-        return partial(self._inbox.take, fold=fold, keep_aside=self._served.quarantine is not None)
+        keep_aside = self._served.reading.policies.quarantine is not None
+        return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
     def _late(self) -> int:
-        watermark = self._served.job.watermark
-        return 0 if watermark is None else length_of(watermark)
+        return length_of(self._served.job.watermark)
 
     def _due(self, us: int) -> bool:
         """Whether a window has ended, with its watermark, that is not released."""
@@ -295,7 +291,7 @@ class Releaser:
         They say of which batch they are, and which row of it. Each is there once, also where a
         process was killed while it wrote them, or before it could note that it had.
         """
-        file = self._served.quarantine
+        file = self._served.reading.policies.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)
         self._unwritten = False
         if file is None or not kept:

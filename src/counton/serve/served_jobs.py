@@ -25,7 +25,6 @@ from counton.run.unordered_rows import reading_of
 from counton.spec.job import NEWEST, Job, options_of
 from counton.spec.jobfile import for_all, load_each, select_jobs
 from counton.spec.stated_options import words_of_files
-from counton.state.store import JournalReader
 
 
 class InboxRows(EventFrame):
@@ -51,10 +50,10 @@ class AcceptedRows(Source):
         return True
 
 
-def no_rows(columns: Sequence[str]) -> InboxRows:
-    """A source's part without rows: windows end also where nothing happened."""
-    frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    return InboxRows(frame, "the inbox")
+def empty_inbox(columns: Sequence[str] = ("time",)) -> Any:
+    """A source without rows: windows end also where nothing happened."""
+    nothing = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    return Source((InboxRows(nothing, "the inbox"),), "the inbox")
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,11 @@ class ServedJob:
         job: with what the stream remembers of earlier ones.
         definition: of its stream.
         reading: how its rows are read.
-        quarantine: file into which rows are set aside, if they are.
     """
 
     job: Job
     definition: Definition
     reading: RowReading
-    quarantine: Path | None
 
     @cached_property
     def bounds(self) -> SumBounds:
@@ -80,9 +77,9 @@ class ServedJob:
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
         """The job with rows from the inbox."""
-        told = tuple(parts) or (no_rows(self.definition.columns.names),)
+        told = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(told, "the inbox")
-        return replace(self.job, events=source, append=True, confirmed=True, counted="new")
+        return replace(self.job, events=source)
 
 
 def explain(error: CountonError) -> str:
@@ -125,8 +122,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     Raises:
         InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
     """
-    nothing: Any = Source((no_rows(("time",)),), "the inbox")
-    jobs = select_jobs(load_each(path, nothing), only)
+    jobs = select_jobs(load_each(path, empty_inbox()), only)
     found, failed = dict[str, ServedJob](), dict[str, CountonError]()
     names: set[str] = set()
     for name, job in jobs.items():
@@ -189,10 +185,9 @@ def _as_served(opened: OpenedJob) -> ServedJob:
     job, known = opened.job, opened.saved
     named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
-    source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     opened = opened.having(
         **dict.fromkeys(("out", "plot", "sums")),
-        events=source,
+        events=empty_inbox(columns or ("time",)),
         append=True,
         confirmed=True,
         counted="new",
@@ -209,8 +204,9 @@ def _as_served(opened: OpenedJob) -> ServedJob:
             f"each row; a service releases at the ends of windows: state {field('time')}, or use "
             f"counton run"
         )
-    definition = _ended_definition(known)
-    if definition is None:
+    if known is not None and known.details.get("ended") is not None:
+        definition = Definition.reopen(known.design, known.details)  # no run goes on with it
+    else:
         definition = resolve(opened).definition
     if definition.ordered or definition.statistic.on_demand:
         raise InvalidInput(
@@ -218,16 +214,7 @@ def _as_served(opened: OpenedJob) -> ServedJob:
             f"them in any order; use counton run with files, or a statistic such as count, sum, "
             f"average, quantiles, distinct, top-k or a table over time"
         )
-    reading = reading_of(job, definition)
-    # What cannot be read is told apart when it comes, and is not in the inbox.
-    return ServedJob(job, definition, reading, reading.policies.quarantine)
-
-
-def _ended_definition(known: JournalReader | None) -> Definition | None:
-    """What is known of a stream, where it has ended: no run goes on with it."""
-    if known is None or known.details.get("ended") is None:
-        return None
-    return Definition.reopen(known.design, known.details)
+    return ServedJob(job, definition, reading_of(job, definition))
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
@@ -244,15 +231,3 @@ def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
     return [InboxRows(pl.concat(frames), "the inbox") for frames in kinds.values()]
-
-
-__all__ = [
-    "InboxRows",
-    "ServedJob",
-    "ServedJobs",
-    "no_rows",
-    "pack_rows",
-    "prepare",
-    "serve_job",
-    "unpack_rows",
-]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.windows import microseconds, moment
-from counton.rows.sources import Source
-from counton.serve.served_jobs import no_rows, unpack_rows
+from counton.serve.served_jobs import empty_inbox, unpack_rows
 from counton.spec.job import Job
 from counton.spec.jobfile import load_each, select_jobs
 from counton.state import Store
@@ -20,29 +18,17 @@ from counton.state.inbox import Inbox, LeftOut
 from counton.state.sqlite_file import NoState
 
 
-@dataclass(frozen=True)
-class LeftOutBatch:
-    """A batch that is left out, without its rows. Exact: only for the operator.
-
-    Attributes:
-        id: by which it is asked for.
-        stream: its name.
-        batch: its id by its sender; None where that is forgotten.
-        came: when it did, in UTC.
-        rows: how many it has.
-        why: what the run said of them.
-    """
-
-    id: str
-    stream: str
-    batch: str | None
-    came: str
-    rows: int
-    why: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """By name, as JSON values."""
-        return asdict(self)
+def facts_of(one: LeftOut) -> dict[str, Any]:
+    """A batch that is left out, without its rows. Exact: only for the operator."""
+    came = moment(one.arrived).isoformat()
+    return {
+        "id": one.id,
+        "stream": one.stream,
+        "batch": one.batch,
+        "came": came,
+        "rows": one.rows,
+        "why": one.why,
+    }
 
 
 class LeftOutBatches:
@@ -58,21 +44,18 @@ class LeftOutBatches:
     """
 
     def __init__(self, file: str | Path, only: Sequence[str] = ()) -> None:
-        nothing: Any = Source((no_rows(("time",)),), "the inbox")
-        jobs = select_jobs(load_each(file, nothing), only)
+        jobs = select_jobs(load_each(file, empty_inbox()), only)
         self._jobs = {
             job.name: job for job in jobs.values() if isinstance(job, Job) and _is_begun(job)
         }
 
-    def all(self) -> list[LeftOutBatch]:
-        """What is left out, stream by stream."""
-        return [
-            LeftOutBatch(
-                one.id, name, one.batch, moment(one.arrived).isoformat(), one.rows, one.why
-            )
-            for name, job in self._jobs.items()
-            for one in _left_out(job)
-        ]
+    def all(self) -> list[LeftOut]:
+        """What is left out, stream by stream. Secret."""
+        found: list[LeftOut] = []
+        for name, job in self._jobs.items():
+            with _inbox(job) as inbox:
+                found += inbox.left_out(name)
+        return found
 
     def rows(self, id: str) -> str:
         """The rows of a batch, as CSV. Secret.
@@ -80,9 +63,7 @@ class LeftOutBatches:
         Raises:
             InvalidInput: no such batch.
         """
-        job = self._stream_of("rows", id)
-        (body,) = (one.body for one in _left_out(job) if one.id == id)
-        (rows,) = unpack_rows([body])
+        (rows,) = unpack_rows([self._find("rows", id).body])
         return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
@@ -104,15 +85,15 @@ class LeftOutBatches:
         return self._perform("drop", id, lambda inbox, name: inbox.drop(name, id))
 
     def _perform(self, what: str, id: str, work: Callable[[Inbox, str], int]) -> int:
-        job = self._stream_of(what, id)
-        with _inbox(job) as inbox:
-            return work(inbox, job.name)
+        stream = self._find(what, id).stream
+        with _inbox(self._jobs[stream]) as inbox:
+            return work(inbox, stream)
 
-    def _stream_of(self, what: str, id: str) -> Job:
+    def _find(self, what: str, id: str) -> LeftOut:
         told = self.all()
         for one in told:
             if one.id == id:
-                return self._jobs[one.stream]
+                return one
         known = ", ".join(one.id for one in told) or "none"
         raise InvalidInput(f"{field(what)} is {quote(id)}, and no such batch is left out: {known}")
 
@@ -128,8 +109,3 @@ def _is_begun(job: Job) -> bool:
 
 def _inbox(job: Job) -> Inbox:
     return Inbox(job.state, {job.name: job.key})
-
-
-def _left_out(job: Job) -> list[LeftOut]:
-    with _inbox(job) as inbox:
-        return inbox.left_out(job.name)

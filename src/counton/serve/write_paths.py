@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import JSONResponse
@@ -16,7 +16,7 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.serve.batch_intake import Full, checked_batch, digest_of
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.limits import Rates, Room, later
-from counton.serve.read_paths import FAILED, REFUSALS, UNSEEN, UNSURE, Refusal
+from counton.serve.read_paths import REFUSALS, UNSEEN, UNSURE, check_name, refusals
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
 from counton.state.inbox import FULL, LONGEST_ID, Verdict
@@ -56,19 +56,18 @@ _SCHEMA = {
         },
     }
 }
-_MORE: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refusal, "description": says}
-    for status, says in (
-        (400, "the body was not sent whole"),
-        (408, "the body did not come in time"),
-        (409, "another batch has this id"),
-        (410, "the stream has ended"),
-        (413, "more bytes or rows than allowed"),
-        (415, "a media type or encoding that is not read"),
-        (429, "more rows a second than allowed; send it again after Retry-After seconds"),
-        (503, "too much waits; send it again after Retry-After seconds"),
-    )
-}
+_MORE = refusals(
+    {
+        400: "the body was not sent whole",
+        408: "the body did not come in time",
+        409: "another batch has this id",
+        410: "the stream has ended",
+        413: "more bytes or rows than allowed",
+        415: "a media type or encoding that is not read",
+        429: "more rows a second than allowed; send it again after Retry-After seconds",
+        503: "too much waits; send it again after Retry-After seconds",
+    }
+)
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
@@ -104,10 +103,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         ],
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
-        if name not in service.served:
-            if name in service.failed:
-                raise later(503, FAILED, 60)
-            raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
+        check_name(name, service.served, service.failed)
         if not _BATCH.fullmatch(batch):  # also where a newline ends it
             raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
         media = request.headers.get("content-type", "").split(";")[0].strip().lower()

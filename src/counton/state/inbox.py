@@ -178,6 +178,7 @@ class LeftOut(NamedTuple):
 
     Attributes:
         id: by which it is asked for: of what it holds.
+        stream: its name.
         batch: its id by its sender; None where that is forgotten.
         arrived: microseconds since 1970.
         rows: how many it has.
@@ -186,6 +187,7 @@ class LeftOut(NamedTuple):
     """
 
     id: str
+    stream: str
     batch: str | None
     arrived: int
     rows: int
@@ -527,10 +529,16 @@ class Inbox(Closing):
     def _left_out(self, connection: Connection, stream: str) -> list[tuple[Any, LeftOut]]:
         mine = left_out.c.stream_id == self._stream(connection, stream)
         query = sa.select(left_out).where(mine, left_out.c.rows > 0)
+        rows = connection.execute(query.order_by(left_out.c.id)).all()
         return [
-            (row, LeftOut(_id_of(row), row.batch, int(row.arrived), int(row.rows), body, row.why))
-            for row in connection.execute(query.order_by(left_out.c.id)).all()
-            for body in [Private(bytes(row.body))]
+            (
+                row,
+                LeftOut(
+                    *(_id_of(row), stream, row.batch, int(row.arrived), int(row.rows)),
+                    *(Private(bytes(row.body)), row.why),
+                ),
+            )
+            for row in rows
         ]
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
