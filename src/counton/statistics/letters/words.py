@@ -204,7 +204,10 @@ class Words(Statistic):
 
     @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        return Letters.join(self, saved, news)
+        exact = self.begin()
+        for part in (saved, *news):
+            exact.load(part)
+        return exact.save()
 
 
 class WordTally:
@@ -270,16 +273,29 @@ class Letters(Exact):
 
     @override
     def save(self) -> bytes:
-        letters = self._letters.all
-        saved = _HEAD.pack(self._steps, len(letters))
-        saved += _little(letters).tobytes()
-        one_each = np.arange(1, len(letters) + 1)
-        if self._stops is None or np.array_equal(self._stops.all, one_each):
+        return self._after(0, 0)
+
+    @override
+    def news(self) -> bytes:
+        return self._after(*self._before)
+
+    def _after(self, step: int, letter: int) -> bytes:
+        """What came after a step and a letter; ends of steps are left out where nobody needs them.
+
+        That is so where all steps from the first on have one letter each.
+        """
+        letters = self._letters.all[letter:]
+        little = letters.astype(letters.dtype.newbyteorder("<"))
+        saved = _HEAD.pack(self._steps - step, len(letters)) + little.tobytes()
+        one_each = np.arange(step, self._steps) + 1
+        alike = self._stops is None or np.array_equal(self._stops.all[step:], one_each)
+        if self._stops is None or (alike and step == letter):
             return saved
-        return saved + self._stops.all.astype("<i8").tobytes()
+        return saved + self._stops.all[step:].astype("<i8").tobytes()
 
     @override
     def load(self, saved: bytes) -> None:
+        """Of what `news` gave, go on with it."""
         dtype = self._letters.all.dtype
         try:
             steps, letters = _HEAD.unpack_from(saved)
@@ -287,49 +303,16 @@ class Letters(Exact):
             if len(saved) not in (body, body + 8 * steps):
                 raise ValueError(f"{len(saved)} bytes")
             found = np.frombuffer(saved[_HEAD.size : body], dtype.newbyteorder("<")).astype(dtype)
-            stops = np.arange(1, steps + 1)
+            stops = self._steps + np.arange(1, steps + 1)
             if len(saved) > body:
                 stops = np.frombuffer(saved[body:], "<i8").astype(np.int64)
             elif steps != letters:
                 raise ValueError(f"{letters} letters in {steps} steps")
         except (struct.error, ValueError) as error:
             raise StateError(
-                f"saved letters of {self._statistic!r} cannot be read ({error}): pass what save() "
-                f"gave"
+                f"saved letters of {self._statistic!r} cannot be read ({error}): restore a copy"
             ) from error
-        self._letters.extend(found)
-        self._steps = steps
-        if len(saved) > body:
-            self._stops = _Growing(np.dtype(np.int64))
-            self._stops.extend(stops)
-
-    @override
-    def news(self) -> bytes:
-        steps, letters = self._before
-        stops = np.arange(steps + 1, self._steps + 1)
-        if self._stops is not None:
-            stops = self._stops.all[steps:]
-        new = self._letters.all[letters:]
-        body = stops.astype("<i8").tobytes()
-        return _HEAD.pack(len(stops), len(new)) + body + _little(new).tobytes()
-
-    @classmethod
-    def join(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
-        exact = cls(statistic)
-        exact.load(saved)
-        dtype = _little(exact._letters.all).dtype
-        for part in news:
-            try:
-                steps, letters = _HEAD.unpack_from(part)
-                body = _HEAD.size + 8 * steps
-                stops = np.frombuffer(part[_HEAD.size : body], "<i8").astype(np.int64)
-                new = np.frombuffer(part[body:], dtype)
-                if len(stops) != steps or len(new) != letters:
-                    raise ValueError(f"{len(part)} bytes")
-            except (struct.error, ValueError) as error:
-                raise StateError(f"letters cannot be read ({error}): restore a copy") from error
-            exact._append(new, stops)
-        return exact.save()
+        self._append(found, stops)
 
     @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
@@ -347,10 +330,6 @@ class Letters(Exact):
         while len(self._tallies) > _MOST_ASKED or remembered > _MOST_REMEMBERED:
             remembered -= len(self._tallies.pop(next(iter(self._tallies))).counts)
         return tally.counts.copy()
-
-
-def _little(letters: NDArray[Any]) -> NDArray[Any]:
-    return letters.astype(letters.dtype.newbyteorder("<"))
 
 
 class _Growing:
