@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.arrays import Integers
 from counton.numbers.design import Design
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
@@ -66,18 +65,14 @@ def planned_halfwidths(
     if statistic.on_demand:
         return {"": float(terms.window_halfwidths(start, step, level))}
 
-    steps = step - start
+    found = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
     known = statistic.known_beforehand
-    if rows is None and known is not None:
-        reading = _reading(statistic, terms, start, step, statistic.typical_cells(_MANY, steps))
-        found = _halfwidths(reading, level, ask)
-        if found := {name: half for name, half in found.items() if name in known}:
-            return found
-    else:
-        reading = _reading(statistic, terms, start, step, statistic.typical_cells(rows, steps))
-        return _by_name(statistic, _halfwidths(reading, level, ask))
+    if rows is not None or known is None:
+        return found
     cell = float(terms.window_halfwidths(start, step, level))
-    return {"": cell * statistic.error_of.mean}
+    return {name: half for name, half in found.items() if name in known} or {
+        "": cell * statistic.error_of.mean
+    }
 
 
 def _of_parts(
@@ -109,20 +104,6 @@ def _of_parts(
     return found
 
 
-def _reading(
-    statistic: Statistic, terms: Design, start: int, step: int, cells: Integers | None
-) -> Reading:
-    """A release of exact cells whose noise was 0; None: of nothing."""
-    value: Any = np.zeros(terms.shape) if cells is None else cells
-    value = terms.of_exact(np.asarray(value, np.int64))
-    value = value if terms.shape else np.asarray(value).item()
-    release = StepRelease(step, value, float(terms.std(step)), terms)
-    if start:
-        nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
-        release = release.since(nothing)
-    return statistic.read(release)
-
-
 def planned_reading(
     statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
@@ -133,16 +114,21 @@ def planned_reading(
         rows: how many; None: so many that nothing is cut off at 0.
     """
     start = 0 if over is None else max(step - over, 0)
-    many = _MANY if rows is None else rows
-    return _reading(statistic, terms, start, step, statistic.typical_cells(many, step - start))
+    cells = statistic.typical_cells(_MANY if rows is None else rows, step - start)
+    exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
+    value: Any = terms.of_exact(exact)
+    value = value if terms.shape else np.asarray(value).item()
+    release = StepRelease(step, value, float(terms.std(step)), terms)
+    if start:
+        nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
+        release = release.since(nothing)
+    return statistic.read(release)
 
 
-def halfwidths_of(reading: Reading, level: float) -> dict[str, float]:
+def halfwidths_of(
+    reading: Reading, level: float, ask: Sequence[Any] | None = None
+) -> dict[str, float]:
     """Half-widths of a reading's intervals by what they are of; "" where all are of one kind."""
-    return _by_name(reading.statistic, _halfwidths(reading, level, None))
-
-
-def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:
     read = reading.numbers(TableRequest(ask))
     low, high = (np.ravel(np.asarray(end, float)) for end in read.numbers.interval(level))
     found: dict[str, float] = {}
@@ -150,14 +136,9 @@ def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> di
         half = (high - low) / 2
     for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         found[label] = max(found.get(label, 0.0), one)
-    return found
-
-
-def _by_name(statistic: Statistic, found: dict[str, float]) -> dict[str, float]:
-    """Those that are of one size at every step as one."""
-    if statistic.known_beforehand is not None:  # rows decide it, at each step anew
+    if reading.statistic.known_beforehand is not None:  # rows decide it, at each step anew
         return found
-    alike = len({float(f"{half:.9g}") for half in found.values()}) == 1
+    alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
     return {"": max(found.values())} if alike else found
 
 

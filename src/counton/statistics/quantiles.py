@@ -19,7 +19,6 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers, read_only
@@ -184,8 +183,9 @@ class QuantilesReading(Reading):
         this, level, part = self.statistic, check_level(level), _checked_share(share)
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
-        first = _first(excess[1:] >= -half[1:])
-        last = len(this.edges) - 2 - _first((excess[:-1] < half[:-1])[::-1])
+        # The first that is; the very first if none is, so that nothing is left out.
+        first = int(np.argmax(excess[1:] >= -half[1:]))
+        last = len(this.edges) - 2 - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
         value = self._inverse(part)
         ends = float(this.edges[first]), float(this.edges[last + 1]), value
         return Quantile(part, value, min(ends), max(ends))
@@ -193,7 +193,11 @@ class QuantilesReading(Reading):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         if isinstance(name, (tuple, list)):
-            return self._between(*_pair(name))
+            if len(name) != 2:
+                raise InvalidInput(
+                    f"name is {quote(name)}; it must be a pair of edges, such as (0, 30)"
+                )
+            return self._between(*name)
         return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
 
     @cached_property
@@ -511,11 +515,6 @@ class Quantiles(TableStatistic):
         return below, above, float(below[-1])
 
 
-def _first(possible: NDArray[np.bool_]) -> int:
-    """Place of the first one that is; the very first if none is, so that nothing is left out."""
-    return int(np.argmax(possible))
-
-
 def _checked_share(share: Any) -> float:
     try:
         part = float(share)
@@ -524,12 +523,6 @@ def _checked_share(share: Any) -> float:
     if not 0 < part < 1:
         raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
     return part
-
-
-def _pair(name: Any) -> tuple[Any, Any]:
-    if isinstance(name, (tuple, list)) and len(name) == 2:
-        return name[0], name[1]
-    raise InvalidInput(f"name is {quote(name)}; it must be a pair of edges, such as (0, 30)")
 
 
 def _even(lower: Any, upper: Any, cells: Any) -> list[float]:

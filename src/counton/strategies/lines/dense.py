@@ -51,11 +51,7 @@ class Dense(OwnCells):
                 f"of integers, one row a measurement"
             )
         self.measurements, self.cells = matrix.shape
-        if not 1 <= self.cells <= LARGEST_DENSE:
-            raise InvalidInput(
-                f"a dense strategy over {self.cells} cells was asked for; at most {LARGEST_DENSE} "
-                f"are possible: use haar or square_root"
-            )
+        _checked_size(self.cells)
         # float64 is exact enough to say that all norms are far from the end of int64
         if (matrix.astype(np.float64) ** 2).sum(axis=0).max() >= _LARGEST_SQUARED:
             raise InvalidInput(
@@ -77,12 +73,7 @@ class Dense(OwnCells):
         >>> Dense.by_formula(365, "mean").to_dict()["formula"]
         'mean'
         """
-        if not 1 <= cells <= LARGEST_DENSE:
-            raise InvalidInput(
-                f"a dense strategy over {cells} cells was asked for; at most {LARGEST_DENSE} are "
-                f"possible: use haar or square_root"
-            )
-        return cls(scaled_root(cells, formula), "scaled square root", formula)
+        return cls(scaled_root(_checked_size(cells), formula), "scaled square root", formula)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write matrix and name to a new file, so that a release can be made again anywhere.
@@ -305,6 +296,15 @@ class Dense(OwnCells):
     @override
     def functional_variance(self, weights: Floats) -> float:
         return float((weights * self._solve(weights.T).T).sum())
+
+
+def _checked_size(cells: int) -> int:
+    if not 1 <= cells <= LARGEST_DENSE:
+        raise InvalidInput(
+            f"a dense strategy over {cells} cells was asked for; at most {LARGEST_DENSE} are "
+            f"possible: use haar or square_root"
+        )
+    return cells
 
 
 def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
