@@ -508,12 +508,6 @@ class Witness:
                 return True
         return not of and not step
 
-    def refuse_unseen(self, fingerprint: str, name: str, step: int, writer: int) -> None:
-        """Refuse to write a stream which somebody else wrote, unseen."""
-        why = self.unseen(fingerprint, name, step, writer)
-        if why is not None:
-            raise OldCopy(why)
-
     def unseen(self, fingerprint: str, name: str, step: int, writer: int) -> str | None:
         """Why it does not vouch for a stream, in words; None where it does or knows later steps."""
         later = self.is_later(fingerprint, name, step)

@@ -79,10 +79,6 @@ class OrderedMachine(Machine):
         """Whether the first steps, released ones, had these events."""
         self._check_known(1, event_digests(self._subkey, 1, events, stops))
 
-    def exact(self) -> Exact:
-        """A copy of what it knows of the events, to try some on. Secret."""
-        return self.statistic.restore(self._exact.save())
-
     def _check_known(self, first: int, digests: bytes) -> None:
         """Refuse events of released steps that are not those they were released with."""
         begin = _DIGEST * (first - 1)

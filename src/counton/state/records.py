@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.base.errors import InvalidInput, RequestMismatch, StateError, WrongKey
+from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
 from counton.noise import Key
 from counton.noise.key import check_key
@@ -182,11 +182,15 @@ class Seal:
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
-    def write(
-        self, connection: Connection, stream_id: int, step: int, details: str, remembered: str
-    ) -> None:
-        """Seal what a transaction has written of a stream; the last thing it does."""
+    def write(self, connection: Connection, stream_id: int, step: int, details: str) -> str:
+        """Seal what a transaction has written of a stream, as the last thing it does.
+
+        Returns:
+            What `memory_digest` says then.
+        """
+        remembered = memory_digest(connection, stream_id)
         _SEAL.run(connection, {"stream": stream_id, "sealed": self.of(step, details, remembered)})
+        return remembered
 
 
 _SEAL = PreparedStatement("UPDATE counton_streams SET seal = :sealed WHERE id = :stream")
@@ -217,15 +221,6 @@ def memory_digest(connection: Connection, stream_id: int) -> str:
 
 def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
     return json.dumps([sorted([*size] for size in sizes), files])
-
-
-def write_seal(
-    connection: Connection, stream_id: int, key: Key, name: str, step: int, details: str
-) -> None:
-    """Seal a stream as it stands now."""
-    Seal(key, name).write(
-        connection, stream_id, step, details, memory_digest(connection, stream_id)
-    )
 
 
 def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
@@ -290,7 +285,9 @@ def take_over(
     check_digest(connection, row, held)
     if not database.is_sqlite:
         stream = row.key_fingerprint, name
-        witness.refuse_unseen(*stream, row.step, row.writer_epoch - further)
+        unseen = witness.unseen(*stream, row.step, row.writer_epoch - further)
+        if unseen is not None:
+            raise OldCopy(unseen)
         witness.join(*stream, row.writer_epoch)
     return row, held
 

@@ -74,6 +74,13 @@ ObservedBlock = tuple[NDArray[np.int64], NDArray[np.int64]]
 class StreamJournal(ABC):
     """What a stream has released and keeps, for its writer and for whoever reads beside it."""
 
+    _details: Mapping[str, Any]
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Public facts that the stream was created with, or that took their place."""
+        return dict(self._details)
+
     @property
     @abstractmethod
     def design(self) -> Design:
@@ -201,11 +208,6 @@ class JournalReader(StreamJournal):
     @override
     def design(self) -> Design:
         return self._design
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """Public facts that the stream was created with."""
-        return dict(self._details)
 
     @property
     def key_fingerprint(self) -> str:

@@ -193,7 +193,7 @@ class Stream(StreamJournal, Closing):
                         )
 
                         ordered.begin(connection, row, held, statistic)
-                        records.write_seal(connection, row.id, held, name, 0, facts.text)
+                        records.Seal(held, name).write(connection, row.id, 0, facts.text)
                     entry = None if book is None else book.entry(connection, database, name)
                 if entry is not None:
                     entry.check(0, lambda _: None)
@@ -302,11 +302,6 @@ class Stream(StreamJournal, Closing):
     def statistic(self) -> Statistic | None:
         """What its cells are of; None of plain counts."""
         return None if self._machine is None else self._machine.statistic
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """Public facts given to `create`."""
-        return dict(self._details)
 
     @property
     def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
@@ -565,27 +560,6 @@ class Stream(StreamJournal, Closing):
         """
         step = self._step if step is None else check_integer("step", step, 1, self._step)
         return self.readings(step, step + 1)[0]
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """What is released of cells that are read on demand, at consecutive steps, at one go.
-
-        Args:
-            cells: their numbers, in the order of a flattened array (`Statistic.cell`).
-            steps: released ones.
-
-        Returns:
-            In data units, shape ``(len(steps), len(cells))``.
-
-        Raises:
-            InvalidInput: the steps are not all released, or the cells are all released.
-        """
-        machine = self._machine_for("history")
-        if not machine.statistic.on_demand:
-            raise InvalidInput(
-                f"{machine.statistic!r} releases all of its cells: ask for releases or readings"
-            )
-        steps = released_steps(self.design, self._step, steps.start, steps.stop)
-        return machine.history(cells, steps)
 
     def window(self, start: int, stop: int, cells: Any = None, level: float = 0.95) -> Window:
         """What happened in the steps start + 1 .. stop, from the journal: see `Releases.window`.

@@ -204,8 +204,7 @@ class Writer:
         with self.database.transaction(write=True) as connection:
             self._change(connection, details=details.text)
             details.write(connection, self.stream_id, self._details)
-            kept = records.memory_digest(connection, self.stream_id)
-            self._seal.write(connection, self.stream_id, self.step, details.text, kept)
+            self._seal.write(connection, self.stream_id, self.step, details.text)
         self._details = details.text
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -350,8 +349,7 @@ class Writer:
                     self._witness.reserve(self._fingerprint, self.name, self.step, self._epoch)
                     self._change(connection, forgotten=self._forgotten + 1)
             if remembers:
-                kept = records.memory_digest(connection, self.stream_id)
-                self._seal.write(connection, self.stream_id, counter.step, self._details, kept)
+                kept = self._seal.write(connection, self.stream_id, counter.step, self._details)
         self._remembered = kept
 
     def _change(self, connection: Connection, **values: Any) -> None:
