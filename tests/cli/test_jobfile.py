@@ -414,8 +414,8 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
             '[limit]\nepsilon = 1\nunit = "reader"\n',
             "= 1, about one reader, and state .* epsilon = 1;",
         ),
-        ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3; it must be a word"),
-        ("[limit]\nwhom = 3\n", "takes epsilon, delta, rho, unit, and not 'whom'"),
+        ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3, of type int; it must be a text"),
+        ("[limit]\nwhom = 3\n", "'whom' is no key of it; it takes epsilon, delta, rho, unit"),
         ("[publish]\n", "says no 'to'"),
         ("[publish]\nto = 3\n", "to is 3, of type int"),
     ):

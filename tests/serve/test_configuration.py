@@ -112,7 +112,7 @@ def test_statistics_whose_rows_have_an_order_are_refused_by_name(
         ({"batch-bytes": 10}, "batch-bytes is 10; it must be from 1,024"),
         ({"batch-bytes": True}, "of type bool; it must be a whole number"),
         ({"public": "yes"}, "it must be true or false"),
-        ({"port": 80}, "'port' is no setting"),
+        ({"port": 80}, "'port' is no key of it; it takes tokens, public"),
         ({"reader": 5}, "did you mean 'readers'?"),
     ],
 )

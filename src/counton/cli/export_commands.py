@@ -31,24 +31,19 @@ from counton.run.written_files import PICTURES
 
 #: Rows that the screen shows.
 _ROWS = 40
-#: Options that `export` takes as they are.
-_ASKED = (
-    *("name", "steps", "start", "until", "groups", "level", "like"),
-    *("above", "surely_above", "panels"),
-)
 
 
 def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read, and write or print."""
     drawn = None if options.out is None or options.out.suffix.lower() not in PICTURES else "chart"
-    look = {name: getattr(options, name) for name in LOOK}
-    for given, value in {"panels": options.panels or None, **look}.items():
-        if value is not None and drawn is None:
+    asked: dict[str, Any] = {**vars(options), "fit": fit_of(vars(fit))}
+    for own in ("state", "out", "json"):
+        del asked[own]
+    for given in ("panels", *LOOK):
+        if asked[given] not in (None, False) and drawn is None:
             raise InvalidInput(
                 f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
             )
-    asked: dict[str, Any] = {name: getattr(options, name) for name in _ASKED}
-    asked |= {"fit": fit_of(vars(fit)), **look}
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
         _perform_all(options, asked)
         return
@@ -175,14 +170,7 @@ def _print_registry(options: MethodsOptions) -> None:
 
 def print_published(options: PublishOptions) -> None:
     """Publish, and say where and how much."""
-    done = publish(
-        options.state,
-        options.to,
-        name=options.name,
-        level=options.level,
-        remove=options.remove,
-        key=options.key,
-    )
+    done = publish(**{name: value for name, value in vars(options).items() if name != "json"})
     if options.json:
         print_json(asdict(done))
         return

@@ -108,12 +108,16 @@ def warn_of_weak(
 
 def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
     """Names, and beside each of them words; a nameless row goes on with the one before."""
+    print_table(console, _beside(rows))
+
+
+def _beside(rows: Iterable[tuple[str, str]]) -> Table:
     words = Table.grid(padding=(0, 2))
     words.add_column(style="dim", no_wrap=True)
     words.add_column(overflow="fold")
     for name, told in rows:
         words.add_row(name, told)
-    print_table(console, words)
+    return words
 
 
 def print_table(console: Console, table: Table) -> None:
@@ -180,12 +184,7 @@ def _print_cards(console: Console, table: Table) -> None:
     names = [str(column.header) for column in table.columns]
     for row in zip(*(column.cells for column in table.columns), strict=True):
         said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
-        words = Table.grid(padding=(0, 2))
-        words.add_column(style="dim", no_wrap=True)
-        words.add_column(overflow="fold")
-        for name, told in said:
-            words.add_row(name, told)
-        console.print(words, highlight=False, markup=False)
+        console.print(_beside(said), highlight=False, markup=False)
         console.print("")
 
 

@@ -26,12 +26,11 @@ def perform(options: RunOptions) -> None:
         return
     if options.file is None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
-    only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
     errors, console = Console(stderr=True), Console()
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
-        shared, jobs = for_all(options.file), select_jobs(loaded, only)
+        shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
         for job in jobs.values():
             states.set_limit(job.state, shared.limit, shared.about)
         told = ((job.state, [job.key], job.witness) for job in jobs.values())

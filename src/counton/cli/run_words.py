@@ -62,18 +62,21 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     Args:
         aside: how many of the rows that it set aside are new.
     """
+    told = _left_out(outcome, aside)
+    return [f"{EXACT}: {what}: {rows:,}" for what, rows in told if rows]
+
+
+def _left_out(outcome: Outcome, aside: int) -> list[tuple[str, int]]:
     counts, windows = outcome.for_operator(), outcome.definition.cut
+    of_each = [
+        ("rows with a missing value, not counted", counts.skipped),
+        (_aside(aside, counts.quarantined), aside),
+        ("rows beyond their user's limit, not counted", counts.beyond_most),
+    ]
     if outcome.definition.once:
-        notes = [
-            ("rows of undeclared cells, not counted", counts.unknown),
-            ("rows with a missing value, not counted", counts.skipped),
-            (_aside(aside, counts.quarantined), aside),
-            ("rows beyond their user's limit, not counted", counts.beyond_most),
-        ]
-        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
+        return [("rows of undeclared cells, not counted", counts.unknown), *of_each]
     if windows is None:
-        notes = [("rows after the last step, not counted", counts.beyond)]
-        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
+        return [("rows after the last step, not counted", counts.beyond)]
     start = windows.at(windows.start)
     end = windows.at(windows.end)
     if outcome.after > outcome.before:
@@ -85,21 +88,18 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     before = outcome.definition.continues  # which has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
     unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
-    notes = [
+    return [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
         (f"rows after the last window ({end}), not counted", counts.beyond),
         (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
-        ("rows with a missing value, not counted", counts.skipped),
-        (_aside(aside, counts.quarantined), aside),
-        ("rows beyond their user's limit, not counted", counts.beyond_most),
+        *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
         ("rows that came too late, not counted", counts.closed),
         ("rows of files that look counted, not counted again", counts.kept),
         ("rows that were counted and are gone, which stay counted", counts.gone),
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
 
 
 def _aside(new: int, now: int) -> str:

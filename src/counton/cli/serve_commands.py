@@ -8,6 +8,7 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
+from counton.base.options import split_names
 from counton.cli.command_options import LeftOutOptions, ServeOptions, TokenOptions
 from counton.cli.print_forms import Console, print_json, print_line, print_table
 
@@ -19,7 +20,7 @@ def perform(options: ServeOptions) -> None:
     from counton.serve.server import serve
     from counton.serve.service import Service
 
-    service = Service(options.file, _names(options.only))
+    service = Service(options.file, options.only)
 
     for remark in service.remarks:
         print_line(Console(stderr=True), f"counton: {remark}")
@@ -41,7 +42,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
     }
     if len(asked) > 1:
         raise InvalidInput(f"{' and '.join(map(field, asked))} are given; give one of them")
-    kept = LeftOutBatches(options.file, _names(options.only))
+    kept = LeftOutBatches(options.file, options.only)
     for name, id in asked.items():
         if name == "rows":
             sys.stdout.write(kept.rows(id))
@@ -62,10 +63,6 @@ def perform_left_out(options: LeftOutOptions) -> None:
     print_table(Console(), table)
 
 
-def _names(only: str | None) -> tuple[str, ...]:
-    return () if only is None else tuple(name.strip() for name in only.split(","))
-
-
 def perform_token(options: TokenOptions) -> None:
     """Make, revoke or list tokens."""
     from counton.serve.settings import settings_of
@@ -75,8 +72,7 @@ def perform_token(options: TokenOptions) -> None:
     if options.revoke is not None:
         tokens.revoke(options.revoke)
     if options.make is not None:
-        scopes = [scope.strip() for scope in options.make.split(",")]
-        sys.stdout.write(tokens.make(scopes) + "\n")
+        sys.stdout.write(tokens.make(split_names(options.make)) + "\n")
         return
     table = Table()
     for column in ("id", "for", "made"):

@@ -116,7 +116,7 @@ class ServedJobs(NamedTuple):
     failed: dict[str, CountonError]
 
 
-def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
+def prepare(path: str | Path, only: str | Sequence[str] | None = None) -> ServedJobs:
     """The jobs of a file, each looked at by itself; changes nothing but a limit.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -83,7 +83,9 @@ class Service:
         CountonError: none of the jobs can run, as where another process serves their state.
     """
 
-    def __init__(self, file: str | Path, only: tuple[str, ...] = (), clock: Clock = clock) -> None:
+    def __init__(
+        self, file: str | Path, only: str | Sequence[str] | None = None, clock: Clock = clock
+    ) -> None:
         self.settings: Settings = settings_of(file)
         self.tokens = Tokens(self.settings.tokens)
         self.tokens.all()  # refused at the start, if it cannot be read

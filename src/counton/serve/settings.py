@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.run.clock import length_of
 from counton.spec.job import JobPart, option, options_of
-from counton.spec.jobfile import SERVICE, VALUES, read_file
+from counton.spec.jobfile import SERVICE, read_file, read_table
 
 _MEGABYTE = 2**20
 
@@ -98,31 +96,18 @@ def settings_of(path: str | Path) -> Settings:
         InvalidInput: no such file, a key that there is not, or a value outside what is allowed.
     """
     file = Path(path)
-    given = read_file(file).get(SERVICE, {})
-    where = f"[{SERVICE}] of {str(file)!r}"
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"{where} is no table: write [{SERVICE}] and its keys below")
     known = {item.key: item for item in options_of(Settings).values()}
+    types: dict[str, tuple[type, ...]] = {key: (type(one.default),) for key, one in known.items()}
     stated: dict[str, Any] = {}
-    for name, value in given.items():
-        item = known.get(name)
-        if item is None:
-            near = get_close_matches(name, known, 1)
-            meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
-            raise InvalidInput(f"{where}: {name!r} is no setting; {meant}")
-        if type(value) is not type(item.default):
-            wanted = "a text" if item.kind == "text" else VALUES[item.kind].said
-            raise InvalidInput(
-                f"{where}: {name} is {value!r}, of type {type(value).__name__}; it must be "
-                f"{wanted}: {item.help}"
-            )
+    for name, value in read_table(file, read_file(file), SERVICE, types).items():
+        item = known[name]
         if item.bounds is not None and not _is_within(value, *item.bounds):
             least, most = item.bounds
             if isinstance(value, str):
                 shown = f"{value!r}; it must be a length from {least} to {most}, such as 90s or 6h"
             else:
                 shown = f"{value:,}; it must be from {least:,} to {most:,}: {item.help}"
-            raise InvalidInput(f"{where}: {name} is {shown}")
+            raise InvalidInput(f"[{SERVICE}] of {str(file)!r}: {name} is {shown}")
         stated[item.name] = value
     tokens = stated.get("tokens") or f"{file.name}.tokens"
     return Settings(**{**stated, "tokens": str(file.parent / tokens)})

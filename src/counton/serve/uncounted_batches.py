@@ -43,7 +43,7 @@ class LeftOutBatches:
         StateError: a state that cannot be used.
     """
 
-    def __init__(self, file: str | Path, only: Sequence[str] = ()) -> None:
+    def __init__(self, file: str | Path, only: str | Sequence[str] | None = None) -> None:
         jobs = select_jobs(load_each(file, empty_inbox()), only)
         self._jobs = {
             job.name: job for job in jobs.values() if isinstance(job, Job) and _is_begun(job)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
-from counton.base.options import Kind, Option
+from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
 from counton.privacy.contribution import checked_unit
 from counton.spec.job import Events, Job, guarantee_from, options_of
@@ -76,6 +76,10 @@ VALUES: dict[Kind, _ValueOfFile] = {
     "flag": _ValueOfFile((bool,), "true or false", ["boolean"]),
     "path": _ValueOfFile((str,), "a text", ["string"]),
 }
+
+
+#: How types of values are called.
+_TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _keys(options: Iterable[Option]) -> dict[str, Option]:
@@ -176,33 +180,41 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     pure differential privacy with epsilon = 3
     """
     file, read = Path(path), read_file(path)
-    limit = _table(file, read, LIMIT, ("epsilon", "delta", "rho", "unit"), (int, float, str))
-    to = _table(file, read, PUBLISH, ("to",), (str,)).get("to")
+    numbers = dict.fromkeys(("epsilon", "delta", "rho"), (int, float, str))
+    limit = read_table(file, read, LIMIT, {**numbers, "unit": (str,)})
+    to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
         raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
-    stated = guarantee_from(*(limit.get(name) for name in ("epsilon", "delta", "rho")))
+    given = (limit.get(name) for name in numbers)
+    stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
     if LIMIT in read and stated is None:
         raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
     return ForAll(stated, about, None if to is None else _seen_from("state", to, file.parent))
 
 
-def _table(
-    file: Path, read: Mapping[str, Any], name: str, keys: Sequence[str], types: tuple[type, ...]
+def read_table(
+    file: Path, read: Mapping[str, Any], name: str, keys: Mapping[str, tuple[type, ...]]
 ) -> dict[str, Any]:
-    table = read.get(name, {})
+    """What a table of a file says that is about all its jobs.
+
+    Args:
+        keys: those that it may have, and the types of their values.
+    """
+    table, where = read.get(name, {}), f"[{name}] of {str(file)!r}"
     if not isinstance(table, dict):
-        raise InvalidInput(f"{name!r} of {str(file)!r} is no table: write [{name}]")
+        raise InvalidInput(f"{where} is no table: write [{name}] and its keys below")
     for key, value in table.items():
         if key not in keys:
+            near = get_close_matches(key, keys, 1)
+            meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(keys)}"
+            raise InvalidInput(f"{where}: {key!r} is no key of it; {meant}")
+        if type(value) not in keys[key]:
+            wanted = " or ".join(_TYPES[one] for one in keys[key])
             raise InvalidInput(
-                f"[{name}] of {str(file)!r} takes {', '.join(keys)}, and not {key!r}"
+                f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be {wanted}"
             )
-        if not isinstance(value, types) or isinstance(value, bool):
-            raise InvalidInput(
-                f"[{name}] of {str(file)!r}: {key} is {value!r}, of type {type(value).__name__}"
-            )
-    return {key: repr(one) if isinstance(one, float) else one for key, one in table.items()}
+    return table
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -527,11 +539,12 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2)
 
 
-def select_jobs(jobs: Mapping[str, _T], only: Sequence[str]) -> dict[str, _T]:
+def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dict[str, _T]:
     """Some of the jobs of a file, in its order; all of them where none is named."""
-    for name in only:
+    names = () if only is None else split_names(only)
+    for name in names:
         if name not in jobs:
             raise InvalidInput(
                 f"{field('only', name)} is no job of the file; it has {', '.join(jobs)}"
             )
-    return {name: job for name, job in jobs.items() if not only or name in only}
+    return {name: job for name, job in jobs.items() if not names or name in names}
