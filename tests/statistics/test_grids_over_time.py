@@ -155,11 +155,16 @@ def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
 
 def test_events_and_sums_that_cannot_be_are_refused() -> None:
     counter = Contingency(COLUMNS).counter(4, PureDP(1), key=chosen_key(), name="m", batched=True)
-    for event, words in ((("f",), "a label for each"), (("x", "n"), "not declared")):
+    short, unknown, no_text = ("f",), ("x", "n"), (["f"], "n")
+    for event, words in (
+        (short, "a label for each"),
+        (unknown, "not declared"),
+        (no_text, "not declared"),
+    ):
         with pytest.raises(InvalidInput, match=words):
             counter.release_batch([event])
     reading: Any = counter.release_batch([])
-    for name, words in (("f", "give a value, or None"), (("f", "q"), "no label of 'from'")):
+    for name, words in (("f", "give a value, or None"), (("f", "q"), "not declared in 'from'")):
         with pytest.raises(InvalidInput, match=words):
             reading[name]
     with pytest.raises(InvalidInput, match="only once"):

@@ -158,6 +158,7 @@ def test_rows_are_told_by_their_labels() -> None:
     [
         ([("N",)], False, "no leaf of the tree"),
         ([("Q", "a")], False, "no leaf of the tree"),
+        ([("N", ["a"])], False, "no leaf of the tree"),
         ([("N", "a")], True, "it must be a pair|counts 'a' times"),
         ([(("N", "a"), -1)], True, "a whole number from 0"),
         ([(("N", "a"), 1.5)], True, "a whole number from 0"),

@@ -312,6 +312,7 @@ def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
     for wrong, said in (
         ({"city": "b", "region": "S"}, "no place that"),  # both are declared, and not together
         ({"city": "elsewhere"}, "no place that"),
+        ({"city": ["a"]}, "no place that"),
         ({"paid": float("nan")}, "must be finite"),
         ({"paid": "many"}, "must be numbers"),
     ):

@@ -318,19 +318,12 @@ class GridCells(TableStatistic):
         for row, event in enumerate(events):
             named, counts[row] = self._count_of(event, "its cell")
             labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
-            labels = tuple(map(self._declared_label, labels))
             if len(labels) != len(self.columns):
                 raise InvalidInput(
                     f"event is {quote(named)}; it must have a label for each of "
                     f"{', '.join(self.columns)}"
                 )
-            for axis, (label, known) in enumerate(zip(labels, self._codes, strict=True)):
-                if label not in known:
-                    raise InvalidInput(
-                        f"event has {quote(label)} in {list(self.columns)[axis]!r}, which is not "
-                        f"declared: give one of the labels declared"
-                    )
-                places[axis, row] = known[label]
+            places[:, row] = [self.place_of(axis, label) for axis, label in enumerate(labels)]
         return (*places, counts) if self.counts else tuple(places)
 
     @override
@@ -385,8 +378,8 @@ class GridCells(TableStatistic):
         label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
-                f"{quote(label)} is no label of {list(self.columns)[axis]!r}; name one of those "
-                f"declared"
+                f"{quote(label)} is not declared in {list(self.columns)[axis]!r}: name one of its "
+                f"labels"
             )
         return self._codes[axis][label]
 

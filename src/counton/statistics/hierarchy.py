@@ -511,7 +511,10 @@ class Hierarchy(TableStatistic):
         for place, event in enumerate(events):
             path, counts[place] = self._count_of(event, "the path of a leaf")
             wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
-            leaf = self._leaf_of.get(wanted)
+            try:
+                leaf = self._leaf_of.get(wanted)
+            except TypeError:  # what has no hash is no leaf
+                leaf = None
             if leaf is None:
                 raise InvalidInput(
                     f"event is {quote(path)}, which is no leaf of the tree; give the path of one, "

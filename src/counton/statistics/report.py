@@ -615,8 +615,9 @@ class Report(TallyStatistic):
                         f"{', '.join(self.column_names)} holds"
                     )
             if part.kind == "label":
-                codes = {label: code for code, label in enumerate(part.labels)}
-                found.append(np.array([codes.get(one, OUTSIDE) for one in values], np.int64))
+                codes: dict[Any, int] = {label: code for code, label in enumerate(part.labels)}
+                texts = [one if isinstance(one, str) else None for one in values]
+                found.append(np.array([codes.get(one, OUTSIDE) for one in texts], np.int64))
             else:
                 found.append(value_grid.finite(values))
         return tuple(found)

@@ -9,6 +9,7 @@ among the nodes that releases read on that level, so that new nodes of a window 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -325,14 +326,8 @@ def _fewest_ones(horizon: int, zeros: int) -> int:
     high = 1
     while math.comb(zeros + high, zeros) <= horizon:
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if math.comb(zeros + middle, zeros) <= horizon:
-            low = middle
-        else:
-            high = middle
-    return high
+    ones = range(high + 1)
+    return bisect_right(ones, horizon, high // 2, high, key=lambda n: math.comb(zeros + n, zeros))
 
 
 # Leaves: numbers with a fixed count of zeros among their bits, in increasing order. A *fork* of
