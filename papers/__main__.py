@@ -15,7 +15,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.cli.print_forms import Console, print_json, print_line, print_table, working
+from counton.cli.print_forms import Console, print_json, working
 from papers import PAPERS, Comparison, ErrorRow, Evidence, reproduce
 from papers.evidence import counted
 from papers.recorded import held_to_record, record
@@ -78,7 +78,7 @@ def _print_papers(paper: str, folder: str | None, as_json: bool, quick: bool, ke
             _print(console, evidence)
         if paper == _ALL:
             every = [row for evidence in found.values() for row in evidence.comparisons]
-            print_line(console, f"{len(found)} papers: {counted(every)}", bold=True)
+            console.write_line(f"{len(found)} papers: {counted(every)}", bold=True)
     return int(any(evidence.wrong for evidence in found.values()))
 
 
@@ -111,7 +111,7 @@ def _document(evidence: Evidence) -> dict[str, Any]:
 
 
 def _print(console: Console, evidence: Evidence) -> None:
-    print_line(console, evidence.title, bold=True)
+    console.write_line(evidence.title, bold=True)
     _print_errors(console, evidence.errors)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     numbers = ("printed", "computed", "difference")
@@ -125,17 +125,17 @@ def _print(console: Console, evidence: Evidence) -> None:
             f"{row.difference:.2g}",
             row.verdict if row.as_recorded else f"{row.verdict}, was {row.recorded:.6g}",
         )
-    print_table(console, table)
+    console.write_table(table)
     noted: dict[str, list[Comparison]] = {}
     for row in evidence.comparisons:
         noted.setdefault(row.note, []).append(row)
     for note, rows in noted.items():
         if note:
             more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-            print_line(console, f"{rows[0].place}, {rows[0].quantity}{more}: {note}")
+            console.write_line(f"{rows[0].place}, {rows[0].quantity}{more}: {note}")
     for figure in evidence.figures:
-        print_line(console, f"figure written to {figure.path}")
-    print_line(console, counted(evidence.comparisons))
+        console.write_line(f"figure written to {figure.path}")
+    console.write_line(counted(evidence.comparisons))
 
 
 def _print_errors(console: Console, errors: Sequence[ErrorRow]) -> None:
@@ -154,10 +154,10 @@ def _print_errors(console: Console, errors: Sequence[ErrorRow]) -> None:
             found = {row.horizon: row.std for row in some if row.mechanism == name}
             cells = (f"{found[h]:.2f}" if h in found else "" for h in horizons)
             table.add_row(name, *cells)
-        print_table(console, table)
+        console.write_table(table)
     for name, source in dict.fromkeys((row.mechanism, row.source) for row in errors):
         if not source.startswith("counton"):
-            print_line(console, f"{name}: {source}")
+            console.write_line(f"{name}: {source}")
 
 
 if __name__ == "__main__":

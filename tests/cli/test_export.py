@@ -16,7 +16,7 @@ import pytest
 
 from counton import Contribution, Key, PureDP, Stream
 from counton.base.errors import InvalidInput
-from counton.cli.print_forms import Console, print_released
+from counton.cli.print_forms import Console
 from counton.run import Job, export, run
 from counton.strategies import Binary
 
@@ -306,7 +306,7 @@ def test_numbers_are_not_broken_and_midnights_are_days() -> None:
         "std": [2.0, 2.0],
     }
     screen = Console(width=120, record=True, file=io.StringIO())
-    print_released(screen, pl.DataFrame(rows))
+    screen.write_released(pl.DataFrame(rows))
     shown = screen.export_text()
     assert re.search("│ 2024-03-01 +│ 2024-03-01 00:00 │ +1,234.2 │", shown)
     assert re.search("│ 2024-03-02 +│ 2024-03-01 01:00 │ +7.5 │", shown)
@@ -329,14 +329,14 @@ def test_a_screen_breaks_no_date_and_no_number(width: int, columns: str, note: s
         "std": [2.0, 2.0],
     }
     screen = Console(width=width, record=True, file=io.StringIO())
-    print_released(screen, pl.DataFrame(rows))
+    screen.write_released(pl.DataFrame(rows))
     shown = screen.export_text()
     assert re.findall("[a-z_]+", shown.splitlines()[1]) == columns.split()
     assert "│ 2024-03-01 " in shown
     assert " 1,234,567 │" in shown
     assert note in shown
     narrow = Console(width=25, record=True, file=io.StringIO())
-    print_released(narrow, pl.DataFrame(rows))
+    narrow.write_released(pl.DataFrame(rows))
     assert narrow.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]
 
 

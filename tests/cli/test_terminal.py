@@ -11,7 +11,7 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
-from counton.cli.print_forms import Console, print_line, print_released, print_table, print_words
+from counton.cli.print_forms import Console
 from counton.spec.jobfile import read_file
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
@@ -49,13 +49,13 @@ def test_names_of_groups_steer_no_terminal(
 
 def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
     name, console = "[b]:x:[/b] :smile:", Console()
-    print_line(console, name)
-    print_words(console, [(name, name)])
-    print_released(console, pl.DataFrame({"group": [name], "estimate": [3]}))
+    console.write_line(name)
+    console.write_words([(name, name)])
+    console.write_released(pl.DataFrame({"group": [name], "estimate": [3]}))
     table = Table(name)
     table.add_row(name)
-    print_table(console, table)
-    print_line(Console(stderr=True), name)
+    console.write_table(table)
+    Console(stderr=True).write_line(name)
     out, errors = capsys.readouterr()
     assert (out.count(name), errors.count(name)) == (6, 1)
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import AnswerOptions
-from counton.cli.print_forms import Console, print_json, print_line, print_released
+from counton.cli.print_forms import Console, print_json
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
@@ -79,13 +79,13 @@ def perform(options: AnswerOptions) -> None:
         numbers = [_numbers(one) for one in answers]
         print_json({**numbers[0], **about} if len(answers) == 1 else {"answers": numbers, **about})
         return
-    print_line(Console(), released.describe().split("\n")[0], bold=True)
+    Console().write_line(released.describe().split("\n")[0], bold=True)
     for each in answers:
-        print_line(Console(), each.describe())
+        Console().write_line(each.describe())
     if len(answers) > 1:
         level = f"{100 * released.level:g}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
-        print_line(Console(), text)
+        Console().write_line(text)
 
 
 def _draw(
@@ -203,15 +203,15 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()
-    print_line(console, released.describe())
-    print_line(console, "")
+    console.write_line(released.describe())
+    console.write_line("")
     shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
-    print_released(console, shown)
+    console.write_released(shown)
     if table.height > _ROWS:
         which = "first" if options.changes else "last"
-        print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
+        console.write_line(f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
     if options.by is not None:
-        print_line(console, f"The average {AVERAGES[options.by]}; each interval by itself.")
+        console.write_line(f"The average {AVERAGES[options.by]}; each interval by itself.")
     if options.changes or options.band:
         level = f"{100 * released.level:g}%"
-        print_line(console, f"All intervals hold together with probability {level}.")
+        console.write_line(f"All intervals hold together with probability {level}.")

@@ -10,14 +10,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import (
-    Console,
-    check_chart,
-    print_files,
-    print_json,
-    print_line,
-    print_table,
-)
+from counton.cli.print_forms import Console, check_chart, print_json
 from counton.cli.privacy_by_age import named_ages, targets_from
 from counton.planning import FadingPlan, plan
 from counton.spec.job import options_of
@@ -62,7 +55,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
         return
     console = Console()
     _show(console, found, ages, every, expire)
-    print_files(console, None, options.plot)
+    console.write_files(None, options.plot)
 
 
 def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str, int]:
@@ -93,13 +86,10 @@ def _options(plan: FadingPlan) -> str:
 def _show(
     console: Console, plan: FadingPlan, ages: dict[str, int], every: str, expire: str
 ) -> None:
-    print_line(
-        console, f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True
-    )
+    console.write_line(f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True)
     growth, parameter = float(plan.best.strategy.growth), float(getattr(plan.guarantee, plan.unit))
-    print_line(
-        console,
-        f"growth {growth:g}, delay {plan.best.strategy.facts.delay:,}, {plan.unit} {parameter:g}",
+    console.write_line(
+        f"growth {growth:g}, delay {plan.best.strategy.facts.delay:,}, {plan.unit} {parameter:g}"
     )
     table = Table()
     loss = "privacy loss" if plan.unit == "epsilon" else "loss in rho"
@@ -117,13 +107,12 @@ def _show(
     table.add_section()
     error, habit_error = figures(plan.best.rmse), figures(plan.baseline_rmse)
     table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
-    print_table(console, table)
+    console.write_table(table)
     last = max(plan.targets)
     if max(ages.values()) > last:
         age = next(name for name, steps in ages.items() if steps == last)
-        print_line(
-            console,
-            f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}",
+        console.write_line(
+            f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}"
         )
     tenths = 10 if plan.best.largest_error() < 1000 else 1  # rounded up, since it is a bound
     largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)
@@ -131,8 +120,8 @@ def _show(
     if plan.least_largest_error:
         least = figures(plan.least_largest_error)
         errors += f"; no mechanism at all with these losses can stay below {least}"
-    print_line(console, errors)
-    print_line(console, f"options for counton count: {_options(plan)}")
+    console.write_line(errors)
+    console.write_line(f"options for counton count: {_options(plan)}")
 
 
 def _as_json(plan: FadingPlan, ages: dict[str, int], every: str) -> dict[str, Any]:

@@ -8,19 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
-from counton.cli.command_options import (
-    ExportOptions,
-    FitOptions,
-    MethodsOptions,
-    PublishOptions,
-)
-from counton.cli.print_forms import (
-    Console,
-    print_json,
-    print_line,
-    print_released,
-    print_words,
-)
+from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
+from counton.cli.print_forms import Console, print_json
 from counton.released.read_options import LOOK
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
@@ -53,29 +42,28 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         return
     console = Console()
     head = f"{found.design.name}: {_what(found)}"
-    print_line(console, head, bold=True)
+    console.write_line(head, bold=True)
     facts = facts_of(found)
-    print_words(
-        console,
+    console.write_words(
         [
             ("protected", facts["protected"]),
             *([("", facts["people"])] if "people" in facts else []),
             ("guarantee", f"{facts['guarantee']}: {facts['meaning']}"),
             ("intervals", f"{100 * facts['level']:g}%, for one number at a time"),
-        ],
+        ]
     )
     for note in facts.get("notes", ()):
-        print_line(console, f"note: {note}")
+        console.write_line(f"note: {note}")
     if options.out is not None:
         kind = "chart" if options.out.suffix.lower() in PICTURES else "table"
-        print_line(console, f"{kind} written to {options.out}")
+        console.write_line(f"{kind} written to {options.out}")
         return
     table = found.table()
-    print_line(console, "")
-    print_released(console, table.tail(_ROWS))
+    console.write_line("")
+    console.write_released(table.tail(_ROWS))
     if len(table) > _ROWS:
-        print_line(
-            console, f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
+        console.write_line(
+            f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
         )
 
 
@@ -100,12 +88,12 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
         return
     console = Console()
     for name, one in found.items():
-        print_line(console, f"{name}: {_what(one)}, {one.design.guarantee}")
+        console.write_line(f"{name}: {_what(one)}, {one.design.guarantee}")
         for note in one.facts().get("notes", ()):
-            print_line(console, f"note: {note}")
+            console.write_line(f"note: {note}")
     count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
     files = ", ".join(str(file_of(options.out, name)) for name in found)
-    print_line(console, f"{count} written to {files}")
+    console.write_line(f"{count} written to {files}")
 
 
 def _reach(found: Release) -> list[int] | None:
@@ -145,10 +133,10 @@ def print_methods(options: MethodsOptions) -> None:
     console = Console()
     for place, (name, paragraph) in enumerate(found.items()):
         if place:
-            print_line(console, "")
+            console.write_line("")
         if len(found) > 1:
-            print_line(console, f"{name}", bold=True)
-        print_line(console, paragraph)
+            console.write_line(f"{name}", bold=True)
+        console.write_line(paragraph)
 
 
 def _print_registry(options: MethodsOptions) -> None:
@@ -176,12 +164,11 @@ def print_published(options: PublishOptions) -> None:
         return
     console = Console()
     if options.remove:
-        print_line(console, f"stream {done.stream!r}: {done.before:,} steps removed, {done.place}")
+        console.write_line(f"stream {done.stream!r}: {done.before:,} steps removed, {done.place}")
         return
     new = done.after - done.before
     steps = "step" if new == 1 else "steps"
-    print_line(
-        console,
+    console.write_line(
         f"stream {done.stream!r}: {new:,} new {steps}, {done.after:,} in all, in the view "
-        f"counton_releases of {done.place}",
+        f"counton_releases of {done.place}"
     )

@@ -15,11 +15,7 @@ from counton.cli.command_options import InspectOptions
 from counton.cli.print_forms import (
     Console,
     check_chart,
-    print_files,
     print_json,
-    print_line,
-    print_table,
-    print_words,
     warn_of_no_witness,
     warn_of_weak,
     working,
@@ -84,7 +80,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
     with working(errors) as progress:
         found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **asked)
     if any(aside):
-        print_line(errors, f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
+        errors.write_line(f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
     definition = found.released.definition
     loss = options.epsilon or options.rho
     warn_of_weak(errors, definition.guarantee, definition.unit, loss)
@@ -105,18 +101,18 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
         return
     console = Console()
     for words in found.words():
-        print_line(console, words, bold=True)
+        console.write_line(words, bold=True)
     if found.recommendation is not None:
         words = " ".join(f"--{name} {it}" for name, it in found.recommendation.options.items())
-        print_line(console, f"{found.advice}: {words}")
+        console.write_line(f"{found.advice}: {words}")
     for note in found.notes():
         said = InvalidInput(note).translate({"at_most": "--at-most"})
-        print_line(console, f"note: {said}")
-    print_line(console, "")
-    print_words(console, _protection(found))
+        console.write_line(f"note: {said}")
+    console.write_line("")
+    console.write_words(_protection(found))
     if swept:
         _print_sweep(console, found, swept, options)
-    print_files(console, None, options.plot)
+    console.write_files(None, options.plot)
 
 
 def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
@@ -169,21 +165,19 @@ def _print_sweep(
         kept = "" if one.kept is None else f"{one.kept:.1%}"
         half = [] if one.halfwidth is None else [f"±{figures(one.halfwidth)}"]
         table.add_row(f"{one.most:,}", kept, f"{one.lower:.1%} to {one.upper:.1%}", *half)
-    print_table(console, table)
-    print_line(
-        console,
+    console.write_table(table)
+    console.write_line(
         f"events kept: share of the first {found.at_most:,} events of all {plural(found.unit)}, "
-        f"from what was released; each interval holds by itself",
+        f"from what was released; each interval holds by itself"
     )
     if planned:
-        print_line(
-            console,
+        console.write_line(
             f"half-width: of an interval of the last release of '{options.plan}', from the plan "
-            f"alone",
+            f"alone"
         )
     else:
-        print_line(
-            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        console.write_line(
+            "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
         )
 
 
@@ -230,17 +224,15 @@ def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, An
         )
         return
     console = Console()
-    print_line(console, _WARNING, bold=True)
-    print_line(
-        console,
+    console.write_line(_WARNING, bold=True)
+    console.write_line(
         f"{found.events:,} events of {int(found.units.sum()):,} units ({whose}); the largest has "
-        f"{found.largest:,}",
+        f"{found.largest:,}"
     )
     if found.without:
-        print_line(
-            console,
+        console.write_line(
             f"{found.without:,} rows have no user, or no time that can be read: count refuses them "
-            f"or, with --bad-rows, sets them aside",
+            f"or, with --bad-rows, sets them aside"
         )
     _print_bounds(console, bounds, best)
 
@@ -257,16 +249,15 @@ def _print_bounds(console: Console, bounds: Sequence[BoundCost], best: BoundCost
             "" if bound.std is None else figures(bound.std),
             "" if bound.error is None else figures(bound.error),
         )
-    print_table(console, table)
+    console.write_table(table)
     if best is None:
-        print_line(
-            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        console.write_line(
+            "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
         )
         return
-    print_line(
-        console,
+    console.write_line(
         f"noise and loss together are least at --most {best.most}: both is the root of the noise's "
-        f"variance and the square of the events dropped, in the last total of all",
+        f"variance and the square of the events dropped, in the last total of all"
     )
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import Console, print_json, print_line, print_table, warn_of_weak
+from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.cli.run_command import failure
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
@@ -53,7 +53,7 @@ def print_job_plan(options: PlanOptions) -> None:
         guarantee, unit = job.definition.guarantee, job.definition.unit
         warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
     for name, (_, said) in failed.items():
-        print_line(errors, f"counton: job {name}: {said}")
+        errors.write_line(f"counton: job {name}: {said}")
     for code, _ in failed.values():
         raise SystemExit(int(code))
 
@@ -62,45 +62,43 @@ def _print(found: PlannedFile, size: int | None) -> None:
     console = Console()
     shares = _shares(found)
     for name, job in found.jobs.items():
-        print_line(console, f"{name}: {_heading(job)}; {_promise(job)}")
+        console.write_line(f"{name}: {_heading(job)}; {_promise(job)}")
     if found.jobs:
-        print_table(console, _table([*found.jobs.values()], shares, size))
+        console.write_table(_table([*found.jobs.values()], shares, size))
         levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
-        print_line(console, f"±: half-width of the {' or '.join(sorted(levels))} interval")
+        console.write_line(f"±: half-width of the {' or '.join(sorted(levels))} interval")
     several = [
         name
         for name, job in found.jobs.items()
         if job.definition.domain and any(one.percent is not None for one in job.numbers)
     ]
     if size is not None:
-        print_line(console, f"of {size:,}: the last one, in per cent of that many rows")
+        console.write_line(f"of {size:,}: the last one, in per cent of that many rows")
     if any(one.in_rank for job in found.jobs.values() for one in job.numbers):
-        print_line(
-            console,
+        console.write_line(
             "rank: the part of all rows that may lie between a quantile and the true one. How far "
-            "apart their values are depends on the data: ± is for rows spread evenly",
+            "apart their values are depends on the data: ± is for rows spread evenly"
         )
     if several:
-        print_line(console, f"of {', '.join(several)}: of an even share of the rows for each group")
+        console.write_line(f"of {', '.join(several)}: of an even share of the rows for each group")
     more = [name for name, job in found.jobs.items() if job.needs_size]
     if more:
-        print_line(
-            console,
+        console.write_line(
             f"{', '.join(more)}: how far off means, quantiles and the like are depends on how many "
-            f"rows there are; state that with --size",
+            f"rows there are; state that with --size"
         )
     for name, job in found.jobs.items():
         if job.bound_note is not None:
-            print_line(console, f"note on {name}: {job.bound_note}")
+            console.write_line(f"note on {name}: {job.bound_note}")
     for state, accounts in found.accounts.items():
         for account in accounts:
-            print_line(console, f"ledger of {state}: {_account(account)}")
+            console.write_line(f"ledger of {state}: {_account(account)}")
     for ledger, accounts in found.shared.items():
         for account in accounts:
-            print_line(console, f"shared ledger {ledger}: {_account(account)}")
+            console.write_line(f"shared ledger {ledger}: {_account(account)}")
     for name, last in found.ended.items():
-        print_line(console, f"{name}: ended at step {last:,}, so that nothing more is released")
-    print_line(console, "No row was read, and nothing was written.")
+        console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
+    console.write_line("No row was read, and nothing was written.")
 
 
 def _promise(job: PlannedJob) -> str:

@@ -57,7 +57,7 @@ def print_key(options: KeyOptions) -> None:
 
 def print_forgotten(options: ForgetOptions) -> None:
     """What was deleted, and what stays; the same words whether anybody was known or not."""
-    from counton.cli.print_forms import Console, print_line
+    from counton.cli.print_forms import Console
     from counton.run.erasure import forget, forget_older
 
     state, name, key = options.state, options.name, options.key
@@ -80,11 +80,10 @@ def print_forgotten(options: ForgetOptions) -> None:
         )
     console = Console()
     for one in done:
-        print_line(console, _outcome_in_words(one))
-    print_line(
-        console,
+        console.write_line(_outcome_in_words(one))
+    console.write_line(
         "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
-        "copies of the state.",
+        "copies of the state."
     )
 
 

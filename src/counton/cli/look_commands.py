@@ -13,15 +13,7 @@ from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
 from counton.cli.exits import ExitCode
-from counton.cli.print_forms import (
-    Console,
-    print_json,
-    print_line,
-    print_released,
-    print_table,
-    print_words,
-    warn_of_no_witness,
-)
+from counton.cli.print_forms import Console, print_json, warn_of_no_witness
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import APART, NEIGHBOURS
@@ -111,22 +103,20 @@ def print_ledger(options: LedgerOptions) -> None:
         name = spend.name if begun[number] else f"{spend.name} (reserved)"
         place = [Path(places[number]).name] if others else []
         table.add_row(name, *place, str(spend.guarantee), *whose, *present)
-    print_table(console, table)
+    console.write_table(table)
     if not all(begun):
-        print_line(
-            console,
+        console.write_line(
             "reserved: by a run that was interrupted before its stream was made; it counts, and "
-            "that run takes it up when it is begun again",
+            "that run takes it up when it is begun again"
         )
     for spend in spends[: len(spends) - len(others)]:
         if spend.follows is not None:
-            print_line(
-                console,
+            console.write_line(
                 f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
-                f"them, so the larger guarantee counts, and not both",
+                f"them, so the larger guarantee counts, and not both"
             )
     if shared is not None:
-        print_line(console, f"its streams count in the ledger {shared} too, and its limit holds")
+        console.write_line(f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and ledger.unit is not None:
         words += f", about one {ledger.unit}: what protects less is refused"
@@ -135,7 +125,7 @@ def print_ledger(options: LedgerOptions) -> None:
         words += f" for one {unit} {NEIGHBOURS[relation]}"
     if ledger is not None and ledger.age is not None:
         words += f", for events up to {ledger.age:,} windows old"
-    print_line(console, f"limit: {words}")
+    console.write_line(f"limit: {words}")
     if ledger is None:
         _print_totals(console, totals)
         return
@@ -143,9 +133,9 @@ def print_ledger(options: LedgerOptions) -> None:
         whom = ""
         if kind is not None and len(remaining) > 1:
             whom = f" for one {kind} {NEIGHBOURS[ledger.units[kind]]}"
-        print_line(console, f"remaining{whom}: {'nothing' if rest is None else rest}")
+        console.write_line(f"remaining{whom}: {'nothing' if rest is None else rest}")
     if len(remaining) > 1:
-        print_line(console, APART)
+        console.write_line(APART)
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
@@ -153,9 +143,9 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
     for unit, (relation, total) in found.items():
         said = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
         said = said if total is None else str(total)
-        print_line(console, f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
+        console.write_line(f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
     if len(found) > 1:
-        print_line(console, APART)
+        console.write_line(APART)
 
 
 def _counts_as(
@@ -212,7 +202,7 @@ def print_state(state: str, name: str | None, as_json: bool) -> None:
             described["streams"] = [one for one in described["streams"] if one["name"] == name]
         if not as_json:
             console = Console()
-            print_line(console, f"state {described['state']}, format {described['format']}")
+            console.write_line(f"state {described['state']}, format {described['format']}")
             for stream in described["streams"]:
                 _print_stream(console, _in_zone(stream), store)
             return
@@ -273,14 +263,14 @@ def print_release(released: Release, as_json: bool) -> None:
         noise = promised["noise"]
         rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
     console = Console()
-    print_line(console, f"stream {terms.name}, as it was released", bold=True)
-    print_words(console, rows)
+    console.write_line(f"stream {terms.name}, as it was released", bold=True)
+    console.write_words(rows)
     if last.height:
         more = shown.height - last.height if once else 0
-        print_line(console, "" if once else f"\n{_last_step(last)}")
-        print_released(console, last.drop(WHEN, strict=False))
+        console.write_line("" if once else f"\n{_last_step(last)}")
+        console.write_released(last.drop(WHEN, strict=False))
         if more:
-            print_line(console, f"and {more:,} rows more")
+            console.write_line(f"and {more:,} rows more")
 
 
 def _last_step(rows: pl.DataFrame) -> str:
@@ -357,10 +347,10 @@ def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> Non
         ("key", f"fingerprint {stream['key_fingerprint']}"),
         *([("not shown", stream["refused"])] if "refused" in stream else []),
     ]
-    print_line(console, f"\nstream {stream['name']}", bold=True)
-    print_words(console, [*first, *described(stream, store), *last])
+    console.write_line(f"\nstream {stream['name']}", bold=True)
+    console.write_words([*first, *described(stream, store), *last])
     if of_events:
-        print_line(console, "the strategy and its parts, for experts: --json")
+        console.write_line("the strategy and its parts, for experts: --json")
 
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
@@ -442,8 +432,8 @@ def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:
 
     for key in keys:
         for name in adopt(options.state, key, options.name):
-            print_line(
-                Console(stderr=True), f"the witness takes your word that {name!r} is the newest"
+            Console(stderr=True).write_line(
+                f"the witness takes your word that {name!r} is the newest"
             )
 
 
@@ -464,22 +454,21 @@ def print_verification(options: VerifyOptions) -> None:
     else:
         console = Console()
         for one in found:
-            print_line(console, f"{one.kind} {one.name}", bold=True)
+            console.write_line(f"{one.kind} {one.name}", bold=True)
             if one.key is not None:
-                print_line(console, f"  key: {one.key}")
+                console.write_line(f"  key: {one.key}")
             for words in one.checks:
-                print_line(console, f"  holds: {words}")
+                console.write_line(f"  holds: {words}")
             for words in one.problems:
-                print_line(console, f"  WRONG: {words}")
+                console.write_line(f"  WRONG: {words}")
             for why in filter(None, (one.skipped, one.unchecked)):
-                print_line(console, f"  not computed again: {why}")
+                console.write_line(f"  not computed again: {why}")
         right = sum(one.right for one in found)
         values = sum(one.values for one in found if one.right)
-        print_line(
-            console,
+        console.write_line(
             f"{right} of {len(found)} release{'s' * (len(found) != 1)} "
             f"{'is' if right == 1 else 'are'} right: {values:,} value{'s' * (values != 1)} "
-            f"computed again",
+            f"computed again"
         )
     if wrong:
         old = any(one.old_copy for one in found)

@@ -12,22 +12,9 @@ from rich.table import Table
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import (
-    Console,
-    check_chart,
-    print_files,
-    print_json,
-    print_line,
-    print_table,
-    warn_of_weak,
-)
+from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.privacy import Contribution
-from counton.spec.job import (
-    check_most,
-    check_most_a_window,
-    guarantee_from,
-    require_guarantee,
-)
+from counton.spec.job import check_most, check_most_a_window, guarantee_from, require_guarantee
 from counton.spec.refusals import WITHIN, refuse, refuse_without
 
 if TYPE_CHECKING:
@@ -128,15 +115,14 @@ def _print_plan(options: PlanOptions) -> None:
     length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
     if options.around is not None:
         length = f"no last step, errors of the first {length}"
-    print_line(
-        console,
+    console.write_line(
         f"{length}, {guarantee}, {whom or unit}; least {error} variance {_OF[release]}first",
         bold=True,
     )
     if about is not None:
-        print_line(console, about)
+        console.write_line(about)
     if ranked.reached is not None:
-        print_line(console, str(ranked.reached))
+        console.write_line(str(ranked.reached))
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
@@ -154,35 +140,32 @@ def _print_plan(options: PlanOptions) -> None:
             "" if taken is None else f"{1e6 * taken:,.1f} us",
             f"{choice.buffer_size:,}",
         )
-    print_table(console, table)
-    print_line(
-        console,
+    console.write_table(table)
+    console.write_line(
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; its "
-        f"parts, for experts: --json",
+        f"parts, for experts: --json"
     )
     for factor in ranked.factors:
-        print_line(console, f"how far from possible: {factor}")
+        console.write_line(f"how far from possible: {factor}")
     said = [bound for bound in ranked.bounds if bound.at_least is not None]
     if said:
-        print_line(console, "lower bounds, with what the best of this plan achieves:")
+        console.write_line("lower bounds, with what the best of this plan achieves:")
     for bound in said:
         here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
         numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
-        print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
-    print_line(
-        console,
+        console.write_line(f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
+    console.write_line(
         "planned: time to find and weigh it; release: time of one, of one group, measured here; "
-        "keeps: numbers of 8 bytes for each group while it runs, beside its total",
+        "keeps: numbers of 8 bytes for each group while it runs, beside its total"
     )
     if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
-        print_line(
-            console,
+        console.write_line(
             f"note: where a user's {options.most:,} events may come in several windows, late ones "
-            f"are counted too low; plan --most-a-window 1 too, which leaves them some",
+            f"are counted too low; plan --most-a-window 1 too, which leaves them some"
         )
     for note in ranked.notes:
-        print_line(console, f"note: {note}")
-    print_files(console, None, options.plot)
+        console.write_line(f"note: {note}")
+    console.write_files(None, options.plot)
 
 
 def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:

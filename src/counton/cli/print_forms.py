@@ -42,6 +42,63 @@ class Console(rich.console.Console):
     def __init__(self, **more: Any) -> None:
         super().__init__(emoji=False, **more)
 
+    def write_line(self, text: str, *, bold: bool = False) -> None:
+        """A line as it is, however long."""
+        style = "bold" if bold else None
+        self.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Names, and beside each of them words; a nameless row goes on with the one before."""
+        self.write_table(_beside(rows))
+
+    def write_table(self, table: Table) -> None:
+        """A table whose cells are shown as they are; row by row where a screen is narrow."""
+        _clean(table)
+        narrow = table.show_header and table.columns and self.width < _NARROW
+        if narrow and not self._fits(table):
+            self._write_cards(table)
+            return
+        self.print(table, highlight=False, markup=False)
+
+    def write_released(self, table: pl.DataFrame) -> None:
+        """Rows of a release, no number or date broken, however narrow a screen is."""
+        from counton.released.screen import text_table
+
+        left, spared = table, []
+        for name in _SPARED:
+            if self._fits(table_of_texts(text_table(left))):
+                break
+            if name in left.columns and "window_start" in left.columns:
+                left = left.drop(name)
+                spared.append(name)
+        shown = table_of_texts(text_table(left), unbroken=True)
+        if self._fits(shown):
+            self.write_table(shown)
+            if spared:
+                self.write_line(f"Files and --json also have {' and '.join(reversed(spared))}.")
+        else:
+            self._write_cards(table_of_texts(text_table(table)))
+
+    def write_files(self, table: Path | None, chart: Path | None) -> None:
+        """What was written, and where."""
+        for name, path in (("table", table), ("chart", chart)):
+            if path is not None:
+                self.write_line(f"{name} written to {path}")
+
+    def _fits(self, table: Table) -> bool:
+        """Whether no cell of a table is broken."""
+        widest = Measurement.get(self, self.options.update(width=1000), table).maximum
+        return widest <= self.width
+
+    def _write_cards(self, table: Table) -> None:
+        """The rows one after the other: names of columns, and beside each what the row says."""
+        _clean(table)
+        names = [str(column.header) for column in table.columns]
+        for row in zip(*(column.cells for column in table.columns), strict=True):
+            said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
+            self.print(_beside(said), highlight=False, markup=False)
+            self.print("")
+
 
 def print_json(value: Any) -> None:
     """One JSON value and nothing else; addresses show no password."""
@@ -58,12 +115,6 @@ def _without_passwords(value: Any, key: str = "") -> Any:
 
 #: Keys whose values may be addresses of databases.
 _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
-
-
-def print_line(console: Console, text: str, *, bold: bool = False) -> None:
-    """A line as it is, however long."""
-    style = "bold" if bold else None
-    console.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def warn_of_no_witness(
@@ -89,7 +140,7 @@ def warn_of_no_witness(
             said_of = without_witness(state, *keys, witness=witness, opened=database)
             told |= {} if said_of is None else {said_of: None}
     for said in told:
-        print_line(errors, InvalidInput(said).translate({"witness": option}))
+        errors.write_line(InvalidInput(said).translate({"witness": option}))
 
 
 def warn_of_weak(
@@ -98,17 +149,11 @@ def warn_of_weak(
     """Say in one line that a guarantee which is stated promises next to nothing."""
     loss = getattr(guarantee, "epsilon", None) or getattr(guarantee, "rho", None)
     if stated is not None and loss is not None and loss > MOST_LOSS:
-        print_line(
-            console,
+        console.write_line(
             f"{about}warning: a loss of {readable(loss)} for one {unit} is above {MOST_LOSS}, so "
             f"what is released may be e^{MOST_LOSS} times likelier with it than without: that "
-            f"hides next to nothing; 1 is a common choice",
+            f"hides next to nothing; 1 is a common choice"
         )
-
-
-def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
-    """Names, and beside each of them words; a nameless row goes on with the one before."""
-    print_table(console, _beside(rows))
 
 
 def _beside(rows: Iterable[tuple[str, str]]) -> Table:
@@ -118,42 +163,6 @@ def _beside(rows: Iterable[tuple[str, str]]) -> Table:
     for name, told in rows:
         words.add_row(name, told)
     return words
-
-
-def print_table(console: Console, table: Table) -> None:
-    """A table whose cells are shown as they are; each row by itself where a screen is narrow."""
-    _clean(table)
-    narrow = table.show_header and table.columns and console.width < _NARROW
-    if narrow and not _fits(console, table):
-        _print_cards(console, table)
-        return
-    console.print(table, highlight=False, markup=False)
-
-
-def print_released(console: Console, table: pl.DataFrame) -> None:
-    """Rows of a release, no number or date broken: a screen may be too narrow for all columns."""
-    from counton.released.screen import text_table
-
-    left, spared = table, []
-    for name in _SPARED:
-        if _fits(console, table_of_texts(text_table(left))):
-            break
-        if name in left.columns and "window_start" in left.columns:
-            left = left.drop(name)
-            spared.append(name)
-    shown = table_of_texts(text_table(left), unbroken=True)
-    if _fits(console, shown):
-        print_table(console, shown)
-        if spared:
-            print_line(console, f"Files and --json also have {' and '.join(reversed(spared))}.")
-    else:
-        _print_cards(console, table_of_texts(text_table(table)))
-
-
-def _fits(console: Console, table: Table) -> bool:
-    """Whether no cell of a table is broken."""
-    widest = Measurement.get(console, console.options.update(width=1000), table).maximum
-    return widest <= console.width
 
 
 def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
@@ -176,23 +185,6 @@ def _clean(table: Table) -> None:
     for column in table.columns:
         column.header = printable(str(column.header), "")
         column._cells = [printable(str(cell)) for cell in column._cells]
-
-
-def _print_cards(console: Console, table: Table) -> None:
-    """The rows one after the other: names of columns, and beside each what the row says."""
-    _clean(table)
-    names = [str(column.header) for column in table.columns]
-    for row in zip(*(column.cells for column in table.columns), strict=True):
-        said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]
-        console.print(_beside(said), highlight=False, markup=False)
-        console.print("")
-
-
-def print_files(console: Console, table: Path | None, chart: Path | None) -> None:
-    """What was written, and where."""
-    for name, path in (("table", table), ("chart", chart)):
-        if path is not None:
-            print_line(console, f"{name} written to {path}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
 from counton.base.lazy import NEEDED, missing
 from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode, exit_code
-from counton.cli.print_forms import Console, print_json, print_line, warn_of_no_witness
+from counton.cli.print_forms import Console, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared
@@ -39,7 +39,7 @@ def perform(options: RunOptions) -> None:
     failed = ExitCode.OK
     for number, (name, job) in enumerate(jobs.items()):
         if not options.json:
-            print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)
+            console.write_line(f"{chr(10) if number else ''}job {name}", bold=True)
         try:
             due = _until(job, options.until, known=name in states.begun)
             reports[name] = carried_out(due, silently=options.json, about=f"job {name}: ")
@@ -47,17 +47,17 @@ def perform(options: RunOptions) -> None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
-                print_line(errors, f"counton: job {name}: {reports[name]['not_drawn']}")
+                errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
         except AlreadyEnded as error:
             said = f"stream {job.name!r} has ended at step {error.step:,}: nothing to release"
             reports[name] = {"state": str(job.state), "name": job.name, "ended": error.step}
-            print_line(errors if options.json else console, said)
+            (errors if options.json else console).write_line(said)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library of other languages is no Exception
             code, said = failure(error)
             failed = failed or code
-            print_line(errors, f"counton: job {name}: {said}")
+            errors.write_line(f"counton: job {name}: {said}")
             reports[name] = {"failed": int(code), "error": said}
     if options.json:
         print_json({"jobs": reports})
@@ -71,9 +71,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
     if not silently:
         new = done.after - done.before
         steps = "step" if new == 1 else "steps"
-        print_line(
-            console, f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}"
-        )
+        console.write_line(f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}")
 
 
 def _until(job: Job, until: str | None, *, known: bool) -> Job:

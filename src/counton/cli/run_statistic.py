@@ -15,23 +15,13 @@ from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
 from counton.cli.print_forms import (
     Console,
-    print_files,
     print_json,
-    print_line,
-    print_table,
-    print_words,
     table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
     working,
 )
-from counton.cli.run_words import (
-    SetAside,
-    operator_notes,
-    progress_line,
-    promise,
-    until_newest,
-)
+from counton.cli.run_words import SetAside, operator_notes, progress_line, promise, until_newest
 from counton.privacy.ledger import totals_in_words
 from counton.released.screen import Screen
 from counton.run import Job, Outcome
@@ -51,7 +41,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
         from counton.spec.jobfile import save
 
         save(job, printing.save)
-        print_line(Console(stderr=True), f"saved as job {job.name} in {printing.save}")
+        Console(stderr=True).write_line(f"saved as job {job.name} in {printing.save}")
     if printing.json:
         print_json(report)
     if report["not_drawn"]:
@@ -76,8 +66,8 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
         print_json({"released": False, **words, "errors": rows})
         return
     console = Console()
-    print_line(console, "A plan: nothing is released.", bold=True)
-    print_words(console, [*words.items()])
+    console.write_line("A plan: nothing is released.", bold=True)
+    console.write_words([*words.items()])
     table = Table()
     for name, value in rows[0].items():
         table.add_column(name, justify="left" if isinstance(value, str) else "right")
@@ -85,7 +75,7 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
         table.add_row(
             *(figures(one) if isinstance(one, float) else str(one) for one in row.values())
         )
-    print_table(console, table)
+    console.write_table(table)
 
 
 def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
@@ -108,7 +98,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
             definition, stated = outcome.definition, job.epsilon or job.rho or job.within
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
             for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
-                print_line(errors, f"{about}{note}")
+                errors.write_line(f"{about}{note}")
             if silently:
                 return as_json(outcome, written, outputs)
             show(Console(), outcome, written, outputs)
@@ -117,23 +107,23 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
     """Print what is new, the tables of the last step, the promise, and what was written."""
-    print_line(console, progress_line(outcome), bold=True)
+    console.write_line(progress_line(outcome), bold=True)
     screen = Screen() if written.released is None else written.released.screen()
     if written.released is not None:
-        print_line(console, screen.heading)
+        console.write_line(screen.heading)
         for table in screen.tables:
-            print_table(console, table_of_texts(table))
+            console.write_table(table_of_texts(table))
         if screen.left_out:
-            print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
+            console.write_line(f"{screen.left_out}: a table ({_OUT}) has them all")
     spent = (f"spent: {line}" for line in totals_in_words(outcome.stream.totals))
     for note in (*screen.notes, *until_newest(outcome), *spent):
-        print_line(console, note)
-    print_line(console, f"promise: {promise(outcome.definition)}")
+        console.write_line(note)
+    console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.state)))
-    print_line(console, f"the rest: counton show {state}")
+    console.write_line(f"the rest: counton show {state}")
     for every, path in outputs.sums.items():
-        print_line(console, f"each {every} by itself written to {path}")
-    print_files(console, outputs.out, outputs.plot if written.drawn else None)
+        console.write_line(f"each {every} by itself written to {path}")
+    console.write_files(outputs.out, outputs.plot if written.drawn else None)
 
 
 def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict[str, Any]:

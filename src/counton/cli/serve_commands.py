@@ -10,7 +10,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
 from counton.base.options import split_names
 from counton.cli.command_options import LeftOutOptions, ServeOptions, TokenOptions
-from counton.cli.print_forms import Console, print_json, print_line, print_table
+from counton.cli.print_forms import Console, print_json
 
 
 def perform(options: ServeOptions) -> None:
@@ -23,10 +23,10 @@ def perform(options: ServeOptions) -> None:
     service = Service(options.file, options.only)
 
     for remark in service.remarks:
-        print_line(Console(stderr=True), f"counton: {remark}")
+        Console(stderr=True).write_line(f"counton: {remark}")
 
     def began(url: str) -> None:
-        print_line(Console(stderr=True), f"serving {', '.join(service.served)} at {url}")
+        Console(stderr=True).write_line(f"serving {', '.join(service.served)} at {url}")
 
     serve(service, options.listen, began)
 
@@ -49,7 +49,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
             return
         many = kept.put_back(id) if name == "put_back" else kept.drop(id)
         became = "wait to be counted" if name == "put_back" else "count nowhere"
-        print_line(Console(), f"rows of batch {id}, which {became} now: {many:,}")
+        Console().write_line(f"rows of batch {id}, which {became} now: {many:,}")
     if asked:
         return
     if options.json:
@@ -60,7 +60,7 @@ def perform_left_out(options: LeftOutOptions) -> None:
         table.add_column(column, overflow="fold")
     for one in kept.all():
         table.add_row(*("" if value is None else f"{value}" for value in facts_of(one).values()))
-    print_table(Console(), table)
+    Console().write_table(table)
 
 
 def perform_token(options: TokenOptions) -> None:
@@ -79,4 +79,4 @@ def perform_token(options: TokenOptions) -> None:
         table.add_column(column)
     for token in tokens.all():
         table.add_row(token.id, ", ".join(token.scopes), token.made)
-    print_table(Console(), table)
+    Console().write_table(table)

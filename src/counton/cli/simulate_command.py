@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import PlanOptions
-from counton.cli.print_forms import Console, print_json, print_line, print_table, table_of_texts
+from counton.cli.print_forms import Console, print_json, table_of_texts
 from counton.released.series import some_of
 from counton.run.exports import checked_file
 from counton.run.job_plan import PlannedJob
@@ -34,12 +34,12 @@ def print_simulation(options: PlanOptions, jobs: Mapping[str, PlannedJob]) -> No
         print_json({"name": made.design.name, "simulated": True, **made.last_numbers()})
         return
     console, screen = Console(), made.screen()
-    print_line(console, made.describe().splitlines()[0], bold=True)
-    print_line(console, screen.heading)
+    console.write_line(made.describe().splitlines()[0], bold=True)
+    console.write_line(screen.heading)
     for table in screen.tables:
-        print_table(console, table_of_texts(table))
+        console.write_table(table_of_texts(table))
     if out is not None:
-        print_line(console, f"written to {out}")
+        console.write_line(f"written to {out}")
 
 
 def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path]:
