@@ -339,7 +339,8 @@ def _begin(path: Path, text: bytes) -> bool:
 
 
 def _text(entries: Entries) -> bytes:
-    return json.dumps(entries, indent=1).encode() + b"\n"
+    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    return f"[{lines}]\n".encode()
 
 
 def parse_entries(data: bytes) -> Entries:
