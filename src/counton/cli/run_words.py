@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
     from counton.numbers.discovery import Discovery
     from counton.run import Definition, Job, Outcome
+    from counton.run.changes import Counts
     from counton.run.definition import Continuation
 
 
@@ -62,12 +63,12 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     Args:
         aside: how many of the rows that it set aside are new.
     """
-    told = _left_out(outcome, aside)
+    told = _left_out(outcome, outcome.for_operator(), aside)
     return [f"{EXACT}: {what}: {rows:,}" for what, rows in told if rows]
 
 
-def _left_out(outcome: Outcome, aside: int) -> list[tuple[str, int]]:
-    counts, windows = outcome.for_operator(), outcome.definition.cut
+def _left_out(outcome: Outcome, counts: Counts, aside: int) -> list[tuple[str, int]]:
+    windows = outcome.definition.cut
     of_each = [
         ("rows with a missing value, not counted", counts.skipped),
         (_aside(aside, counts.quarantined), aside),
