@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from counton.laws.line_laws import check_line_strategy as check_line_strategy
     from counton.laws.node_noise import HashedNoise as HashedNoise
     from counton.laws.node_noise import ShiftedNoise as ShiftedNoise
-    from counton.laws.pattern_laws import check_alternating as check_alternating
     from counton.laws.pattern_laws import check_pattern_sensitivity as check_pattern_sensitivity
     from counton.laws.pattern_laws import check_short_ways as check_short_ways
     from counton.laws.rows import LawBroken as LawBroken

@@ -98,14 +98,15 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
     return found
 
 
-def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 3) -> None:
+def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> None:
     """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
 
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
     steps (on long horizons in some), in one cell and in several; changes that are
     `BoundedChange` as the worst column, and as one that comes where another goes.
-    ``each_alternating`` is no less than the most that this many changes move, for each of them. On
-    short horizons runs are at most 1.25 times the truth (squared), where columns are aligned.
+    ``largest_alternating`` is no less than the most that this many changes of +1 and -1 in turn
+    move, and ``each_alternating`` for each of them. On up to 16 steps the largest is at most 1.25
+    times the truth (squared), and runs are where columns are aligned. They are if that is said.
 
     Args:
         strategy: what claims them; with a horizon.
@@ -128,13 +129,18 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 3) -> Non
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
+    aligned = _is_aligned(matrix)
+    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
     alternating = _of_changes(matrix, changes)
-    for norm in _NORMS:
-        each = each_alternating(strategy, norm)
-        for number, moved in enumerate(alternating, 1):
-            said = f"{number} changes move it by {moved[norm - 1]}, and each_alternating is {each}"
-            require(each * number >= moved[norm - 1], strategy, said)
     for number, (l1, squared) in enumerate(alternating, 1):
+        told = f"{number} changes move it by {l1} and {squared} squared"
+        each = [each_alternating(strategy, norm) for norm in _NORMS]
+        enough = each[0] * number >= l1 and each[1] * number >= squared
+        require(enough, strategy, f"{told}, and each_alternating is {each}")
+        most = [largest_alternating(strategy, norm, number) for norm in _NORMS]
+        require(most[0] >= l1 and most[1] >= squared, strategy, f"{told}, not {most}")
+        loose = horizon > _SHORT or most[1] <= _SLACK * squared
+        require(loose, strategy, f"{told}, not {most}")
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
             claimed = pattern_sensitivity(strategy, pattern)
@@ -148,32 +154,13 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 3) -> Non
     _check_bounded(strategy, matrix)
 
 
-def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
-    """What changes by +1 and -1 in turn move: against all sets of up to this many steps.
-
-    Claimed norms are at least the largest there are; on up to 16 steps they are at most 1.25 times
-    that, squared. On more steps some sets are tried. Columns are aligned if that is said.
-
-    Args:
-        strategy: what claims them; with a horizon.
-        changes: tried are up to this many of them.
-
-    >>> from counton.strategies import Binary
-    >>> check_alternating(Binary(12))
-    """
-    matrix = matrix_of(strategy)
+def _is_aligned(matrix: Integers) -> bool:
+    """Whether products of columns are as `counton.strategies.participation` has them aligned."""
     products = matrix.T @ matrix
-    aligned = bool((products >= 0).all()) and all(
+    return bool((products >= 0).all()) and all(
         (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
         for q in range(1, len(products) - 1)
     )
-    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
-    for most, (l1, squared) in enumerate(_of_changes(matrix, changes), 1):
-        claimed = [largest_alternating(strategy, norm, most) for norm in _NORMS]
-        said = f"{most} changes move it by {l1} and {squared} squared, not {claimed}"
-        require(claimed[0] >= l1 and claimed[1] >= squared, strategy, said)
-        loose = matrix.shape[1] > _SHORT
-        require(loose or claimed[1] <= _SLACK * squared, strategy, said)
 
 
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import DiscreteLaplace
+from counton.base.distributions import DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.strategies import Node, StreamStrategy
 from counton.strategies.strategy import EndlessStrategy, column_until
@@ -181,6 +181,15 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
     return units
 
 
+def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
+    """Whether a calibrated law is not refused."""
+    try:
+        strategy.check_law(law)
+    except InvalidInput:
+        return False
+    return True
+
+
 def node_variance(strategy: StreamStrategy, level: int) -> float:
     """Variance of the noise of a node of this level, in units of that of level 0.
 
@@ -188,8 +197,5 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
     """
     if not isinstance(strategy, EndlessStrategy):
         return 1.0
-    try:
-        strategy.check_law(DiscreteLaplace(Fraction(1)))
-    except InvalidInput:
-        return float(strategy.node_factor(level))
-    return float(strategy.node_factor(level)) ** 2
+    factor = float(strategy.node_factor(level))
+    return factor**2 if takes(strategy, DiscreteLaplace(Fraction(1))) else factor

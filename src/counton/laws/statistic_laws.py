@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -188,9 +188,7 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     by, *others = statistic.parts
     right = by.kind == "label" and tuple(others) == tuple(inner.parts)
     require(right, statistic, "its parts are not a label and those of the statistic")
-    columns = inner.columns_of([event for batch in batches for _, event in batch])
-    if inner.parts:
-        columns = [_column(*each) for each in zip(columns, inner.parts, strict=True)]
+    columns = _columns_of(inner, [event for batch in batches for _, event in batch])
     said = inner.encode(*columns)
     require(np.array_equal(statistic.encode(*columns), said), statistic, "rows say something else")
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
@@ -209,12 +207,7 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
 
 def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     events = [event for batch in batches for event in batch]
-    columns: Sequence[Any] = statistic.columns_of(events)
-    parts = statistic.parts
-    if parts:
-        fits = len(columns) == len(parts)
-        require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
-        columns = [_column(*each) for each in zip(columns, parts, strict=True)]
+    columns = _columns_of(statistic, events)
     said = np.asarray(statistic.encode(*columns))
     require(said.shape == (len(events),), statistic, f"said has shape {said.shape}")
     require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
@@ -378,15 +371,10 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
         return
     events = [event for batch in batches for event in batch]
-    columns = [np.asarray(one) for one in statistic.columns_of(events)]
-    if statistic.parts:
-        columns = [
-            np.asarray(_column(*each)) for each in zip(columns, statistic.parts, strict=True)
-        ]
-        said = np.asarray(statistic.encode(*columns))
-        counted = said >= 0 if statistic.may_be_none else np.ones(len(events), np.bool_)
-    else:
-        counted = np.ones(len(events), np.bool_)
+    columns = [np.asarray(one) for one in _columns_of(statistic, events)]
+    counted = np.ones(len(events), np.bool_)
+    if statistic.parts and statistic.may_be_none:
+        counted = np.asarray(statistic.encode(*columns)) >= 0
     number = int(counted.sum())
     value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
     release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
@@ -426,16 +414,8 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     if this.on_demand:
         return
     _changes(this, batches)
-    counter = Counter(
-        known.Binary(len(batches)),
-        PureDP(1),
-        key=Key.generate(),
-        name="a law",
-        contribution=this.contribution_within(len(batches), batched=True),
-        shape=this.cells,
-        statistic=this.to_dict(),
-    )
     last = len(batches)
+    counter = _counter_of(this, last, Key.generate(), this.to_dict())
     values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
     value = counter.design.to_data(values) if this.cells else counter.design.to_data(values).item()
     release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
@@ -470,6 +450,19 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(same, statistic, "what is read depends on what was counted, not on the release")
+
+
+def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] | None) -> Counter:
+    """Of the cells of a statistic, by its contribution; ``said`` of it in the terms."""
+    return Counter(
+        known.Binary(steps),
+        PureDP(1),
+        key=key,
+        name="a law",
+        contribution=this.contribution_within(steps, batched=True),
+        shape=this.cells,
+        statistic=said,
+    )
 
 
 def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
@@ -535,16 +528,7 @@ def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
         others.release_batches([events[:1][0]] * len(events), stops)
         _asked_of_noise(this, running, others, found)
     else:
-        counter = Counter(
-            strategy,
-            promise,
-            key=key,
-            name="a law",
-            contribution=contribution,
-            shape=this.cells,
-            statistic=terms.statistic,
-        )
-        expected = counter.release_many(changes).values
+        expected = _counter_of(this, steps, key, terms.statistic).release_many(changes).values
         same = found.releases is not None and np.array_equal(found.releases.values, expected)
         require(same, statistic, "its counter releases something else under the same key")
     _plan_agrees(statistic, this, steps)
@@ -622,6 +606,17 @@ def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, 
 def _same(one: Any, other: Any) -> bool:
     first, second = np.asarray(one), np.asarray(other)
     return first.shape == second.shape and first.astype(str).tolist() == second.astype(str).tolist()
+
+
+def _columns_of(statistic: Any, events: Sequence[Any]) -> Sequence[Any]:
+    """What `TallyStatistic.encode` takes of some events."""
+    columns: Sequence[Any] = statistic.columns_of(events)
+    parts = statistic.parts
+    if not parts:
+        return columns
+    fits = len(columns) == len(parts)
+    require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
+    return [_column(*each) for each in zip(columns, parts, strict=True)]
 
 
 def _column(values: Any, part: Any) -> Any:

@@ -27,7 +27,6 @@ from counton.laws.error_laws import (
 )
 from counton.laws.node_noise import HashedNoise, ShiftedNoise
 from counton.laws.pattern_laws import (
-    check_alternating,
     check_pattern_sensitivity,
     check_short_ways,
     matrix_of,
@@ -47,6 +46,7 @@ from counton.laws.rows import (
     row_of,
     rows_by_step,
     tables_kept,
+    takes,
 )
 from counton.strategies import (
     StreamStrategy,
@@ -120,7 +120,6 @@ def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
         require(strategy.horizon is not None, strategy, said)
         check_sensitivity(strategy)
         check_participation(strategy)
-        check_alternating(strategy)
         check_pattern_sensitivity(strategy)
         check_short_ways(strategy)
         check_released_variance(strategy)
@@ -489,9 +488,7 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
     columns = columns_in_order(strategy, count_steps(strategy, steps))
     levels = sorted({level for column in columns for level, _ in column})
     for base in _LAWS:
-        try:
-            strategy.check_law(base)
-        except InvalidInput:
+        if not takes(strategy, base):
             continue
         for level in levels:
             law = _law_or_none(strategy, base, level)
