@@ -145,8 +145,6 @@ def halfwidths(
     law: NoiseDistribution,
     steps: range | NDArray[np.int64],
     level: float = 0.95,
-    *,
-    cells: int = 1,
 ) -> NDArray[np.float64]:
     """Half-widths of the intervals of the releases at ``steps``: float64, shape ``(len(steps),)``.
 
@@ -163,7 +161,7 @@ def halfwidths(
     """
     stops = check_steps(strategy, steps)
     starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
-    return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+    return window_halfwidths(strategy, law, starts, stops, level)
 
 
 def joint_halfwidths(
@@ -196,23 +194,12 @@ def joint_halfwidths(
         _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
     ]
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
-        variances = strategy.variance(stops, since=zeros)
-        if strategy.facts.unit_rows and not isinstance(strategy, EndlessStrategy):
-            fixed: Counter[NoiseDistribution] = Counter()
-            for part in sums:
-                fixed.update(dict(part or ()))
-            numbers = np.rint(variances).astype(np.int64)
-            return _of_numbers(law, numbers, level, tuple(fixed.items()))
-        _, some, where = np.unique(variances, return_index=True, return_inverse=True)
-        own = [_laws_in_sum(strategy, law, 0, int(stops[place]), 1) for place in some]
-        if None not in own:
-            found = np.empty(len(some))
-            for number, alone in enumerate(own):
-                counts: Counter[NoiseDistribution] = Counter()
-                for part in (*sums, alone):
-                    counts.update(dict(part or ()))
-                found[number] = _of_sum(tuple(counts.items()), level)
-            return found[where.reshape(-1)]
+        more: Counter[NoiseDistribution] = Counter()
+        for part in sums:
+            more.update(dict(part or ()))
+        exact = _of_trees(strategy, law, zeros, stops, level, 1, tuple(more.items()))
+        if exact is not None:
+            return exact
     square = window_halfwidths(strategy, law, zeros, stops, level) ** 2
     variance = noise_variance(strategy, law, stops, since=zeros)
     laws = {law}
@@ -410,12 +397,17 @@ def _of_trees(
     last: NDArray[np.int64],
     level: float,
     cells: int,
+    more: tuple[tuple[NoiseDistribution, int], ...] = (),
 ) -> NDArray[np.float64] | None:
-    """Exact half-widths where all weights are +1 or -1, for each set of nodes once."""
+    """Exact half-widths where all weights are +1 or -1, for each set of nodes once.
+
+    Args:
+        more: laws of which so many draws are added.
+    """
     one_law = not isinstance(strategy, EndlessStrategy)
     if one_law and strategy.facts.unit_rows:
         numbers = np.rint(strategy.variance(last, since=first)).astype(np.int64)
-        return _of_numbers(law, numbers * cells, level)
+        return _of_numbers(law, numbers * cells, level, more)
     if one_law or not first.any():
         # Nodes of one law: the variance is their number. Else releases, apart from differences,
         # read nodes of the lowest levels, and the variance says of how many.
@@ -429,7 +421,9 @@ def _of_trees(
         counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
         if counts is None:
             return None
-        found[i] = _of_sum(counts, level)
+        together = Counter(dict(more))
+        together.update(dict(counts))
+        found[i] = _of_sum(tuple(together.items()), level)
     return found[where.reshape(-1)]
 
 
