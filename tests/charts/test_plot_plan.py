@@ -28,7 +28,7 @@ def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
     for part in ("last step known:", "no last step:", "any mechanism has in the mean at least"):
         assert part in said
     for factor in ranked.factors:
-        assert f"{factor.times} times the least of {factor.beside} ({factor.source})" in said
+        assert f"{factor.times} times the least of {factor.holds_for} ({factor.source})" in said
     other = plan(None if horizon else 300, ZCDP(0.5), around=300 if horizon else None)
     more = f"({other.best.mean_std / ranked.best.mean_std - 1:+.0%})"
     assert more.replace("-", "−") in said

@@ -25,8 +25,8 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert len(bounds) == 6
     assert all(0 < bound["at_least"] < bound["achieved"] for bound in bounds)
     matrix, anything = json.loads(done.out)["factors"]
-    assert matrix["beside"] == "matrix mechanisms with Laplace noise"
-    assert anything["beside"] == "any mechanism"
+    assert matrix["holds_for"] == "matrix mechanisms with Laplace noise"
+    assert anything["holds_for"] == "any mechanism"
     assert 2.7 < matrix["factor"] <= anything["factor"] < 2.8
     assert anything["factor"] == anything["achieved"] / anything["at_least"]
     table = place("plan", "--steps", "8760", "--epsilon", "1").out
@@ -54,7 +54,7 @@ def test_plan_without_a_last_step_and_its_picture(place: Any) -> None:
     found = json.loads(place(*asked, "--json").out)
     assert (found["steps"], found["around"]) == (None, 200)
     assert found["choices"][0]["strategy"].startswith("GrowingSquareRoot")
-    assert [factor["beside"] for factor in found["factors"]][1] == "any mechanism"
+    assert [factor["holds_for"] for factor in found["factors"]][1] == "any mechanism"
     done = place(*asked, "--plot", str(place.folder / "errors.png"))
     assert "no last step, errors of the first 200 steps, zero-concentrated" in done.out
     assert "errors.png" in done.out

@@ -41,7 +41,9 @@ def test_factors_of_design_are_those_of_the_plan(guarantee: Guarantee, metric: M
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
     # With (epsilon, delta) the least of Laplace noise is not known.
     both = isinstance(guarantee, PureDP | ZCDP)
-    assert [one.beside == "any mechanism" for one in found] == ([False, True] if both else [True])
+    assert [one.holds_for == "any mechanism" for one in found] == (
+        [False, True] if both else [True]
+    )
     assert all(one.factor >= 1 and one.source for one in found)
 
 
@@ -78,4 +80,4 @@ def test_where_no_theorem_says_something_there_is_no_sentence() -> None:
     assert far_from_possible(fading, ()) == ""
     many = Contribution.add_remove(steps=3)
     (alone,) = factors_of_design(terms_of(KAry.best(365), PureDP(1), contribution=many))
-    assert alone.beside == "any mechanism"
+    assert alone.holds_for == "any mechanism"

@@ -104,7 +104,7 @@ def _print_plan(options: PlanOptions) -> None:
                 "contribution": unit.to_dict(),
                 "choices": [row | {"release_seconds": taken} for row, taken in rows],
                 "lower_bounds": ranked.least_std(),
-                "factors": [factor.to_dict() for factor in ranked.factors],
+                "factors": [{**one.to_dict(), "factor": one.factor} for one in ranked.factors],
                 "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
                 "notes": list(ranked.notes),
             }
@@ -146,7 +146,7 @@ def _print_plan(options: PlanOptions) -> None:
         f"parts, for experts: --json"
     )
     for factor in ranked.factors:
-        console.write_line(f"how far from possible: {factor}")
+        console.write_line(f"how far from possible: {factor.distance}")
     said = [bound for bound in ranked.bounds if bound.at_least is not None]
     if said:
         console.write_line("lower bounds, with what the best of this plan achieves:")

@@ -479,54 +479,6 @@ def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
 ANY_MECHANISM = "after Constant Matters, Theorem 3; with its constant (counton)"
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """How far a plan's best choice is from what is possible, in one sentence.
-
-    Attributes:
-        beside: "matrix mechanisms" of the same noise, or "any mechanism".
-        quantity: what is compared, in words.
-        achieved, at_least: by the best choice, and what nothing of the kind is below; data units.
-        source: of the bound.
-
-    >>> from counton import ZCDP, plan
-    >>> for factor in plan(1024, ZCDP(0.5)).factors:
-    ...     print(factor)
-    mean std: 1.02 times what is proved to be the least for matrix mechanisms with...
-    mean std: 1.33 times what is proved to be the least for any mechanism; after...
-    """
-
-    beside: str
-    quantity: str
-    achieved: float
-    at_least: float
-    source: str
-
-    @property
-    def factor(self) -> float:
-        """Achieved over the least."""
-        return self.achieved / self.at_least
-
-    @property
-    def times(self) -> str:
-        """The factor as it is printed."""
-        return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "beside": self.beside,
-            "quantity": self.quantity,
-            "factor": self.factor,
-            "achieved": self.achieved,
-            "at_least": self.at_least,
-            "source": self.source,
-        }
-
-    def __str__(self) -> str:
-        least = f"what is proved to be the least for {self.beside}"
-        return f"{self.quantity}: {self.times} times {least}; {self.source}"
-
-
 def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     """Standard deviations that no strategy with one family of noise is below, where known.
 
@@ -554,7 +506,7 @@ def least_std(design: Design, metric: Metric) -> dict[Family, float]:
     return {family: math.sqrt(least * unit) * scale}
 
 
-def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[Factor, ...]:
+def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[LowerBound, ...]:
     """How far a design is from the least of its kind, and of any mechanism: `StreamPlan.factors`.
 
     None where no theorem says something, as for guarantees that expire. A stream without a last
@@ -578,15 +530,15 @@ def factors_of_design(design: Design, metric: Metric = "mean") -> tuple[Factor, 
     if bounds.get(design.family):
         source = _source_of_variance(design, metric)
         who = f"matrix mechanisms with {design.family.capitalize()} noise"
-        found.append(Factor(who, quantity, achieved, bounds[design.family], source))
+        found.append(LowerBound(quantity, bounds[design.family], achieved, who, source))
     if least > 0:
-        found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
+        found.append(LowerBound(quantity, least, achieved, "any mechanism", ANY_MECHANISM))
     return tuple(found)
 
 
 def far_from_possible(
     design: Design,
-    factors: Sequence[Factor],
+    factors: Sequence[LowerBound],
     metric: Metric = "mean",
     *,
     of: str = "",
@@ -613,7 +565,7 @@ def far_from_possible(
     if design.strategy.horizon is None:
         over += f" of the first {design.errors_of.steps or _AROUND:,} steps"
     parts = [
-        f"{one.times} times the least of {one.beside}" + f" ({one.source})" * cited
+        f"{one.times} times the least of {one.holds_for}" + f" ({one.source})" * cited
         for one in factors
     ]
     return f"The {what}{over} is {', and '.join(parts)}."
@@ -648,6 +600,31 @@ class LowerBound:
     def vacuous(self) -> bool:
         """Whether it says nothing at this size, of this question."""
         return self.at_least is None
+
+    @property
+    def factor(self) -> float:
+        """Achieved over the bound; NaN where one of them is not known."""
+        if self.achieved is None or not self.at_least:
+            return math.nan
+        return self.achieved / self.at_least
+
+    @property
+    def times(self) -> str:
+        """The factor as it is printed."""
+        return f"{self.factor:.3g}" if self.factor < 1000 else f"{self.factor:,.0f}"
+
+    @property
+    def distance(self) -> str:
+        """How far from possible the plan is, in one sentence.
+
+        >>> from counton import ZCDP, plan
+        >>> for factor in plan(1024, ZCDP(0.5)).factors:
+        ...     print(factor.distance)
+        mean std: 1.02 times what is proved to be the least for matrix mechanisms with...
+        mean std: 1.33 times what is proved to be the least for any mechanism; after...
+        """
+        least = f"what is proved to be the least for {self.holds_for}"
+        return f"{self.quantity}: {self.times} times {least}; {self.source}"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -48,7 +48,7 @@ from counton.strategies.streams.growing_root import EVEN
 
 if TYPE_CHECKING:
     from counton.planning.least_privacy import ReachedHalfwidths
-    from counton.planning.lower_bounds import Factor, LowerBound
+    from counton.planning.lower_bounds import LowerBound
 
 #: More numbers than this, of all cells together, no stream is planned to hold while it runs (128
 #: MB), or to draw before its first release: strategies that solve for the whole horizon.
@@ -251,7 +251,7 @@ class StreamPlan(Plan[Design]):
         return bounds_beside(self)
 
     @cached_property
-    def factors(self) -> tuple[Factor, ...]:
+    def factors(self) -> tuple[LowerBound, ...]:
         """How far the best choice is from what is possible: two factors, as far as theorems go.
 
         To the least of any matrix mechanism with the same noise, for units that count in one step;
@@ -313,7 +313,7 @@ class StreamPlan(Plan[Design]):
     @override
     def foot(self) -> list[str]:
         return [
-            *(f"how far from possible: {factor}" for factor in self.factors),
+            *(f"how far from possible: {factor.distance}" for factor in self.factors),
             *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
             *(f"note: {note}" for note in self.notes),
         ]

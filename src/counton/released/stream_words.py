@@ -227,7 +227,7 @@ def account_of(
             "that a release took place, and when" if definition.once else _WHEN,
         ],
         sources=definition.statistic.sources,
-        constants=[(f"least of {one.beside}", one.source) for one in factors],
+        constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
 
 
