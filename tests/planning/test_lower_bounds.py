@@ -236,6 +236,7 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
             ranked = plan(500, guarantee, metric)
             factors = {factor.holds_for.split(" with ")[0]: factor for factor in ranked.factors}
             least = factors["any mechanism"]
+            assert least.at_least is not None
             assert least.factor == pytest.approx(ranked.best.by(ranked.metric) / least.at_least)
             assert least.factor >= 1
             assert "Theorem 3; with its constant (counton)" in least.distance
