@@ -143,7 +143,7 @@ _LONGEST = 2**24  # numbers in a list
 _MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
 
 
-def unpack(packed: bytes, shape: tuple[int, ...], *, narrow: bool = False) -> Integers:
+def unpack(packed: bytes | memoryview, shape: tuple[int, ...], *, narrow: bool = False) -> Integers:
     """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
 
     Args:

@@ -203,12 +203,12 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
     """Inverse of `pack`."""
     with reading("what is known of counted rows"):
-        size, at = int.from_bytes(blob[:8], "little"), 8
+        held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 8
         found = []
         while at < len(blob):
             begin = at + 8
-            at = begin + int.from_bytes(blob[at:begin], "little")
-            found.append(arrays.unpack(blob[begin:at], (size,)))
+            at = begin + int.from_bytes(held[at:begin], "little")
+            found.append(arrays.unpack(held[begin:at], (size,)))
         if at != len(blob):
             raise ValueError(f"{len(blob)} bytes instead of {at}")
         digests, *facts = found
