@@ -71,7 +71,8 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
             f"its folder exists and has the space"
         ) from error
-    _merge(database.path)
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database.path, timeout=0)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
 
 
@@ -87,11 +88,6 @@ def _copy(path: Path, name: str) -> None:
         whole.commit()
         whole.execute("VACUUM").close()
         whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # the file alone is the copy
-
-
-def _merge(path: Path) -> None:
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
 
 def compact(state: str | os.PathLike[str]) -> None:

@@ -136,22 +136,18 @@ def _fresh(path: Path) -> Iterator[Key]:
     fresh = Key.generate()
     waiting = keyfile.waiting(path, fresh.fingerprint)
     try:
-        _save(fresh, waiting, path)
+        try:
+            fresh.save(waiting)
+        except OSError as error:
+            raise WrongKey(
+                f"key file {path} cannot be written ({error.strerror}): check that its folder "
+                f"exists and may be written, and the space left"
+            ) from error
         yield fresh
     except Exception:
         waiting.unlink(missing_ok=True)
         raise
     keyfile.publish(waiting, path)
-
-
-def _save(key: Key, waiting: Path, path: Path) -> None:
-    try:
-        key.save(waiting)
-    except OSError as error:
-        raise WrongKey(
-            f"key file {path} cannot be written ({error.strerror}): check that its folder exists "
-            f"and may be written, and the space left"
-        ) from error
 
 
 def _check_places(state: Path | None, key: Path | None) -> None:

@@ -85,15 +85,6 @@ def check_length(name: str) -> None:
         )
 
 
-def refuse_stream(connection: Connection, database: Database, name: str) -> None:
-    """Refuse a name that is taken."""
-    if public_row(connection, name) is not None:
-        raise RequestMismatch(
-            f"state {database.label} has a stream {name!r} already: continue it (run the same "
-            f"command again, or Stream.open), or choose another name"
-        )
-
-
 def enter(
     connection: Connection,
     database: Database,
@@ -114,7 +105,11 @@ def enter(
     """
     name = counter.design.name
     ledger.lock(connection)
-    refuse_stream(connection, database, name)
+    if public_row(connection, name) is not None:
+        raise RequestMismatch(
+            f"state {database.label} has a stream {name!r} already: continue it (run the same "
+            f"command again, or Stream.open), or choose another name"
+        )
     terms = counter.design
     # Before the first release, and no noise depends on what a unit is called.
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
