@@ -284,17 +284,11 @@ class Windows:
         """First microsecond of each window: shape ``(len(steps),)``."""
         return self.ends(range(steps.start - 1, steps.stop - 1))
 
-    def ends(self, steps: range) -> NDArray[np.int64]:
-        """First microsecond after each window: shape ``(len(steps),)``."""
-        if self.length is None:
-            return self._edges[steps.start : steps.stop]
-        return self._origin + np.arange(steps.start, steps.stop, dtype=np.int64) * self.length
-
-    def ends_of(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """First microsecond after each of some windows, in any order."""
-        if self.length is None:
-            return self._edges[steps]
-        return self._origin + steps * self.length
+    def ends(self, steps: range | NDArray[np.int64]) -> NDArray[np.int64]:
+        """First microsecond after each window, in any order: shape ``(len(steps),)``."""
+        if isinstance(steps, range):
+            steps = np.arange(steps.start, steps.stop, dtype=np.int64)
+        return self._edges[steps] if self.length is None else self._origin + steps * self.length
 
     def step(self, us: str) -> pl.Expr:
         """Window of each moment of a column, as `step_of`; what is no moment less `NO_MOMENT`."""

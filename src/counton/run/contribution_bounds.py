@@ -351,7 +351,7 @@ class ContributionBounder:
             forgotten.append(("id", line.day))
             # A row counts with its window, or with the next that is released.
             (steps,) = chosen.ids.facts
-            ends = self._windows.ends_of(np.maximum(steps, target))
+            ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)
         if self._people is not None:
