@@ -59,7 +59,7 @@ class _Curve(NamedTuple):
 
 
 @drawing
-def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure:
+def plot_plan(ranked: StreamPlan, title: str, *, width: float | None = None) -> Figure:
     """Standard deviations of the best choice over time, and of the best of the other kind.
 
     Lines are the mean over some steps side by side, bands the least and the largest of them. Of a
@@ -190,7 +190,7 @@ _WIDE = 10
 
 @drawing
 def plot_loss(
-    plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float = WIDTH
+    plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float | None = None
 ) -> Figure:
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
@@ -301,7 +301,7 @@ def plot_bounds(
     title: str,
     subtitle: str,
     *,
-    width: float = WIDTH,
+    width: float | None = None,
 ) -> Figure:
     """Noise and loss against the bound, both in percent of all events, on one logarithmic axis.
 

@@ -23,7 +23,7 @@ from counton.released.release_facts import promise_of
 from counton.released.release_files import ADDRESSES
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
-from counton.run.written_files import PICTURES, draw_release
+from counton.run.written_files import PICTURES, draw_release, write_figure
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total")
@@ -92,8 +92,6 @@ def _draw(
     found: Sequence[Answer] | pl.DataFrame, released: Release, options: AnswerOptions, steps: range
 ) -> None:
     """Write a chart of answers, or of the rows that were asked for."""
-    from counton.charts.style import save_figure
-
     assert options.plot is not None
     if options.band:
         draw_release(released.only(steps).with_band(), options.plot)
@@ -113,7 +111,7 @@ def _draw(
         if isinstance(found, pl.DataFrame)
         else figure_of_answers(released, found, asked, steps, other)
     )
-    save_figure(figure, options.plot)
+    write_figure(figure, options.plot)
 
 
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:

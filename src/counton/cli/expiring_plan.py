@@ -15,7 +15,6 @@ from counton.cli.privacy_by_age import named_ages, targets_from
 from counton.planning import FadingPlan, plan
 from counton.spec.job import options_of
 from counton.spec.refusals import refuse_others
-from counton.state.whole_file import replace_file
 
 
 def print_expiring_plan(options: PlanOptions) -> None:
@@ -41,15 +40,13 @@ def print_expiring_plan(options: PlanOptions) -> None:
     )
     if options.plot is not None:
         from counton.charts import plot_loss
-        from counton.charts.style import check_width, save_figure
+        from counton.run.written_files import write_figure
 
         named = named_ages(every)  # targets have marks of their own
         furthest = max(named.values(), default=0)
         drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}
-        figure = plot_loss(
-            found, drawn, "What one event has lost, by its age", width=check_width(options.width)
-        )
-        replace_file(options.plot, lambda name: save_figure(figure, name))
+        title = "What one event has lost, by its age"
+        write_figure(plot_loss(found, drawn, title, width=options.width), options.plot)
     if options.json:
         print_json(_as_json(found, ages, every))
         return

@@ -27,7 +27,6 @@ from counton.released.look_report import Inspection, Swept, planned_halfwidths
 from counton.run.private_look import BoundCost, activity, inspect, weigh
 from counton.spec.job import RowFormat
 from counton.spec.refusals import refuse, refuse_others
-from counton.state.whole_file import replace_file
 
 _WARNING = (
     "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
@@ -269,7 +268,7 @@ def _draw(
     what: str,
 ) -> None:
     from counton.charts.plan_charts import plot_bounds
-    from counton.charts.style import check_width, save_figure
+    from counton.run.written_files import write_figure
 
     assert options.plot is not None
     period = "" if options.per is None else f" in each {options.per}"
@@ -279,6 +278,6 @@ def _draw(
         lost,
         f"At most N events of a {options.user}{period}",
         what,
-        width=check_width(options.width),
+        width=options.width,
     )
-    replace_file(options.plot, lambda name: save_figure(figure, name))
+    write_figure(figure, options.plot)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.box import SIMPLE_HEAD
@@ -18,7 +17,6 @@ from counton.spec.job import check_most, check_most_a_window, guarantee_from, re
 from counton.spec.refusals import WITHIN, refuse, refuse_without
 
 if TYPE_CHECKING:
-    from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Beside a statistic, whose own words say it where it has users.
@@ -85,7 +83,11 @@ def _print_plan(options: PlanOptions) -> None:
     if options.within is not None:
         warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
     if options.plot is not None:
-        _draw(ranked, options.plot, options.width)
+        from counton.charts import plot_plan
+        from counton.run.written_files import write_figure
+
+        figure = plot_plan(ranked, "Errors of counts, by step", width=options.width)
+        write_figure(figure, options.plot)
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
         rows = zip(ranked.rows(), seconds, strict=True)
@@ -211,15 +213,6 @@ def _with_steps(options: PlanOptions) -> PlanOptions:
             f"{options.asked}: leave one of them out"
         )
     return replace(options, asked=None, steps=int(steps))
-
-
-def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
-    from counton.charts import plot_plan
-    from counton.charts.style import check_width, save_figure
-    from counton.state.whole_file import replace_file
-
-    figure = plot_plan(ranked, "Errors of counts, by step", width=check_width(width))
-    replace_file(path, lambda name: save_figure(figure, name))
 
 
 def _whom(most: int | None, a_window: int | None) -> str:

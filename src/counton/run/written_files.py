@@ -35,6 +35,8 @@ from counton.state.key_and_witness import state_files
 from counton.state.whole_file import replace_file
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from counton.state.key_and_witness import Kept
 
 #: Endings of pictures.
@@ -276,15 +278,20 @@ def write_release(found: Release, path: Path, **look: Any) -> None:
         write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
 
 
-def draw_release(found: Release, path: Path, **look: Any) -> None:
-    """Write its charts; totals and windows beside each other."""
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a chart, whole or not at all."""
     from counton.charts.style import save_figure
 
+    replace_file(path, partial(save_figure, figure))
+
+
+def draw_release(found: Release, path: Path, **look: Any) -> None:
+    """Write its charts; totals and windows beside each other."""
     try:
         figures = found.figures(**look)
         pictures = pictures_of("both" if len(figures) > 1 else next(iter(figures)), path)
         for kind, figure in figures.items():
-            replace_file(pictures[kind], partial(save_figure, figure))
+            write_figure(figure, pictures[kind])
     except (CountonError, OSError):  # which say by themselves what to do
         raise
     except Exception as error:
