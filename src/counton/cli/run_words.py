@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
     from counton.numbers.discovery import Discovery
     from counton.run import Definition, Job, Outcome
-    from counton.run.changes import Counts
     from counton.run.definition import Continuation
 
 
@@ -63,21 +63,16 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     Args:
         aside: how many of the rows that it set aside are new.
     """
-    told = _left_out(outcome, outcome.for_operator(), aside)
-    return [f"{EXACT}: {what}: {rows:,}" for what, rows in told if rows]
-
-
-def _left_out(outcome: Outcome, counts: Counts, aside: int) -> list[tuple[str, int]]:
-    windows = outcome.definition.cut
+    counts, windows = outcome.for_operator(), outcome.definition.cut
     of_each = [
         ("rows with a missing value, not counted", counts.skipped),
         (_aside(aside, counts.quarantined), aside),
         ("rows beyond their user's limit, not counted", counts.beyond_most),
     ]
     if outcome.definition.once:
-        return [("rows of undeclared cells, not counted", counts.unknown), *of_each]
+        return _as_notes([("rows of undeclared cells, not counted", counts.unknown), *of_each])
     if windows is None:
-        return [("rows after the last step, not counted", counts.beyond)]
+        return _as_notes([("rows after the last step, not counted", counts.beyond)])
     start = windows.at(windows.start)
     end = windows.at(windows.end)
     if outcome.after > outcome.before:
@@ -89,7 +84,7 @@ def _left_out(outcome: Outcome, counts: Counts, aside: int) -> list[tuple[str, i
     before = outcome.definition.continues  # which has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
     unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
-    return [
+    notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
         (f"rows after the last window ({end}), not counted", counts.beyond),
@@ -101,6 +96,11 @@ def _left_out(outcome: Outcome, counts: Counts, aside: int) -> list[tuple[str, i
         ("rows that were counted and are gone, which stay counted", counts.gone),
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
+    return _as_notes(notes)
+
+
+def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
+    return [f"{EXACT}: {what}: {rows:,}" for what, rows in numbers if rows]
 
 
 def _aside(new: int, now: int) -> str:
