@@ -363,10 +363,10 @@ def test_a_job_that_meets_a_defect_stops_no_other(
     real = counton.serve.served_jobs.serve_job
     for defect in (TypeError("no"), PanicException("no"), MissingExtra("install it")):
 
-        def serve_job(job: Any, defect: BaseException = defect) -> Any:
+        def serve_job(name: str, job: Any, defect: BaseException = defect) -> Any:
             if job.name == "bad":
                 raise defect
-            return real(job)
+            return real(name, job)
 
         monkeypatch.setattr(counton.serve.served_jobs, "serve_job", serve_job)
         service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {}}))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 from counton.run.written_files import no_formulas
-from counton.serve.access import Access
 from counton.serve.assets import takes_gzip
-from counton.serve.limits import ReadingLimit, later
-from counton.serve.live import Feed
+from counton.serve.limits import later
 from counton.serve.public_series import Against, Journal, SeriesAnswer
+
+if TYPE_CHECKING:
+    from counton.serve.service import Service
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Level = Annotated[
@@ -194,23 +195,18 @@ def check_name(name: str, known: Collection[str], failed: Collection[str]) -> No
     raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
 
 
-def router(
-    journals: Mapping[str, Journal],
-    feeds: Mapping[str, Feed],
-    failed: Collection[str],
-    access: Access,
-    limit: ReadingLimit,
-) -> APIRouter:
+def router(service: Service) -> APIRouter:
     """The paths, of the streams of a service."""
+    journals = service.journals
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
-        dependencies=[access.needs("read"), limit.check],
+        dependencies=[service.access.needs("read"), service.reading.check],
         responses=REFUSALS,
     )
 
     def of(name: str) -> Journal:
-        check_name(name, journals, failed)
+        check_name(name, journals, service.failed)
         if journals[name].refused:
             raise later(503, UNSURE, 60)
         return journals[name]
@@ -309,7 +305,7 @@ def router(
                 raise HTTPException(422, "Last-Event-ID is no step; give a whole number")
             after = int(last_event_id)
         return StreamingResponse(
-            feeds[name].listen(after),
+            service.feeds[name].listen(after),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )

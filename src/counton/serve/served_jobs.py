@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 from typing_extensions import override
@@ -61,11 +61,13 @@ class ServedJob:
     """A job of a service.
 
     Attributes:
+        called: what its file calls it.
         job: with what the stream remembers of earlier ones.
         definition: of its stream.
         reading: how its rows are read.
     """
 
+    called: str
     job: Job
     definition: Definition
     reading: RowReading
@@ -104,20 +106,14 @@ def about(name: str) -> Iterator[None]:
         raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
 
 
-class ServedJobs(NamedTuple):
-    """The jobs of a file, by name.
+def prepare(
+    path: str | Path, only: str | Sequence[str] | None = None
+) -> tuple[dict[str, ServedJob], dict[str, CountonError]]:
+    """The jobs of a file, each looked at by itself, by their streams; changes nothing but a limit.
 
-    Attributes:
-        served: those that a service can carry out, or show where their stream has ended.
-        failed: why others cannot be, each a sentence that names its job, by the stream's name.
-    """
-
-    served: dict[str, ServedJob]
-    failed: dict[str, CountonError]
-
-
-def prepare(path: str | Path, only: str | Sequence[str] | None = None) -> ServedJobs:
-    """The jobs of a file, each looked at by itself; changes nothing but a limit.
+    Returns:
+        Those that a service can carry out, or show where their stream has ended; and why others
+        cannot be, each a sentence that names its job.
 
     Raises:
         InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
@@ -137,10 +133,10 @@ def prepare(path: str | Path, only: str | Sequence[str] | None = None) -> Served
         names.add(job.name)
         try:
             with about(name):
-                found[name] = serve_job(job)
+                found[job.name] = serve_job(name, job)
         except CountonError as error:
             failed[job.name] = error
-    refuse_shared({name: each.job for name, each in found.items()})
+    refuse_shared({each.called: each.job for each in found.values()})
     shared = for_all(path)
     if shared.publish is not None:
         raise InvalidInput(
@@ -150,25 +146,25 @@ def prepare(path: str | Path, only: str | Sequence[str] | None = None) -> Served
     with JobStates({}) as states:
         for name, each in list(found.items()):
             try:
-                with about(name):
+                with about(each.called):
                     states.set_limit(each.job.state, shared.limit, shared.about)
             except CountonError as error:
-                failed[each.job.name] = error
+                failed[name] = error
                 del found[name]
-    return ServedJobs(found, failed)
+    return found, failed
 
 
-def serve_job(job: Job) -> ServedJob:
+def serve_job(name: str, job: Job) -> ServedJob:
     """A job as a service carries it out, if it can be; or as it shows it, where its stream ended.
 
     Raises:
         InvalidInput: it cannot, naming value and remedy.
         StateError: its state does not fit.
     """
-    for name, option in options_of(Job).items():
-        if not option.served and getattr(job, name) not in (None, False, option.default):
+    for one, option in options_of(Job).items():
+        if not option.served and getattr(job, one) not in (None, False, option.default):
             raise InvalidInput(
-                f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
+                f"{field(one, getattr(job, one))} is for runs over files, and a service decides "
                 f"it by itself; leave it out"
             )
     if job.until is not None:
@@ -178,10 +174,10 @@ def serve_job(job: Job) -> ServedJob:
             f"out"
         )
     with open_job(job) as opened:
-        return _as_served(opened)
+        return _as_served(name, opened)
 
 
-def _as_served(opened: OpenedJob) -> ServedJob:
+def _as_served(name: str, opened: OpenedJob) -> ServedJob:
     job, known = opened.job, opened.saved
     named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
@@ -214,7 +210,7 @@ def _as_served(opened: OpenedJob) -> ServedJob:
             f"them in any order; use counton run with files, or a statistic such as count, sum, "
             f"average, quantiles, distinct, top-k or a table over time"
         )
-    return ServedJob(job, definition, reading_of(job, definition))
+    return ServedJob(name, job, definition, reading_of(job, definition))
 
 
 def pack_rows(frame: pl.DataFrame) -> Private[bytes]:

@@ -97,10 +97,7 @@ class Service:
         )
         self.clock, self.began = clock, monotonic()
         self.under_way = UnderWay(clock)
-        found = prepare(file, only)
-        self._jobs = {one.job.name: name for name, one in found.served.items()}
-        self.served: dict[str, ServedJob] = {one.job.name: one for one in found.served.values()}
-        self.failed: dict[str, CountonError] = dict(found.failed)
+        self.served, self.failed = prepare(file, only)
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
@@ -128,7 +125,7 @@ class Service:
         """Do something for each job, and serve those no longer for which it fails."""
         for name, served in list(self.served.items()):
             try:
-                with about(self._jobs[name]):
+                with about(served.called):
                     work(served)
             except CountonError as error:
                 self.failed[name] = error
@@ -154,7 +151,7 @@ class Service:
     def remarks(self) -> list[str]:
         """What is to be said at the start: of old copies, and of jobs that only show, or fail."""
         ended = [
-            f"job {self._jobs[name]!r}: stream {name!r} has ended at step "
+            f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
             for name, journal in self.journals.items()
             if journal.definition.ended is not None
