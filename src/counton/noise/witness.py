@@ -251,7 +251,7 @@ class WitnessFile(WitnessPlace):
         with _alone_with(path) as (descriptor, before):
             entries = change(parse_entries(before))
             if entries is not None:
-                _write(descriptor, before, entries)
+                _write(descriptor, before, _text(entries))
 
     @override
     def reserve(self, entry: dict[str, Any]) -> None:
@@ -302,9 +302,8 @@ def _with_writers(entry: dict[str, Any], same: Entries) -> dict[str, Any]:
     }
 
 
-def _write(descriptor: int, before: bytes, entries: Entries) -> None:
+def _write(descriptor: int, before: bytes, text: bytes) -> None:
     """In one write, so that a process which is killed leaves the old or the new text."""
-    text = _text(entries)
     if os.pwrite(descriptor, text, 0) != len(text):
         os.pwrite(descriptor, before, 0)
         os.ftruncate(descriptor, len(before))
@@ -328,10 +327,7 @@ def _begin(path: Path, text: bytes) -> bool:
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
         _lock(descriptor)
-        if os.pwrite(descriptor, text, 0) != len(text):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.ftruncate(descriptor, len(text))
-        os.fsync(descriptor)
+        _write(descriptor, b"", text)
         return give_name(waiting, path)
     finally:
         os.close(descriptor)
