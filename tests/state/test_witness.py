@@ -17,7 +17,7 @@ from states_put_back import Server
 
 from counton import PureDP, Stream
 from counton.base.errors import StateError, WrongKey
-from counton.noise import Key
+from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
 from counton.state import Store, key_path, verify
 from counton.state.watch import Watch, adopt
@@ -336,3 +336,24 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
             connection.exec_driver_sql(f"DROP OWNED BY {role}")
             connection.exec_driver_sql(f"DROP ROLE {role}")
         engine.dispose()
+
+
+def test_who_waits_to_make_a_witness_does_not_write_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes it between the opening of the new file and its lock."""
+    path, lock = tmp_path / "a.key.witness", witness._lock
+
+    def note(stream: str) -> None:
+        entry = {"key": "k", "state": "s", "stream": stream, "step": 1, "digest": stream}
+        assert witness.WitnessFile(path).note(entry, lambda _: True) is None
+
+    def late(descriptor: int) -> None:
+        monkeypatch.setattr(witness, "_lock", lock)
+        note("faster")
+        lock(descriptor)
+
+    monkeypatch.setattr(witness, "_lock", late)
+    note("slower")
+    assert {entry["stream"] for entry in witness.WitnessFile(path).read()} == {"faster", "slower"}
+    assert [*tmp_path.iterdir()] == [path]

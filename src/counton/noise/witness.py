@@ -15,7 +15,7 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -327,11 +327,22 @@ def _begin(path: Path, text: bytes) -> bool:
     descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
         _lock(descriptor)
-        _write(descriptor, b"", text)
-        return give_name(waiting, path)
+        if not _is_at(waiting, descriptor):
+            return False  # another process was faster, and this file may be its witness by now
+        try:
+            _write(descriptor, b"", text)
+            return give_name(waiting, path)
+        finally:
+            waiting.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
-        waiting.unlink(missing_ok=True)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether a path leads to an open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    return False
 
 
 def _text(entries: Entries) -> bytes:
