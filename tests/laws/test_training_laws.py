@@ -182,6 +182,7 @@ WRONG: dict[str, list[TrainingStrategy]] = {
     "parameters": [claiming(parameters={"steps": 3})],
     "rmse": [claiming(rmse=0.1)],
     "saved_name": [claiming(saved_name="Other", to_dict=lambda self: RIGHT.to_dict())],
+    "sources": [claiming(sources=("nobody",))],
     "squared_sensitivity": [claiming(squared_sensitivity=lambda self: 0.5)],
     "taps": [
         claiming(taps=silent),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES
 from counton.laws.rows import LawBroken, require
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
@@ -36,6 +37,8 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 def check_training_description(strategy: TrainingStrategy) -> None:
     """It has a name, what it says survives JSON, steps beyond its own and long runs are refused."""
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
     long: Any = copy.copy(strategy)
     long.steps = LARGEST_DENSE + 1
     try:

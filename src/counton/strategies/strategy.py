@@ -36,7 +36,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import (
@@ -129,17 +128,14 @@ def _arguments(made: type) -> tuple[str, ...]:
 
 
 class Strategy(ABC):
-    """What is measured: the rows of C, over the steps of a stream or the cells of a table.
+    """What is measured: rows of C, over the steps of a stream or a run, or the cells of a table.
 
     Attributes:
-        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
-            (0: integers), so that C x is exact in integer arithmetic.
         sources: where it is described, by names of `counton.base.literature`.
         saved_name: what states and addresses of noise call it: it never changes. The name of the
             class, unless it states another.
     """
 
-    lattice_bits: int = 0
     sources: tuple[str, ...] = ()
     saved_name: ClassVar[str]
 
@@ -175,10 +171,6 @@ class Strategy(ABC):
 
     def __hash__(self) -> int:
         return hash(repr(self))
-
-    @abstractmethod
-    def l1_sensitivity(self) -> Fraction | int:
-        """Exact maximum 1-norm of a column of C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +232,8 @@ class StreamStrategy(Strategy):
         horizon: how many steps it can serve; None if unbounded.
         workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
             far; "windows": A is the identity, a release is the step's own item.
+        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
+            (0: integers), so that C x is exact in integer arithmetic.
         fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
             Where B is not integral, B z is rounded to that grid such that the rounded value is a
             function of the private measurements y = C x + z alone.
@@ -248,6 +242,7 @@ class StreamStrategy(Strategy):
 
     horizon: int | None
     workload: ClassVar[Workload] = "totals"
+    lattice_bits: int = 0
     fraction_bits: int = 0
     facts: StrategyFacts = StrategyFacts()
 
@@ -723,6 +718,7 @@ class TableStrategy(Strategy):
     """An integer matrix C with a column for each cell, and how far one unit moves C x.
 
     Attributes:
+        lattice_bits: always 0, see `StreamStrategy`.
         unit_columns: all non-zero entries of C are known to be +1 or -1.
 
     >>> from counton.strategies.lines import Nodes
@@ -733,6 +729,7 @@ class TableStrategy(Strategy):
     Sensitivity(l1=4, l2_squared=4, entries=None)
     """
 
+    lattice_bits: int = 0
     unit_columns: bool = False
 
     @property
@@ -752,8 +749,8 @@ class TableStrategy(Strategy):
     def largest_move(self, norm: Norm) -> int:
         """At least the same of any difference of two columns: one unit moved."""
 
-    @override
     def l1_sensitivity(self) -> int:
+        """Exact maximum 1-norm of a column of C."""
         return self.largest_column(1)
 
     def squared_sensitivity(self) -> int:

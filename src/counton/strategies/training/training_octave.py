@@ -72,6 +72,8 @@ class OctaveTraining(TrainingStrategy):
     1.0
     """
 
+    saved_name = "Octave"
+
     def __init__(
         self,
         steps: int,
@@ -124,11 +126,6 @@ class OctaveTraining(TrainingStrategy):
         return min(
             best, cls(steps, weights, schedule).with_scaling(scaling), key=lambda one: one.rmse
         )
-
-    @property
-    @override
-    def saved_name(self) -> str:
-        return "Octave"
 
     @property
     @override

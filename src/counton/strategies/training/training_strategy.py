@@ -18,17 +18,18 @@ noise of variance 1 keeps rho = 1/2 at sensitivity 1.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.base.arrays import Floats
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.strategy import LARGEST_DENSE, Strategy
 
 #: Most steps of a training run.
 LARGEST_STEPS = 2**24
@@ -95,7 +96,7 @@ def training_schedule(
     return Schedule(min(epochs, fit), apart, fixed=False)
 
 
-class TrainingStrategy(ABC):
+class TrainingStrategy(Strategy):
     """Base of all strategies for training: see the module.
 
     Attributes:
@@ -106,11 +107,7 @@ class TrainingStrategy(ABC):
     steps: int
     schedule: Schedule
 
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """JSON values that say which strategy this is; part of the noise address."""
-
+    @override
     def to_dict(self) -> dict[str, Any]:
         """Name, parameters, steps and schedule as JSON values."""
         return {
@@ -119,11 +116,6 @@ class TrainingStrategy(ABC):
             "schedule": list(self.schedule),
             **self.parameters,
         }
-
-    @property
-    def saved_name(self) -> str:
-        """What files and addresses of noise call it: it never changes."""
-        return type(self).__name__
 
     @property
     def name(self) -> str:
