@@ -402,6 +402,22 @@ class ClosedForm(Estimate):
     deviation: Any = math.nan
     parts: Callable[[], Formula] | None = None
 
+    @classmethod
+    def around(
+        cls,
+        estimate: Any,
+        half: Callable[[float], Any],
+        deviation: Any,
+        parts: Callable[[], Formula] | None = None,
+    ) -> ClosedForm:
+        """A number whose interval of a level reaches equally far to both sides."""
+
+        def ends(level: float) -> tuple[Any, Any]:
+            wide = half(level)
+            return estimate - wide, estimate + wide
+
+        return cls(estimate, ends, deviation, parts)
+
     @property
     @override
     def value(self) -> Any:

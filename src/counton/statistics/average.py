@@ -255,11 +255,10 @@ class Average(ClippedValues):
         weights = (1, 1) if asked == "count" else (self.lower, self.upper)
         weight = math.hypot(*map(float, weights)) / self.width
 
-        def around(level: float) -> tuple[Any, Any]:
-            half = float(cells.halfwidths(np.array(one), level)) * weight
-            return value - half, value + half
+        def half(level: float) -> float:
+            return float(cells.halfwidths(np.array(one), level)) * weight
 
-        return ClosedForm(value, around, one * weight, parts)
+        return ClosedForm.around(value, half, one * weight, parts)
 
     def _of_public_number(self, cells: Cells, asked: str) -> Estimate:
         start, stop = cells.ends

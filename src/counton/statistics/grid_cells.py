@@ -161,12 +161,7 @@ class GridReading(Reading):
     def of_boxes(self, low: Integers, high: Integers) -> ClosedForm:
         """Sums over boxes, with their intervals."""
         estimate, std = self.boxes(low, high)
-
-        def ends(level: float) -> tuple[Floats, Floats]:
-            half = self.halves(low, high, level)
-            return estimate - half, estimate + half
-
-        return ClosedForm(estimate, ends, std)
+        return ClosedForm.around(estimate, lambda level: self.halves(low, high, level), std)
 
     @override
     def number_of(self, name: Any = None) -> Estimate:

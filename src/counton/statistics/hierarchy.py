@@ -139,12 +139,7 @@ class HierarchyReading(Reading):
         """Some nodes of one level, with their intervals."""
         value = self.estimates[level][places]
         std = self.cells.std * np.sqrt(self.statistic.law.variances[level][places])
-
-        def ends(confidence: float) -> tuple[Floats, Floats]:
-            half = self._halves(std, confidence)
-            return value - half, value + half
-
-        return ClosedForm(value, ends, std)
+        return ClosedForm.around(value, lambda confidence: self._halves(std, confidence), std)
 
     @override
     def whole(self) -> Estimate:

@@ -131,12 +131,8 @@ class QuantilesReading(Reading):
 
     def _linear(self, value: float, variance: Floats) -> ClosedForm:
         """A linear function of the rows, with its variance for rows of variance 1."""
-
-        def ends(level: float) -> tuple[float, float]:
-            half = float(self._halves(variance, level)[0])
-            return value - half, value + half
-
-        return ClosedForm(value, ends, self.cells.std * math.sqrt(float(variance[0])))
+        std = self.cells.std * math.sqrt(float(variance[0]))
+        return ClosedForm.around(value, lambda level: float(self._halves(variance, level)[0]), std)
 
     def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Answer:
         """A sum over all values, each of which counts as the weight of its cell.

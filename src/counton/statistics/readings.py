@@ -546,10 +546,4 @@ class OnDemandReading(Reading):
 
     def _estimate(self, cells: NDArray[np.int64]) -> ClosedForm:
         """Of each of some cells."""
-        values = self._machine.values(cells, self.step)
-
-        def ends(level: float) -> tuple[Any, Any]:
-            half = self._half(level)
-            return values - half, values + half
-
-        return ClosedForm(values, ends, self.std())
+        return ClosedForm.around(self._machine.values(cells, self.step), self._half, self.std())

@@ -311,13 +311,11 @@ class CutsReading(OnDemandReading):
         # Python's integers do not wrap where many pairs have weights near the end of their range.
         value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
 
-        def ends(level: float) -> tuple[Any, Any]:
-            half = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
-            if isinstance(value, int):
-                half = math.ceil(half)
-            return value - half, value + half
+        def half(level: float) -> float:
+            wide = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
+            return math.ceil(wide) if isinstance(value, int) else wide
 
-        found = ClosedForm(value, ends, math.sqrt(len(cells)) * self.std())
+        found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
         return answer(found, level, what="weight of a cut")
 
 
