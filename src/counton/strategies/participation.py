@@ -56,7 +56,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -67,7 +67,6 @@ from counton.strategies.streams.power_series import exact_dot
 
 if TYPE_CHECKING:
     from counton.base.arrays import Integers
-    from counton.strategies.strategy import StreamStrategy
 
 X = TypeVar("X", bound=Hashable)
 
@@ -188,8 +187,24 @@ class Structure(NamedTuple):
     aligned: Callable[[], bool] = lambda: True
 
 
+class _StepNodes(Hashable, Protocol):
+    """Asked of a strategy here; `StreamStrategy` says what each is."""
+
+    facts: Any
+
+    @property
+    def horizon(self) -> int | None: ...
+    @property
+    def lattice_bits(self) -> int: ...
+    @property
+    def structure(self) -> Structure: ...
+    def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
+    def l1_sensitivity(self) -> Fraction: ...
+    def squared_sensitivity(self) -> Fraction: ...
+
+
 def sensitivities(
-    strategy: StreamStrategy,
+    strategy: _StepNodes,
     *,
     steps: int | None = None,
     separation: int = 1,
@@ -237,7 +252,7 @@ def sensitivities(
 
 
 def _found_once(
-    strategy: StreamStrategy, asked: X, find: Callable[[StreamStrategy, X], Sensitivity]
+    strategy: _StepNodes, asked: X, find: Callable[[_StepNodes, X], Sensitivity]
 ) -> Sensitivity:
     """What a strategy was asked before, by object: equal parameters may not say all that it is."""
     known: dict[object, Sensitivity] = vars(strategy).setdefault("_moved_by", {})
@@ -246,13 +261,13 @@ def _found_once(
     return known[asked]
 
 
-def _of_several(strategy: StreamStrategy, schedule: Schedule) -> Sensitivity:
+def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
     l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
     return _either_bounds(l1, l2_squared)
 
 
 def sensitivity(
-    strategy: StreamStrategy,
+    strategy: _StepNodes,
     p: Norm,
     *,
     steps: int | None = None,
@@ -299,7 +314,7 @@ def check_norm(norm: object) -> Norm:
     raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
-def _horizon_of(strategy: StreamStrategy) -> int:
+def _horizon_of(strategy: _StepNodes) -> int:
     if strategy.horizon is None:
         raise InvalidInput(
             f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
@@ -308,7 +323,7 @@ def _horizon_of(strategy: StreamStrategy) -> int:
     return strategy.horizon
 
 
-def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -350,7 +365,7 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
     return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
 
-def pattern_sensitivity(strategy: StreamStrategy, pattern: Pattern) -> Sensitivity:
+def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -375,7 +390,7 @@ def pattern_sensitivity(strategy: StreamStrategy, pattern: Pattern) -> Sensitivi
     return _found_once(strategy, pattern, _pattern_sensitivity)
 
 
-def _pattern_sensitivity(strategy: StreamStrategy, pattern: Pattern) -> Sensitivity:
+def _pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     one = sensitivities(strategy)
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
@@ -391,7 +406,7 @@ def _pattern_sensitivity(strategy: StreamStrategy, pattern: Pattern) -> Sensitiv
     return _either_bounds(l1, l2_squared)
 
 
-def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
+def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
     known: dict[int, Integers | None] = {}
 
     def from_starts(length: int) -> Integers | None:
@@ -430,7 +445,7 @@ def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
     return int(total.max())
 
 
-def sums_of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers | None:
+def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
     """What this many consecutive steps add up to, from every first step; None if not known.
 
     1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python's integers. Runs
@@ -468,7 +483,7 @@ def sums_of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers 
     return np.array(among, products.dtype)
 
 
-def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:
+def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
     size, cells = pattern.size, pattern.cells
     if pattern.together:
         each = (each_alternating(strategy, norm) for norm in (1, 2))
@@ -478,7 +493,7 @@ def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, i
     return cells * size * l1, cells * size**2 * l2_squared
 
 
-def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> int:
+def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     """Largest 1-norm, or squared 2-norm, that changes by +1 and -1 in turn add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -507,7 +522,7 @@ def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> i
     return min(bounds) if known is None else min(*bounds, changes * known)
 
 
-def _change_bound(strategy: StreamStrategy) -> int | None:
+def _change_bound(strategy: _StepNodes) -> int | None:
     """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
     known = strategy.structure
     if known.falling_series is not None:
@@ -515,7 +530,7 @@ def _change_bound(strategy: StreamStrategy) -> int | None:
     return known.change_bound() if known.change_bound is not None else None
 
 
-def each_alternating(strategy: StreamStrategy, norm: Norm) -> int:
+def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     """What each of any number of alternating changes adds, at most: see `largest_alternating`.
 
     >>> from counton.strategies import Binary
@@ -556,7 +571,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
     return best
 
 
-def _alternating_bounds(strategy: StreamStrategy, norm: Norm, changes: int) -> Iterator[int]:
+def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Those of rows and of products; the largest of this many steps are added up."""
     weights = _written_out(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -581,7 +596,7 @@ def _alternating_bounds(strategy: StreamStrategy, norm: Norm, changes: int) -> I
     yield most(squares + 2 * np.triu(falls, 1).sum(axis=0))
 
 
-def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterator[int]:
+def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = sensitivities(strategy)
@@ -606,7 +621,7 @@ def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterato
         )
 
 
-def _type_of_sums(strategy: StreamStrategy, norm: Norm, members: int) -> np.dtype[Any]:
+def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
     """int64 where it holds what this many members add up to; else Python's integers.
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
@@ -618,7 +633,7 @@ def _type_of_sums(strategy: StreamStrategy, norm: Norm, members: int) -> np.dtyp
 # ------------------------------------------------------------------------------- trees
 
 
-def level_weights(strategy: StreamStrategy) -> dict[int, int]:
+def level_weights(strategy: _StepNodes) -> dict[int, int]:
     """For trees: with which weight items enter the nodes of each level, in lattice units.
 
     One for all of a level: that with which the first item does, or 1 where it enters none.
@@ -646,7 +661,7 @@ class _Most(NamedTuple):
 
 
 def _shared_out(
-    strategy: StreamStrategy, norm: Norm, schedule: Schedule, *, alternating: bool = False
+    strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
     """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits.
 
@@ -700,7 +715,7 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
     return _Most(_best_shares(left.sums, right.sums, room))
 
 
-def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
+def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
     most, weights = schedule.steps, level_weights(strategy)
     known: dict[Stretch, dict[int, int]] = {}
@@ -732,7 +747,7 @@ def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
     )
 
 
-def _over_parts(strategy: StreamStrategy, norm: Norm, *, alternating: bool = False) -> int:
+def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
     """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full.
 
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
@@ -806,7 +821,7 @@ def _bends(sums: Integers) -> list[int]:
     return [0, *inner.tolist(), len(sums) - 1]
 
 
-def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
+def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Stretch] = set()
@@ -831,7 +846,7 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=4)
-def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
+def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
     """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
 
     int64 where all sums of them stay within it, else Python's integers.
@@ -842,7 +857,7 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
 
 
 @lru_cache(maxsize=4)
-def _gram(strategy: StreamStrategy) -> Integers:
+def _gram(strategy: _StepNodes) -> Integers:
     """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
@@ -856,7 +871,7 @@ def _gram(strategy: StreamStrategy) -> Integers:
 
 
 @lru_cache(maxsize=4)
-def _written_out(strategy: StreamStrategy) -> Integers:
+def _written_out(strategy: _StepNodes) -> Integers:
     """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
@@ -893,7 +908,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
     return True
 
 
-def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """All admissible sets at once, one step more in every round."""
     lengths, products = _products(strategy)
     horizon = len(lengths)
@@ -916,7 +931,7 @@ def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
     return best
 
 
-def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[int]:
+def _written_out_overlaps(strategy: _StepNodes, schedule: Schedule) -> list[int]:
     """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
     _, products = _products(strategy)
     horizon = len(products)
@@ -928,7 +943,7 @@ def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _over_starts(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int | None:
+def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | None:
     """A fixed schedule from every start: exact; None where that is too much."""
     horizon = strategy.horizon
     assert horizon is not None

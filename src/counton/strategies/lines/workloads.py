@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +18,29 @@ from counton.base.exact import without_mask
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 from counton.strategies.strategy import LARGEST_DENSE
 
-if TYPE_CHECKING:
-    from counton.strategies.lines.line_strategy import LineStrategy
-
 #: Children of a node up to which summing up by levels is faster than query by query.
 _NARROW = 64
 
 
-def tree_law(strategy: LineStrategy) -> TreeLaw | None:
-    """Joint law of a strategy on a narrow tree: its levels are summed up without every query."""
-    law = getattr(strategy, "joint_law", None)
+class Estimator(Protocol):
+    """What a workload needs to know about a strategy to sum up its error."""
+
+    def variance(self, low: Integers, high: Integers) -> Floats:
+        """Variance of the sums over [low, high), in units of one measurement's noise variance."""
+        ...
+
+    def ranges_variance(self) -> float:
+        """Total variance of all ranges."""
+        ...
+
+    def functional_variance(self, weights: Floats) -> float:
+        """Total variance of the queries ``weights`` (queries, cells)."""
+        ...
+
+
+def tree_law(estimator: Estimator) -> TreeLaw | None:
+    """Joint law of an estimator on a narrow tree: its levels are summed up without every query."""
+    law = getattr(estimator, "joint_law", None)
     narrow = isinstance(law, TreeLaw) and max(law.radices, default=1) <= _NARROW
     return law if narrow else None
 
@@ -47,7 +60,7 @@ class Workload(ABC):
     queries: int
 
     @abstractmethod
-    def total(self, strategy: LineStrategy) -> float:
+    def total(self, estimator: Estimator) -> float:
         """Total variance of all queries, in units of one measurement's noise variance."""
 
     @abstractmethod
@@ -131,8 +144,8 @@ class AllRanges(NamedWorkload):
         return self.cells * (self.cells + 1) // 2
 
     @override
-    def total(self, strategy: LineStrategy) -> float:
-        return strategy.ranges_variance()
+    def total(self, estimator: Estimator) -> float:
+        return estimator.ranges_variance()
 
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
@@ -167,11 +180,11 @@ class Prefixes(NamedWorkload):
         return self.cells
 
     @override
-    def total(self, strategy: LineStrategy) -> float:
-        if (law := tree_law(strategy)) is not None:
+    def total(self, estimator: Estimator) -> float:
+        if (law := tree_law(estimator)) is not None:
             return float(self.levels(law).sum())
         high = np.arange(1, self.cells + 1)
-        return float(strategy.variance(np.zeros_like(high), high).sum())
+        return float(estimator.variance(np.zeros_like(high), high).sum())
 
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
@@ -207,12 +220,12 @@ class _Intervals(NamedWorkload):
     def intervals(self) -> tuple[Integers, Integers]: ...
 
     @override
-    def total(self, strategy: LineStrategy) -> float:
-        law = tree_law(strategy)
+    def total(self, estimator: Estimator) -> float:
+        law = tree_law(estimator)
         if law is not None and self._alike(law) is not None:
             return float(self.levels(law).sum())
         low, high = self.intervals()
-        return sum(float(strategy.variance(*part).sum()) for part in _stretches(low, high))
+        return sum(float(estimator.variance(*part).sum()) for part in _stretches(low, high))
 
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
@@ -322,17 +335,17 @@ class RandomSubsets(NamedWorkload):
         return 1
 
     @override
-    def total(self, strategy: LineStrategy) -> float:
-        own = getattr(strategy, "subsets_variance", None)
+    def total(self, estimator: Estimator) -> float:
+        own = getattr(estimator, "subsets_variance", None)
         if own is not None:
             return float(own(self))
-        if (law := tree_law(strategy)) is not None:
+        if (law := tree_law(estimator)) is not None:
             return float(self.levels(law).sum())
         single, together = self._weights()
         low = np.arange(self.cells)
         ends = np.array([0]), np.array([self.cells])
-        return single * float(strategy.variance(low, low + 1).sum()) + together * float(
-            strategy.variance(*ends)[0]
+        return single * float(estimator.variance(low, low + 1).sum()) + together * float(
+            estimator.variance(*ends)[0]
         )
 
     @override
@@ -415,8 +428,8 @@ class Queries(Workload):
         return f"Queries(<{self.queries} x {self.cells}>)"
 
     @override
-    def total(self, strategy: LineStrategy) -> float:
-        return strategy.functional_variance(self.matrix)
+    def total(self, estimator: Estimator) -> float:
+        return estimator.functional_variance(self.matrix)
 
     @override
     def levels(self, joint_law: TreeLaw) -> Floats:
