@@ -210,13 +210,6 @@ class LeftOutOptions:
 
 
 @dataclass(frozen=True)
-class _Guarantee:
-    epsilon: str | None = option(None, "privacy loss of one unit")
-    delta: str | None = option(None, "with --epsilon: approximate privacy")
-    rho: str | None = of_job("rho")
-
-
-@dataclass(frozen=True)
 class FitOptions:
     """How the numbers of a released table are made to fit, where its state does not say so."""
 
@@ -237,14 +230,8 @@ class OnceOptions:
     )
 
 
-# The help shows options in the order of the fields: those of the last base first.
 @dataclass(frozen=True)
-class _Horizon:
-    steps: int | None = of_job("steps")
-
-
-@dataclass(frozen=True)
-class PlanOptions(_Guarantee, _Horizon, OptionRecord):
+class PlanOptions(OptionRecord):
     """Show how accurate a release would be, before you spend anything: the exact error.
 
     Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
@@ -256,6 +243,10 @@ class PlanOptions(_Guarantee, _Horizon, OptionRecord):
     asked: str | None = argument(
         "how many windows the stream will ever have, as with --steps; or a job file to plan", None
     )
+    steps: int | None = of_job("steps")
+    epsilon: str | None = option(None, "privacy loss of one unit")
+    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    rho: str | None = of_job("rho")
     within: str | None = option(
         None,
         "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
@@ -740,7 +731,11 @@ def takes(
 
     def names() -> Mapping[str, str]:
         found = option_names(*kinds)
-        return {**option_names_of_statistics(), **found} if Job in kinds else found
+        if Job in kinds:
+            from counton.spec.stated_options import all_options
+
+            found = {name: f"--{said.key}" for name, said in all_options().items()} | found
+        return found
 
     def make_command(perform: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
@@ -795,17 +790,6 @@ def option_names(*kinds: type) -> dict[str, str]:
         for kind in kinds
         for name, said in options_of(kind).items()
     }
-
-
-def option_names_of_statistics() -> dict[str, str]:
-    """What the command line calls the options of all statistics.
-
-    >>> option_names_of_statistics()["lower"]
-    '--lower'
-    """
-    from counton.spec.stated_options import all_options
-
-    return {name: f"--{option.key}" for name, option in all_options().items()}
 
 
 def command_line(command: str, *values: Any) -> str:

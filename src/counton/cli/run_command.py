@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +14,14 @@ from counton.cli.run_statistic import carried_out
 from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared
 from counton.spec.job import Job
-from counton.spec.jobfile import for_all, load, schema_text, select_jobs
+from counton.spec.jobfile import for_all, load, schema, select_jobs
 from counton.spec.stated_options import words_of_files
 
 
 def perform(options: RunOptions) -> None:
     """Carry out the jobs; each by itself, so that one that fails stops no other."""
     if options.schema:
-        sys.stdout.write(schema_text() + "\n")
+        print_json(schema())
         return
     if options.file is None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")

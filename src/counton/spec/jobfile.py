@@ -19,7 +19,6 @@ under ``[defaults]``. Paths are those seen from the folder of the file.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
@@ -528,15 +527,6 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": {"job": job, "report": report, "statistic": statistic},
     }
-
-
-def schema_text() -> str:
-    """The schema as text.
-
-    >>> schema_text().splitlines()[0]
-    '{'
-    """
-    return json.dumps(schema(), indent=2)
 
 
 def select_jobs(jobs: Mapping[str, _T], only: str | Sequence[str] | None) -> dict[str, _T]:
