@@ -291,15 +291,7 @@ class Counter:
         return found
 
     def std(self, steps: Any = None) -> Any:
-        """Standard deviation of the noise in data units: at one step, or an array for several.
-
-        Args:
-            steps: one, or a range or list of them; None: all up to the horizon.
-
-        Raises:
-            InvalidInput: not steps, or none where there is no last one.
-            HorizonExceeded: a step beyond the horizon.
-        """
+        """`Design.std` of this stream."""
         return self.design.std(steps)
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:

@@ -169,7 +169,7 @@ class Design(Errors[S]):
                 _refuse_unknown(saved)
                 terms = _rebuilt(json.dumps(saved))
             else:
-                terms = Design(strategy=strategy, **_of_streams(saved), **_common(saved))
+                terms = _design_of(saved, strategy)
         if saved["format"] != terms.format:
             raise StateError(
                 f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
@@ -329,30 +329,25 @@ def _refuse_unknown(saved: Mapping[str, Any]) -> None:
 def _rebuilt(terms: str) -> Design:
     # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
     saved = json.loads(terms)
-    strategy = strategy_from_dict(saved["strategy"])
-    return Design(strategy=strategy, **_of_streams(saved), **_common(saved))
+    return _design_of(saved, strategy_from_dict(saved["strategy"]))
 
 
-def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:
+def _design_of(saved: Mapping[str, Any], strategy: StreamStrategy) -> Design:
     counters, statistic = saved.get("counters"), saved.get("statistic")
     noise_id = saved.get("noise_id")
     if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
         raise InvalidInput("noise_id is no digest in 32 hexadecimal digits: give it as it was")
-    return {
-        "counters": None if counters is None else guarantee_from_dict(counters),
-        "statistic": None if statistic is None else dict(statistic),
-        "noise_id": None if noise_id is None else str(noise_id),
-    }
-
-
-def _common(saved: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": saved["name"],
-        "guarantee": guarantee_from_dict(saved["guarantee"]),
-        "contribution": Contribution.from_dict(saved["contribution"]),
-        "shape": check_shape(tuple(saved["shape"])),
-        "law": law_from_dict(saved["law"]),
-    }
+    return Design(
+        strategy=strategy,
+        counters=None if counters is None else guarantee_from_dict(counters),
+        statistic=None if statistic is None else dict(statistic),
+        noise_id=None if noise_id is None else str(noise_id),
+        name=saved["name"],
+        guarantee=guarantee_from_dict(saved["guarantee"]),
+        contribution=Contribution.from_dict(saved["contribution"]),
+        shape=check_shape(tuple(saved["shape"])),
+        law=law_from_dict(saved["law"]),
+    )
 
 
 def check_format(saved: Any) -> None:
