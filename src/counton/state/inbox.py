@@ -524,22 +524,19 @@ class Inbox(Closing):
     def left_out(self, stream: str) -> list[LeftOut]:
         """Batches of a stream that no run could count. Secret."""
         with self._database.transaction(write=False) as connection:
-            return [one for _, one in self._left_out(connection, stream)]
-
-    def _left_out(self, connection: Connection, stream: str) -> list[tuple[Any, LeftOut]]:
-        mine = left_out.c.stream_id == self._stream(connection, stream)
-        query = sa.select(left_out).where(mine, left_out.c.rows > 0)
-        rows = connection.execute(query.order_by(left_out.c.id)).all()
+            rows = self._left_out(connection, stream)
         return [
-            (
-                row,
-                LeftOut(
-                    *(_id_of(row), stream, row.batch, int(row.arrived), int(row.rows)),
-                    *(Private(bytes(row.body)), row.why),
-                ),
+            LeftOut(
+                *(_id_of(row), stream, row.batch, int(row.arrived), int(row.rows)),
+                *(Private(bytes(row.body)), row.why),
             )
             for row in rows
         ]
+
+    def _left_out(self, connection: Connection, stream: str) -> Sequence[Any]:
+        mine = left_out.c.stream_id == self._stream(connection, stream)
+        query = sa.select(left_out).where(mine, left_out.c.rows > 0)
+        return connection.execute(query.order_by(left_out.c.id)).all()
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
         """Let a batch that was left out wait again, as if it came now; how many rows it has.
@@ -549,39 +546,38 @@ class Inbox(Closing):
             StateError: the stream takes no rows any more, or the state is an old copy.
         """
         with self._taking_in([stream]) as connection:
-            row, one = self._found_left_out(connection, stream, id)
+            row = self._found_left_out(connection, stream, id)
             if self._is_closed(connection, row.stream_id):
                 raise RequestMismatch(
                     f"stream {stream!r} has ended and counts no rows any more: batch {id} cannot "
                     f"be put back; drop it, or send its rows to the stream that follows"
                 )
             digest = hashlib.sha256(bytes(row.body)).digest()
-            if one.batch is not None:  # its sender may still ask, and it may be left out again
-                entry = sa.and_(batches.c.stream_id == row.stream_id, batches.c.batch == one.batch)
+            if row.batch is not None:  # its sender may still ask, and it may be left out again
+                entry = sa.and_(batches.c.stream_id == row.stream_id, batches.c.batch == row.batch)
                 known = connection.execute(sa.select(batches.c.digest).where(entry)).scalar()
                 digest = digest if known is None else bytes(known)
                 connection.execute(batches.update().where(entry).values(arrived=arrived))
-            waits = {"digest": _batch_digest(arrived, one.batch or "", digest), "arrived": arrived}
-            waits |= {"rows": one.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
+            waits = {"digest": _batch_digest(arrived, row.batch or "", digest), "arrived": arrived}
+            waits |= {"rows": row.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
             _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
             self._let_go(connection, row)
-        return one.rows
+        return int(row.rows)
 
     def drop(self, stream: str, id: str) -> int:
         """Forget a batch that was left out, whose rows count nowhere; how many it has."""
         with self._database.transaction(write=True) as connection:
-            row, one = self._found_left_out(connection, stream, id)
+            row = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
-        return one.rows
+        return int(row.rows)
 
-    def _found_left_out(self, connection: Connection, stream: str, id: str) -> tuple[Any, LeftOut]:
-        found = self._left_out(connection, stream)
-        for row, one in found:
-            if one.id == id:
-                return row, one
+    def _found_left_out(self, connection: Connection, stream: str, id: str) -> Any:
+        found = {_id_of(row): row for row in self._left_out(connection, stream)}
+        if id in found:
+            return found[id]
         raise InvalidInput(
             f"no batch {quote(id)} of stream {stream!r} is left out; there is "
-            f"{', '.join(one.id for _, one in found) or 'none'}"
+            f"{', '.join(found) or 'none'}"
         )
 
     def _let_go(self, connection: Connection, row: Any) -> None:
