@@ -257,7 +257,7 @@ def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [((3, 2), "is reversed"), ((0, 7), "is no label"), ((-1, 2), "is no label")],
+    [((3, 2), "is reversed"), ((0, 7), "is not declared"), ((-1, 2), "is not declared")],
 )
 def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None:
     reading = line([1, 2, 3, 4, 5], ZCDP(1), KEY)
