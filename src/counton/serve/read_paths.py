@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -15,9 +15,7 @@ from counton.run.written_files import no_formulas
 from counton.serve.assets import takes_gzip
 from counton.serve.limits import later
 from counton.serve.public_series import Against, Journal, SeriesAnswer
-
-if TYPE_CHECKING:
-    from counton.serve.service import Service
+from counton.serve.service import FAILED, UNSURE, Service
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Level = Annotated[
@@ -142,24 +140,6 @@ class Refusal(BaseModel):
     """Why a request was refused, and what to do."""
 
     detail: str
-
-
-#: What is said where a state is older than what was released.
-UNSURE = (
-    "the state of this stream is an older copy than what was released, so nothing is taken and "
-    "nothing is shown until the newest one is back; ask again later"
-)
-#: What is said where nobody can tell whether a state is older than what was released.
-UNSEEN = (
-    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
-    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
-    "adopts it as the newest (counton verify); ask again later"
-)
-#: What is said of a stream whose job could not begin.
-FAILED = (
-    "the job of this stream cannot run, and its operator was told why when the service started; "
-    "ask again later"
-)
 
 
 def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
