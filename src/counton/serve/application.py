@@ -98,7 +98,11 @@ def application(service: Service) -> FastAPI:
         """Numbers for the operator, as Prometheus reads them. Exact, so never for readers."""
         return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
 
-    app.include_router(reading.router(service))
+    app.include_router(
+        reading.router(
+            service.journals, service.feeds, service.failed, service.access, service.reading
+        )
+    )
     app.include_router(writing.router(service, count))
     app.include_router(assets.router())
     _document(app)

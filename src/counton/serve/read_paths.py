@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 from counton.run.written_files import no_formulas
+from counton.serve.access import Access
 from counton.serve.assets import takes_gzip
-from counton.serve.limits import later
+from counton.serve.limits import ReadingLimit, later
+from counton.serve.live import Feed
 from counton.serve.public_series import Against, Journal, SeriesAnswer
-from counton.serve.service import FAILED, UNSURE, Service
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Level = Annotated[
@@ -142,6 +143,24 @@ class Refusal(BaseModel):
     detail: str
 
 
+#: What is said where a state is older than what was released.
+UNSURE = (
+    "the state of this stream is an older copy than what was released, so nothing is taken and "
+    "nothing is shown until the newest one is back; ask again later"
+)
+#: What is said where nobody can tell whether a state is older than what was released.
+UNSEEN = (
+    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
+    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
+    "adopts it as the newest (counton verify); ask again later"
+)
+#: What is said of a stream whose job could not begin.
+FAILED = (
+    "the job of this stream cannot run, and its operator was told why when the service started; "
+    "ask again later"
+)
+
+
 def refusals(says: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     """What a path says of the refusals of these statuses."""
     return {status: {"model": Refusal, "description": why} for status, why in says.items()}
@@ -175,18 +194,23 @@ def check_name(name: str, known: Collection[str], failed: Collection[str]) -> No
     raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
 
 
-def router(service: Service) -> APIRouter:
-    """The paths, of the streams of a service."""
-    journals = service.journals
+def router(
+    journals: Mapping[str, Journal],
+    feeds: Mapping[str, Feed],
+    failed: Collection[str],
+    access: Access,
+    limit: ReadingLimit,
+) -> APIRouter:
+    """The paths, of the streams of a service: they are given nothing that knows rows or sums."""
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
-        dependencies=[service.access.needs("read"), service.reading.check],
+        dependencies=[access.needs("read"), limit.check],
         responses=REFUSALS,
     )
 
     def of(name: str) -> Journal:
-        check_name(name, journals, service.failed)
+        check_name(name, journals, failed)
         if journals[name].refused:
             raise later(503, UNSURE, 60)
         return journals[name]
@@ -285,7 +309,7 @@ def router(service: Service) -> APIRouter:
                 raise HTTPException(422, "Last-Event-ID is no step; give a whole number")
             after = int(last_event_id)
         return StreamingResponse(
-            service.feeds[name].listen(after),
+            feeds[name].listen(after),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )

@@ -19,6 +19,7 @@ from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
 from counton.serve.log_lines import note, warn
 from counton.serve.public_series import Journal
+from counton.serve.read_paths import UNSEEN, UNSURE
 from counton.serve.release_times import Releaser, begin, clock
 from counton.serve.served_jobs import ServedJob, about, prepare
 from counton.serve.settings import Settings, settings_of
@@ -29,22 +30,6 @@ from counton.state.key_and_witness import Kept, without_witness
 from counton.state.service_turn import LASTS, Turn
 from counton.state.watch import Watch
 
-#: What is said where a state is older than what was released.
-UNSURE = (
-    "the state of this stream is an older copy than what was released, so nothing is taken and "
-    "nothing is shown until the newest one is back; ask again later"
-)
-#: What is said where nobody can tell whether a state is older than what was released.
-UNSEEN = (
-    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
-    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
-    "adopts it as the newest (counton verify); ask again later"
-)
-#: What is said of a stream whose job could not begin.
-FAILED = (
-    "the job of this stream cannot run, and its operator was told why when the service started; "
-    "ask again later"
-)
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
 #: After this many failures in a row another server may try.

@@ -16,9 +16,9 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.serve.batch_intake import Full, checked_batch, digest_of
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.limits import Rates, Room, later
-from counton.serve.read_paths import REFUSALS, check_name, refusals
+from counton.serve.read_paths import REFUSALS, UNSEEN, UNSURE, check_name, refusals
 from counton.serve.served_jobs import explain
-from counton.serve.service import UNSEEN, UNSURE, Service
+from counton.serve.service import Service
 from counton.state.inbox import FULL, LONGEST_ID, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
