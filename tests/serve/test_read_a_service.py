@@ -248,7 +248,7 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         (b"[" * 10**6, "more than 64 levels"),
         (b'{"rows": [' + b"9" * 5000 + b"]}", "answers with no release"),
         (b'{"rows": 3, "description": []}', "answers with no release"),
-        (b'{"rows": [], "description": {"format": 2}}', "cannot be read"),
+        (b'{"rows": [], "description": {"format": 3}}', "cannot be read"),
         (b'{"rows": [], "description": "\x1b"}', "answers with no release"),
     ],
 )

@@ -58,7 +58,7 @@ def unpack(
 
 
 #: Version of the description in a file.
-FORMAT = 2
+FORMAT = 3
 #: What a table is written as, by the ending of its name.
 TABLES = {
     ".csv": "csv",

@@ -78,8 +78,6 @@ _ESCAPES = (
     pl.exceptions.PolarsError,
     pl.exceptions.PanicException,  # no Exception
 )
-#: Versions of the description that are read: of the first, laws are in units of their own.
-_READ = (1, FORMAT)
 #: How the address of a database begins.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 #: Numbers of a row that do not hang on the level of its intervals, and how others are told apart.
@@ -406,7 +404,7 @@ def _rows(path: Path, kind: str) -> pl.DataFrame:
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     described = facts["description"]
-    if described.get("format") not in _READ:
+    if described.get("format") != FORMAT:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "
             f"reads format {FORMAT}: read it with the version of counton that wrote it "

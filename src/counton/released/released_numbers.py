@@ -235,6 +235,8 @@ class ReleasedNumbers:
             found = replace(self, first=steps.start, steps=range(1, steps.stop))
             if isinstance(self.said, Series):
                 found = found._until(steps.stop - 1, self.said)
+            elif isinstance(self.said, Readings):
+                found = replace(found, said=self.said[: steps.stop - self.said.steps.start])
         return found if groups is None else found._of_groups(tuple(groups))
 
     def _until(self, last: int, said: Series) -> Self:
