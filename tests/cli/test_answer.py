@@ -218,7 +218,7 @@ def test_a_chart_of_answers_says_of_what_and_of_when_it_is(
             "difference in number of events", {"a minus b"},
         ),
     ):  # fmt: skip
-        done = place.plain("answer", table, *words, "--plot", "c.png")
+        done = place.plain("answer", table, *words, "--plot", str(place.folder / "c.png"))
         assert done.code == 0, done.err
         figure = drawn.pop()
         above, below = (" ".join(text.get_text().split()) for text in figure.texts[:2])

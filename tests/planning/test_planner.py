@@ -22,7 +22,7 @@ from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
-from counton.statistics import Average, Count, Quantiles, Statistic
+from counton.statistics import Average, Count, Distinct, Quantiles, Statistic
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -458,18 +458,37 @@ def test_what_is_not_compared_is_not_the_best() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 15, 16, 31])
-def test_what_is_published_is_compared_with_and_never_chosen(horizon: int) -> None:
+def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None:
     """However short: full trees, where two children a node are at their best, and one step more."""
-    units = [UNIT, Contribution.add_remove(steps=2)]
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
     metrics: tuple[Metric, ...] = ("mean", "max")
-    for guarantee, metric, unit in itertools.product(guarantees, metrics, units):
+    for guarantee, metric in itertools.product(guarantees, metrics):
         compared, alone = (
-            plan(horizon, guarantee, metric, unit, compare=compare) for compare in (True, False)
+            plan(horizon, guarantee, metric, compare=compare) for compare in (True, False)
         )
         assert not [choice for choice in alone if is_published(choice.strategy)]
         assert [choice for choice in compared if is_published(choice.strategy)] or horizon == 1
         assert compared.best.strategy == alone.best.strategy
+
+
+@pytest.mark.parametrize("horizon", [2, 3, 5, 6, 18, 20])
+def test_the_best_is_published_where_units_change_few_steps(horizon: int) -> None:
+    """So it is weighed there by runs too, which compare with nothing else."""
+    units = [
+        Distinct(changes=4).contribution_within(horizon),
+        Distinct(changes=8).contribution_within(horizon),
+        Contribution.add_remove(steps=6, separation=2),
+    ]
+    guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
+    found = []
+    for unit, guarantee, simple in itertools.product(units, guarantees, (False, True)):
+        compared, alone = (
+            plan(horizon, guarantee, "max", unit, simple=simple, compare=compare).best
+            for compare in (True, False)
+        )
+        assert compared.strategy == alone.strategy
+        found.append(is_published(alone.strategy))
+    assert any(found)
 
 
 def test_a_published_strategy_is_one_by_its_folder() -> None:

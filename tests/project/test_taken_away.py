@@ -60,6 +60,8 @@ try:
 except SystemExit as end:
     assert not end.code, end.code
 assert counton.read(f"{folder}/out.parquet").table().height == 4
+users = counton.statistics.Distinct(changes=4)
+assert len(counton.plan(6, counton.PureDP(1), of=users, compare=False).choices) > 1
 """
 
 

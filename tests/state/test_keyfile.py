@@ -16,6 +16,7 @@ from once import kept_line
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.noise import Key
+from counton.noise.key import give_name
 from counton.state import key_path, state_summary, verify
 from counton.state.key_and_witness import Witness, witness_beside
 from counton.strategies import Binary, KAry
@@ -257,6 +258,23 @@ class TestElsewhere:
         ):
             Stream.create(file, "a", Binary(5), PureDP(1), key=5)  # type: ignore[arg-type]
         assert not file.exists()
+
+
+def test_a_key_waits_where_its_name_leads_to_no_file(tmp_path: Path) -> None:
+    """A vault that is not there: the state is used with the key that waits."""
+    state = tmp_path / "s.db"
+    os.symlink(tmp_path / "vault" / "s.key", f"{state}.key")
+    with create(state) as stream:
+        stream.release(3)
+    with Stream.open(state, "a") as stream:
+        assert stream.release(4).step == 2
+    (waiting,) = tmp_path.glob("s.db.key.new-*")
+    assert waiting.is_file()
+
+
+def test_a_file_that_is_gone_gets_no_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        give_name(tmp_path / "waiting", tmp_path / "name")
 
 
 def test_an_empty_text_names_no_key(tmp_path: Path) -> None:

@@ -338,8 +338,9 @@ def test_who_may_not_see_sums_is_told_of_old_copies(postgres: str, tmp_path: Pat
         engine.dispose()
 
 
+@pytest.mark.parametrize("killed", [False, True])
 def test_who_waits_to_make_a_witness_does_not_write_over_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes it between the opening of the new file and its lock."""
     path, lock = tmp_path / "a.key.witness", witness._lock
@@ -351,6 +352,8 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
     def late(descriptor: int) -> None:
         monkeypatch.setattr(witness, "_lock", lock)
         note("faster")
+        if killed:  # before the name under which it was made was gone
+            os.link(path, path.with_name(f"{path.name}.new"))
         lock(descriptor)
 
     monkeypatch.setattr(witness, "_lock", late)

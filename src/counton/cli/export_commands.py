@@ -29,7 +29,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
     for own in ("state", "out", "json"):
         del asked[own]
     for given in ("panels", *LOOK):
-        if asked[given] not in (None, False) and drawn is None:
+        if asked[given] is not None and asked[given] is not False and drawn is None:
             raise InvalidInput(
                 f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
             )

@@ -62,13 +62,13 @@ def _print_plan(options: PlanOptions) -> None:
             f"--around {options.around} is for a stream without a last step, and --steps "
             f"{options.steps} gives it one: leave one of them out"
         )
-    for needed in ("expire", "of", "most"):
-        if not options.states(needed):
-            refuse_without(options, needed)
     check_chart(options.plot, options.width)
     metric = cast("Metric", options.metric or "mean")
     release = cast("ReleaseForm", options.release or "totals")
     planned, whom = _subject(options)
+    for needed in ("expire", "of", "most"):
+        if not options.states(needed):
+            refuse_without(options, needed)
     ranked = plan(
         options.steps,
         metric=metric,

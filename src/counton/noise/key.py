@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -40,6 +41,9 @@ def give_name(waiting: Path, path: Path) -> bool:
     """Give a finished file its name, never over another file; whether this is the one that has it.
 
     Else another process was faster, and the file goes on waiting.
+
+    Raises:
+        OSError: neither of them is there.
     """
     given = True
     try:
@@ -47,13 +51,20 @@ def give_name(waiting: Path, path: Path) -> bool:
     except FileExistsError:
         given = False
     except OSError:  # a file system without hard links
-        given = waiting.exists() and not path.exists()
+        given = not os.path.lexists(path)
         if given:
             os.rename(waiting, path)
     else:
         waiting.unlink(missing_ok=True)
     sync_folder(path.parent)
     return given
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two names lead to one file; not where one of them leads to none."""
+    with suppress(FileNotFoundError):
+        return one.samefile(other)
+    return False
 
 
 def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:

@@ -330,6 +330,8 @@ def _begin(path: Path, text: bytes) -> bool:
         if not _is_at(waiting, descriptor):
             return False  # another process was faster, and this file may be its witness by now
         try:
+            if path.exists():
+                return False  # so it is, and that process was killed before the name was gone
             _write(descriptor, b"", text)
             return give_name(waiting, path)
         finally:

@@ -257,7 +257,7 @@ def _with_checksum(form: str, *parts: bytes) -> bytes:
 def _body_of(saved: bytes, form: str, source: str) -> bytes:
     """The body, if it is of this format and as it was written."""
     try:
-        head, body = bytes(saved).split(b"\n", 1)
+        head, body = bytes(memoryview(saved)).split(b"\n", 1)
         name, digest = head.decode().split(" ")
     except (UnicodeDecodeError, ValueError, TypeError):
         raise StateError(

@@ -376,4 +376,5 @@ def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) 
     for name in ("contribution", "shape"):
         if name in options:
             raise InvalidInput(f"a statistic says {name} by itself: leave {name} out")
-    return of.plan(cast("int | None", horizon), cast("Guarantee", guarantee), **options)
+    asked = {"compare": True, **options}
+    return of.plan(cast("int | None", horizon), cast("Guarantee", guarantee), **asked)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from importlib import import_module
 from textwrap import shorten
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar, cast
@@ -370,6 +371,7 @@ def plan_stream(
         found = _endless(release, _norms(guarantee), metric, around)
     elif strategies is None:
         assert horizon is not None
+        often = not contribution.in_one_step
         found = candidates(
             horizon,
             metric,
@@ -379,9 +381,10 @@ def plan_stream(
             release=release,
             simple=simple,
             compare=compare,
+            several=often,
             # Only what is causal keeps the better calibration of units in several steps: there
             # kinds may be the best that never are otherwise.
-            everything=isinstance(guarantee, ApproxDP) and not contribution.in_one_step,
+            everything=often and isinstance(guarantee, ApproxDP),
             norms=_norms(guarantee),
         )
     else:
@@ -524,6 +527,15 @@ class _Question(NamedTuple):
         return front
 
 
+def _published_there() -> bool:
+    """Whether the published strategies are installed: what is on top can be taken away."""
+    try:
+        import_module("counton.strategies.published")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.KAry.undominated_trees(asked.horizon, asked.metric, subtraction)
@@ -601,8 +613,8 @@ class _StrategyKind(NamedTuple):
         contends: those with which it may be the best of all from 64 steps on.
         simple: what is released are integers.
         only_simple: another kind is better where fractions may be released.
-        published: known to all, and no better than another kind for any horizon, guarantee or unit
-            that was tried: what is chosen is compared with it.
+        published: known to all, and never the best for units that count in one step: with those,
+            what is chosen is compared with it.
     """
 
     kind: KindOfStrategy
@@ -614,10 +626,10 @@ class _StrategyKind(NamedTuple):
     published: bool = False
 
     def norms_wanted(
-        self, asked: tuple[Norm, ...], *, compare: bool, everything: bool
+        self, asked: tuple[Norm, ...], *, compare: bool, several: bool, everything: bool
     ) -> tuple[Norm, ...]:
-        """Norms among those asked for with which to weigh it."""
-        if self.published and not compare:
+        """Norms among those asked for with which to weigh it; ``several``: steps of a unit."""
+        if self.published and not compare and not several:
             return ()
         of = self.norms if compare or everything else self.contends
         return tuple(norm for norm in asked if norm in of)
@@ -633,23 +645,28 @@ _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(names.WHOLE_OCTAVE, _whole_octave, (2,), (2,), only_simple=True),
     _StrategyKind(names.SQUARE_ROOT, _square_root, contends=(2,), simple=False),
     _StrategyKind(names.KARY, lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _StrategyKind(names.SMOOTH, lambda asked, norm: _smooth(asked), published=True),
+    _StrategyKind(names.SMOOTH, lambda asked, norm: _smooth(asked), contends=(), published=True),
     _StrategyKind(
         names.EVEN_SMOOTH,
         lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
+        contends=(),
         published=True,
     ),
     _StrategyKind(
         names.HONAKER,
         lambda asked, norm: [known.HonakerOnline(asked.horizon)],
         simple=False,
+        contends=(),
         published=True,
     ),
-    _StrategyKind(names.BINARY, lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    _StrategyKind(
+        names.BINARY, lambda asked, norm: [known.Binary(asked.horizon)], contends=(), published=True
+    ),
     # Totals of numbers that are each released with noise of their own: a tree of one level.
     _StrategyKind(
         names.EACH_STEP,
         lambda asked, norm: [known.KAry(asked.horizon, asked.horizon + 1, False)],
+        contends=(),
         published=True,
     ),
 )
@@ -659,6 +676,7 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
         names.CASCADE,
         lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
         simple=False,
+        contends=(),
         published=True,
     ),
 )
@@ -728,6 +746,7 @@ def candidates(
     release: ReleaseForm = "totals",
     simple: bool = False,
     compare: bool = True,
+    several: bool = False,
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Contenders, ...]:
@@ -735,21 +754,26 @@ def candidates(
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a
     smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
-    ``every`` say how often a unit counts, as in `Contribution`. With ``everything`` no kind that
-    may be the best is left out; with ``compare`` none at all.
+    ``every`` say how often a unit counts, as in `Contribution`. Published kinds are weighed where
+    units change ``several`` steps. With ``everything`` no kind that may be the best is left out;
+    with ``compare`` none at all.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
      'smooth binary, even height', 'binary', 'noise for each step']
     """
     asked = _Question(horizon, metric, release, steps, separation, every)
+    several = several and _published_there()
     return tuple(
         _contenders(asked, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
         and (
             wanted := family.norms_wanted(
-                norms, compare=compare, everything=everything or horizon < _SHORT
+                norms,
+                compare=compare,
+                several=several,
+                everything=everything or horizon < _SHORT,
             )
         )
     )

@@ -39,7 +39,7 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import open_plain
 from counton.noise import Key
-from counton.noise.key import give_name
+from counton.noise.key import give_name, is_same_file
 from counton.noise.witness import PAST, WitnessFile, WitnessPlace, witness_of
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of, state_file
@@ -178,7 +178,7 @@ def _load(path: Path, fingerprint: str) -> Key:
 
 def publish(waiting: Path, path: Path) -> None:
     """Give a key its name, never over another key: then it goes on waiting."""
-    if not give_name(waiting, path) and waiting.exists() and waiting.samefile(path):
+    if not give_name(waiting, path) and is_same_file(waiting, path):
         waiting.unlink(missing_ok=True)  # a process was killed before it did so
 
 

@@ -194,7 +194,7 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
     >>> digests.tolist(), steps.tolist()
     ([5, 7, 9223372036854775808], [-3, 9, 9])
     """
-    parts = [len(digests).to_bytes(8, "little")]
+    parts = [len(digests).to_bytes(8, "little"), bytes([len(facts)])]
     for part in map(arrays.pack, (digests, *facts)):
         parts += [len(part).to_bytes(8, "little"), part]
     return b"".join(parts)
@@ -203,9 +203,9 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> by
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
     """Inverse of `pack`."""
     with reading("what is known of counted rows"):
-        held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 8
+        held, size, at = memoryview(blob), int.from_bytes(blob[:8], "little"), 9
         found = []
-        while at < len(blob):
+        for _ in range(1 + blob[8]):
             begin = at + 8
             at = begin + int.from_bytes(held[at:begin], "little")
             found.append(arrays.unpack(held[begin:at], (size,)))

@@ -1,1 +1,1 @@
-"""Strategies of the papers that no plan chooses: to compare with, and to read old states."""
+"""Strategies of the papers, to compare with; plans choose some where units change few steps."""
