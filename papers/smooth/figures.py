@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,9 +32,6 @@ from papers.smooth.numbers import (
     pure_variance,
 )
 from papers.smooth.timing import BINARY, HORIZONS, ROOT, RUNS, SMOOTH, WIDTH, Times
-
-if TYPE_CHECKING:
-    pass
 
 _COLOURS = {BINARY: PALETTE[1], SMOOTH: PALETTE[0], ROOT: PALETTE[2]}
 _READ, _STORED, _PATH, _EMPTY = PALETTE[1], shade(PALETTE[0], 1.6), "#ffffff", "#f0f0f0"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -58,10 +58,6 @@ from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
 from counton.state.store import JournalReader
 from counton.state.unit_names import SpentUnit
-
-if TYPE_CHECKING:
-    pass
-
 
 #: How a stream keeps options that a later run has again where it leaves them out.
 _REMEMBERED = ("policy", "view", "output")
