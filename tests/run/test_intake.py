@@ -156,7 +156,7 @@ def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_ne
     assert intake.inputs(range(3, 4)).tolist() == [[8, 0]]
     for end in (2, 3):  # and the next whole file says anew what it holds, all in all
         _, intake = run(kept, 7, False, end)
-        assert intake.cells["seen_rows"].to_list() == [7]
+        assert intake.cells["seen_rows"].tolist() == [7]
 
 
 @FEW

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -286,15 +285,35 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     """
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
-    added: list[pl.DataFrame] = []
-    for rows in chain((none,), parts):
-        added.append(_add(rows.lazy(), cell, adds).collect())
-        if sum(map(len, added)) > 2 * len(added[0]) + ROWS_AT_A_TIME:
-            added = [merge_batches(added, ["cell"])]
-    found = merge_batches(added, ["cell"]).sort("cell")
+    adding = partial(_add, cell=cell, adds=adds)
+    found = _sum_batches(parts, none, adding, ["cell"]).sort("cell")
     cells = found["cell"] // cells_across(adds)
     parted = found.with_columns(step=cells // groups, group=cells % groups)
     return _by_place(parted, adds)
+
+
+def _sum_batches(
+    batches: Iterable[pl.DataFrame],
+    none: pl.DataFrame,
+    adding: Callable[[pl.LazyFrame], pl.LazyFrame],
+    by: Sequence[str],
+) -> pl.DataFrame:
+    """Sums of rows that come some at a time.
+
+    Args:
+        none: a frame without rows, which is added up where none come.
+        adding: adds some up, by the columns ``by``.
+    """
+    added: list[pl.DataFrame] = []
+    least = 0
+    for batch in batches:
+        added.append(adding(batch.lazy()).collect())
+        if sum(map(len, added)) > 2 * least + ROWS_AT_A_TIME:
+            added = [merge_batches(added, by)]
+            least = len(added[0])
+    if not added:
+        return adding(none.lazy()).collect()
+    return added[0] if len(added) == 1 else merge_batches(added, by)
 
 
 def _add(
@@ -515,7 +534,8 @@ def tally(
     early, late = steps < 1, steps > reading.windows.steps
     inside = (counts > 0) & ~(early | late)
     _check_sums(found, counts > 0)
-    parted = found.with_columns(step=pl.lit(steps), group=pl.lit(groups_of)).filter(inside)
+    parted = found.with_columns(pl.Series("step", steps), pl.Series("group", groups_of))
+    parted = parted if inside.all() else parted.filter(inside)
     return Private(
         Tally(
             cells=_by_place(parted, reading.adds),
@@ -570,18 +590,21 @@ def _looks(
 ) -> tuple[FileLook, ...]:
     if not samplers:
         return ()
-    cell = pl.col("cell")
-    group = cell // across % width
-    inside = (cell >= 0) & (cell // across // width).is_between(1, steps)
-    inside &= (group < width - 1) if width > 1 else pl.lit(True)
+    cell = each["cell"].to_numpy()
+    step, group = cell // across // width, cell // across % width
+    inside = (cell >= 0) & (step >= 1) & (step <= steps)
+    if width > 1:
+        inside &= group < width - 1
     if across > 1:
         inside &= cell % across < across - 1
-    part = pl.col(PART) if PART in each.columns else pl.lit(0, pl.UInt32).alias(PART)
+    by = [PART, "step"] if PART in each.columns else ["step"]
     # Of the columns that this needs alone: a filter copies what it leaves.
-    windows = each.lazy().filter(inside).select(part, "rows", step=cell // across // width)
-    by = windows.group_by(PART, "step").agg(pl.col("rows").sum()).sort("step").collect()
+    known = each.select(pl.Series("step", step), *by[:-1], "rows").filter(inside)
+    windows = known.group_by(by).agg(pl.col("rows").sum()).sort("step")
+    if len(by) == 1:
+        return (FileLook(samplers[0].sample(), windows),)
     return tuple(
-        FileLook(sampler.sample(), by.filter(pl.col(PART) == place).select("step", "rows"))
+        FileLook(sampler.sample(), windows.filter(pl.col(PART) == place).select("step", "rows"))
         for place, sampler in enumerate(samplers)
     )
 
@@ -594,17 +617,17 @@ def _hold(
     by: Sequence[str],
 ) -> pl.DataFrame:
     """Rows added up, and held, some at a time."""
-    added = [adding(rows.collect_schema().to_frame().lazy()).collect()]
-    batches = rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming")
-    try:
-        for batch in batches:
+
+    def batches() -> Iterator[pl.DataFrame]:
+        for batch in rows.collect_batches(chunk_size=ROWS_AT_A_TIME, engine="streaming"):
             bound.take(batch)
-            added.append(adding(batch.lazy()).collect())
-            if sum(map(len, added)) > 2 * len(added[0]) + ROWS_AT_A_TIME:
-                added = [merge_batches(added, by)]
+            yield batch
+
+    none = rows.collect_schema().to_frame()
+    try:
+        return _sum_batches(batches(), none, adding, by)
     except UNREADABLE as error:
         raise unreadable_part(source, error) from error
-    return merge_batches(added, by)
 
 
 def _sums_of_parts(
@@ -624,15 +647,17 @@ def _sums_of_parts(
 
     def digest(rows: pl.DataFrame) -> str:
         hashed = hashlib.sha256(b"counton/sums")
-        order = rows.select(pl.arg_sort_by(by)).to_series()
+        order = rows.select(pl.arg_sort_by(by)).to_series().to_numpy()
         for name in [*by, *numbers]:
             hashed.update(f"/{name} {rows.height}/".encode())
+            numbered = None if name == "name" else rows[name].to_numpy()
             for at in range(0, rows.height, _HASHED_AT_A_TIME):
-                part = rows[name].gather(order.slice(at, _HASHED_AT_A_TIME))
-                if name == "name":
-                    hashed.update("".join(f"{one}\n" for one in part).encode())
+                places = order[at : at + _HASHED_AT_A_TIME]
+                if numbered is None:
+                    names = rows[name].gather(places).to_list()
+                    hashed.update("".join(f"{one}\n" for one in names).encode())
                 else:
-                    hashed.update(part.to_numpy().astype("<i8").tobytes())
+                    hashed.update(numbered[places].astype("<i8").tobytes())
         return hashed.hexdigest() if rows.height else ""
 
     if PART not in cells.columns:

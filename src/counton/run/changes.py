@@ -307,6 +307,8 @@ def counts_of(tally: Tally) -> Counts:
 
 
 _KEY = ("step", "group")
+_KEPT = ("seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
+_COLUMNS = (*_KEY, *_KEPT)
 #: What the state keeps: by window, or some windows at a time with their numbers.
 Observed = Mapping[int, NDArray[np.int64]] | Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
@@ -328,7 +330,7 @@ class Intake:
         gone: rows that were seen in released windows, and are there no more.
     """
 
-    cells: pl.DataFrame
+    cells: Mapping[str, NDArray[np.int64]]
     released: int
     target: int
     groups: int
@@ -339,8 +341,8 @@ class Intake:
     @property
     def late_rows(self) -> int:
         """Rows of released windows that have not been counted yet."""
-        late = self.cells.filter(pl.col("step") <= self.released)
-        return int((late["seen_rows"] - late["counted_rows"]).sum())
+        new = self.cells["seen_rows"] - self.cells["counted_rows"]
+        return int(new[self.cells["step"] <= self.released].sum())
 
     def largest_sum(self, *, alone: bool = False) -> int:
         """A bound on what this run and later ones can add to any total, in grid units.
@@ -348,9 +350,12 @@ class Intake:
         Args:
             alone: to what one step releases by itself.
         """
-        keys = ["step", "group"] if alone else ["group"]
-        waiting = self._waiting().group_by(keys).agg(pl.col("due").cast(pl.Float64).abs().sum())
-        return int(waiting["due"].max() or 0)  # type: ignore[arg-type]
+        step, group, due = self._waiting()
+        sizes = np.abs(due.astype(np.float64))
+        # Only at the first new step several windows of a group are released together.
+        first = step == self.released + 1 if alone else np.ones(len(step), bool)
+        together = np.bincount(group[first], sizes[first])
+        return int(max(together.max(initial=0.0), sizes[~first].max(initial=0.0)))
 
     def place_sums(self, places: int, *, alone: bool = False) -> NDArray[np.float64]:
         """A bound on what this run and later ones can add to each place of all groups together.
@@ -359,22 +364,20 @@ class Intake:
             places: of a group.
             alone: to what one step releases by itself.
         """
-        return place_sums(self._waiting(), "due", places, alone=alone)
+        step, group, due = self._waiting()
+        return _sums_of_places(group, due, places, step if alone else None)
 
-    def _waiting(self) -> pl.DataFrame:
-        """What each cell still has to contribute, at the step where it will be counted."""
-        return self.cells.select(
-            pl.max_horizontal("step", pl.lit(self.released + 1)).alias("step"),
-            "group",
-            (pl.col("seen_total") - pl.col("counted_total")).alias("due"),
-        )
+    def _waiting(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each cell the step where it will be counted, its group, and what it still adds."""
+        due = self.cells["seen_total"] - self.cells["counted_total"]
+        return np.maximum(self.cells["step"], self.released + 1), self.cells["group"], due
 
     def inputs(self, steps: range) -> NDArray[np.int64]:
         """Totals of new steps in grid units, shape ``(len(steps), groups)``."""
         dense = np.zeros((len(steps), self.groups), dtype=np.int64)
-        due = self._waiting().filter(pl.col("step").is_between(steps.start, steps.stop - 1))
-        place = (due["step"].to_numpy() - steps.start, due["group"].to_numpy())
-        np.add.at(dense, place, due["due"].to_numpy())
+        step, group, due = self._waiting()
+        now = (step >= steps.start) & (step < steps.stop)
+        np.add.at(dense, (step[now] - steps.start, group[now]), due[now])
         return dense
 
     def observations(self, steps: range) -> dict[int, NDArray[np.int64]]:
@@ -396,27 +399,25 @@ class Intake:
         return self._pack([step for step in self.changed if step > self.target], counted_until=0)
 
     def _pack(self, steps: Sequence[int], counted_until: int) -> dict[int, NDArray[np.int64]]:
-        """The same of some windows, in the type of fewest bytes: of many groups they are large."""
+        """The same of some windows, ascending, in the type of fewest bytes: they may be large."""
         if not steps:
             return {}
-        cells = self.cells.filter(pl.col("step").is_in(list(steps)))
-        place = {step: row for row, step in enumerate(steps)}
+        those = np.isin(self.cells["step"], steps)
+        cells = {name: column[those] for name, column in self.cells.items()}
         sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
-        ends = [0, *chain(*(extremes(size.to_numpy()) for size in (*sizes, -cells["whole"])))]
+        ends = [0, *chain(*map(extremes, (*sizes, -cells["whole"])))]
         kind = narrowest(min(ends), max(ends))
         packed = np.zeros((len(steps), 2, len(self.measures), self.groups), kind)
-        rows = np.array([place[step] for step in cells["step"].to_list()], dtype=np.intp)
-        groups = cells["group"].to_numpy()
-        counted_now = cells["step"].to_numpy() <= counted_until
+        rows, groups = np.searchsorted(steps, cells["step"]), cells["group"]
+        counted_now = cells["step"] <= counted_until
         for index, measure in enumerate(self.measures):
-            seen = cells[f"seen_{measure}"].to_numpy()
+            seen, before = cells[f"seen_{measure}"], cells[f"counted_{measure}"]
             packed[rows, 0, index, groups] = seen
-            before = cells[f"counted_{measure}"].to_numpy()
             if measure == "rows":
-                whole = cells["whole"].to_numpy()
+                whole = cells["whole"]
                 before = np.where(whole > 0, -whole, before)
             packed[rows, 1, index, groups] = np.where(counted_now, seen, before)
-        return {step: packed[row] for step, row in place.items()}
+        return dict(zip(steps, packed, strict=True))
 
 
 def compare(
@@ -451,64 +452,61 @@ def compare(
     """
     target, gone = max(target, released), 0
     before = unpack_observed(kept, measures)
-    if before.is_empty():
-        fresh = {name: pl.lit(0, pl.Int64) for name in _COLUMNS if name not in _KEY}
-        cells = found.sort(_KEY).with_columns(**fresh)
-    else:
-        cells = before.join(found, on=_KEY, how="full", coalesce=True).sort(_KEY).fill_null(0)
+    known = not before.is_empty()
+    if known:
+        found = before.join(found, on=_KEY, how="full", coalesce=True).fill_null(0)
+    found, nothing = found.sort(_KEY), np.zeros(found.height, np.int64)
+    cells = {name: found[name].to_numpy() for name in (*_KEY, "rows", "total")}
+    for name in _KEPT:
+        cells[name] = found[name].to_numpy() if known else nothing
+    step = cells["step"]
     if append:
-        cells = cells.with_columns(
-            rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
-        )
-    elif not before.is_empty():  # this file says anew what all other windows hold
+        cells["rows"] = cells["rows"] + cells["seen_rows"]
+        cells["total"] = cells["total"] + cells["seen_total"]
+    elif known:  # this file says anew what all other windows hold
+        late = step <= released
         if keep:
-            fewer = pl.col("seen_rows") - pl.col("rows")
-            gone = int(cells.filter(pl.col("step") <= released).select(fewer.clip(0)).sum().item())
-            cells = _without_vanished(cells, released, bounds)
+            gone = int((cells["seen_rows"] - cells["rows"])[late].clip(0).sum())
+            _keep_vanished(cells, late, bounds)
         else:
-            _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
-    said = pl.col("whole") if append else pl.when(pl.col("step") > target).then("rows").otherwise(0)
-    cells = cells.with_columns(whole_before="whole", whole=said)
-    moved = (
-        (pl.col("rows") != pl.col("seen_rows"))
-        | (pl.col("total") != pl.col("seen_total"))
-        | (pl.col("whole") != pl.col("whole_before"))
-        | ((pl.col("rows") != pl.col("counted_rows")) & (pl.col("step") <= target))
-    )
-    changed = cells.select(pl.col("step").filter(moved).unique().sort())["step"].to_list()
-    waits = (pl.col("rows") != pl.col("counted_rows")) | (
-        pl.col("total") != pl.col("counted_total")
-    )
-    cells = cells.filter(pl.col("step").is_in(changed) | waits)
+            _refuse_vanished(cells, late, groups, windows, bounds)
+    rows, total, before_whole = cells["rows"], cells["total"], cells["whole"]
+    if not append:
+        cells["whole"] = np.where(step > target, rows, 0)
+    moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
+    moved |= cells["whole"] != before_whole
+    moved |= (rows != cells["counted_rows"]) & (step <= target)
+    changed = np.unique(step[moved])
+    stays = np.isin(step, changed) | (rows != cells["counted_rows"])
+    stays |= total != cells["counted_total"]
+    cells |= {"seen_rows": rows, "seen_total": total}
     return Intake(
-        cells=cells.with_columns(seen_rows="rows", seen_total="total").select(_COLUMNS),
+        cells={name: cells[name][stays] for name in _COLUMNS},
         released=released,
         target=target,
         groups=len(groups),
         measures=measures,
-        changed=tuple(changed),
+        changed=tuple(changed.tolist()),
         gone=gone,
     )
 
 
-def _without_vanished(cells: pl.DataFrame, released: int, bounds: tuple[int, int]) -> pl.DataFrame:
-    """Cells of which what has vanished stays counted: only what is new and what waits is due.
+def _keep_vanished(
+    cells: dict[str, NDArray[np.int64]], those: NDArray[np.bool_], bounds: tuple[int, int]
+) -> None:
+    """In cells of which what has vanished stays counted: only what is new and what waits is due.
 
     One row more moves what is due by no more than one row can add, also where others vanish: what
     is new is cut to what as many rows can add as there are more.
     """
     low, high = bounds
-    more = (pl.col("rows") - pl.col("seen_rows")).clip(0)
-    due = pl.min_horizontal("rows", pl.col("seen_rows") - pl.col("counted_rows") + more)
-    added = (pl.col("total") - pl.col("seen_total")).clip(more * low, more * high)
-    waits = pl.col("seen_total") - pl.col("counted_total")
-    counted_rows = pl.col("rows") - due
-    counted_total = pl.col("total") - (waits + added).clip(due * low, due * high)
-    those = pl.col("step") <= released
-    return cells.with_columns(
-        counted_rows=pl.when(those).then(counted_rows).otherwise("counted_rows"),
-        counted_total=pl.when(those).then(counted_total).otherwise("counted_total"),
-    )
+    more = (cells["rows"] - cells["seen_rows"]).clip(0)
+    due = np.minimum(cells["rows"], cells["seen_rows"] - cells["counted_rows"] + more)
+    added = (cells["total"] - cells["seen_total"]).clip(more * low, more * high)
+    waits = cells["seen_total"] - cells["counted_total"]
+    counted_total = cells["total"] - (waits + added).clip(due * low, due * high)
+    cells["counted_rows"] = np.where(those, cells["rows"] - due, cells["counted_rows"])
+    cells["counted_total"] = np.where(those, counted_total, cells["counted_total"])
 
 
 def place_sums(
@@ -525,12 +523,24 @@ def place_sums(
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
     [3.0, 5.0]
     """
-    sizes = pl.col(column).cast(pl.Float64).abs().sum()
-    place = pl.col("group") % places
-    found = cells.group_by(["step", place] if alone else [place]).agg(sizes)
-    by_place = np.zeros(places)
-    np.maximum.at(by_place, found["group"].to_numpy(), found[column].to_numpy())
-    return by_place
+    step = cells["step"].to_numpy() if alone else None
+    return _sums_of_places(cells["group"].to_numpy(), cells[column].to_numpy(), places, step)
+
+
+def _sums_of_places(
+    group: NDArray[np.int64],
+    added: NDArray[np.int64],
+    places: int,
+    step: NDArray[np.int64] | None,
+) -> NDArray[np.float64]:
+    """The same of columns; the largest sums of one step where steps are given."""
+    place, sizes = group % places, np.abs(added.astype(np.float64))
+    if step is None:
+        return np.asarray(np.bincount(place, sizes, places), np.float64)
+    each, cell = np.unique(step * places + place, return_inverse=True)
+    largest = np.zeros(places)
+    np.maximum.at(largest, each % places, np.bincount(cell, sizes))
+    return largest
 
 
 #: Rows of windows seen before are taken for the same rows if this many of them agree, or those of
@@ -581,7 +591,6 @@ def other_rows(how: str) -> ReplayMismatch:
     )
 
 
-_COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
@@ -603,33 +612,30 @@ def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _refuse_vanished(
-    cells: pl.DataFrame,
+    cells: Mapping[str, NDArray[np.int64]],
+    those: NDArray[np.bool_],
     groups: Sequence[str],
     windows: Windows,
     bounds: tuple[int, int],
 ) -> None:
-    new, added = pl.col("rows") - pl.col("seen_rows"), pl.col("total") - pl.col("seen_total")
+    new, added = cells["rows"] - cells["seen_rows"], cells["total"] - cells["seen_total"]
     fewer, altered = new < 0, (new == 0) & (added != 0)
     # More, or less, than new rows alone can have added.
     altered |= (new > 0) & ((added < new * bounds[0]) | (added > new * bounds[1]))
-    wrong = cells.filter(fewer | altered)
-    if not wrong.height:
+    wrong = np.flatnonzero(those & (fewer | altered))
+    if not len(wrong):
         return
-    step, group, rows, seen = (
-        wrong.row(0)[0],
-        wrong.row(0)[1],
-        wrong["rows"][0],
-        wrong["seen_rows"][0],
-    )
+    names = ("step", "group", "rows", "seen_rows")
+    step, group, rows, seen = (int(cells[name][wrong[0]]) for name in names)
     what = (
         f"holds {rows:,} rows where {seen:,} were seen before"
         if rows < seen
         else "holds other values than those seen before"
     )
     if isinstance(windows, Once):
-        raise other_rows(f"{what} ({wrong.height:,} such cells)")
+        raise other_rows(f"{what} ({len(wrong):,} such cells)")
     raise ReplayMismatch(
-        f"{windows.label_of(step)} of group {groups[group]!r} {what} ({wrong.height:,} such "
+        f"{windows.label_of(step)} of group {groups[group]!r} {what} ({len(wrong):,} such "
         f"cells): rows must not disappear or change once they are counted; restore them, or, if "
         f"they were erased or corrected, let them stay counted as they were "
         f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
