@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +29,7 @@ from counton.base.errors import (
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
-from counton.state.sql import PreparedStatement
+from counton.state.sql import PreparedStatement, has
 from counton.state.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
@@ -104,8 +105,6 @@ class Database:
             sqlite_file.check(self.path)
         self._engine = self._connect()
         try:
-            if not self.is_sqlite:
-                self._check_encoding()
             if create and not self.is_sqlite:
                 self._create_tables()
             self._read_its_row()
@@ -170,12 +169,7 @@ class Database:
         if driver == "psycopg":
             require(driver)
         try:
-            return sa.create_engine(
-                self.url,
-                connect_args={"options": options},
-                pool_pre_ping=True,
-                hide_parameters=True,
-            )
+            return _engine_on_server(self.url, options)
         except ModuleNotFoundError as error:
             raise RequestMismatch(
                 f"state {self.label} names a driver which is not installed ({error}): install it, "
@@ -186,19 +180,21 @@ class Database:
         with self.transaction(write=True) as connection:
             # "create if missing" of two processes at once would fail in one of them
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.APPLICATION_ID)))
-            if not sa.inspect(connection).has_table(schema.database.name):
-                schema.metadata.create_all(connection)
+            if not self._has_tables(connection):
+                connection.exec_driver_sql(schema.script(self.url.drivername))
                 connection.execute(schema.database.insert().values(schema.first_row()))
 
-    def _check_encoding(self) -> None:
-        """Refuse a database that keeps bytes and not texts: names would come back as bytes."""
-        with self.transaction(write=False) as connection:
-            encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
-        if encoding == "SQL_ASCII":
+    def _has_tables(self, connection: Connection) -> bool:
+        """Whether a server holds a state.
+
+        Refused is a database that keeps bytes and not texts: names would come back as bytes.
+        """
+        if connection.exec_driver_sql("SHOW server_encoding").scalar_one() == "SQL_ASCII":
             raise RequestMismatch(
                 f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
                 f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
             )
+        return has(connection, schema.database)
 
     def _read_its_row(self) -> None:
         """Which state it is, if it has the format of this version."""
@@ -211,7 +207,7 @@ class Database:
                         f"(application_id {application}): give another path"
                     )
                 found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            elif not sa.inspect(connection).has_table(schema.database.name):
+            elif not self._has_tables(connection):
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
@@ -324,6 +320,20 @@ def database_url(state: str | os.PathLike[str], called: str = "state") -> URL:
     raise InvalidInput(
         f"{called} is of the kind {backend!r}, and databases are of SQLite or PostgreSQL: write "
         f"FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+
+
+def _engine_on_server(url: URL, options: str) -> Engine:
+    """An engine for a server, with a pool of its own."""
+    known = _first_engine(url, options)
+    return Engine(known.pool.recreate(), known.dialect, url, hide_parameters=True)
+
+
+@lru_cache(maxsize=16)
+def _first_engine(url: URL, options: str) -> Engine:
+    """An engine which nobody connects with; what others of it ask a server at first they know."""
+    return sa.create_engine(
+        url, connect_args={"options": options}, pool_pre_ping=True, hide_parameters=True
     )
 
 

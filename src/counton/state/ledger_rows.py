@@ -24,7 +24,7 @@ from counton.privacy.ledger import refuse_not_following
 from counton.privacy.ledger import totals as add_up
 from counton.state import schema
 from counton.state.database import reading
-from counton.state.sql import LIMIT, PreparedStatement
+from counton.state.sql import LIMIT, PreparedStatement, has
 from counton.state.stream_facts import record_in
 
 _metadata = sa.MetaData()
@@ -88,20 +88,10 @@ class ForeignEntry(NamedTuple):
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
-_HAS = PreparedStatement("SELECT name FROM sqlite_master WHERE name = :table")
-
-
-def has(connection: Connection, table: sa.Table) -> bool:
-    """Whether a database has one of the tables that are made when they are needed."""
-    if connection.dialect.name != "sqlite":
-        return bool(connection.dialect.has_table(connection, table.name))
-    return _HAS.first(connection, table=table.name) is not None
-
-
 def make(connection: Connection, table: sa.Table) -> None:
     """Make it, where it is missing; `lock` goes before."""
     if not has(connection, table):
-        table.create(connection)
+        table.create(connection, checkfirst=False)
 
 
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:

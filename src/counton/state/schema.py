@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -17,6 +18,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    create_mock_engine,
+    make_url,
 )
 
 #: Version of the tables below and of the bytes in their blobs.
@@ -155,3 +158,15 @@ ledger = Table(
     Column("unit", Text, nullable=False),  # what one protected unit is called
     Column("relation", String(20), nullable=False),  # of neighbours: "add_remove" or "replace"
 )
+
+
+@cache
+def script(driver: str) -> str:
+    """SQL that makes the tables, for databases of a driver."""
+    made: list[str] = []
+    dialect = make_url(f"{driver}://").get_dialect()()
+    engine = create_mock_engine(
+        f"{driver}://", lambda table, *_, **__: made.append(str(table.compile(dialect=dialect)))
+    )
+    metadata.create_all(engine, checkfirst=False)
+    return ";".join(made)

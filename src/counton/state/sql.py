@@ -92,6 +92,20 @@ def _driver(connection: Connection) -> Any:
     return None if heard.after_cursor_execute else connection.connection.driver_connection
 
 
+_FILE_HAS = PreparedStatement("SELECT name FROM sqlite_master WHERE name = :table")
+#: Not ``to_regclass``: what a connection once did not find that misses until its next transaction.
+_SERVER_HAS = PreparedStatement(
+    "SELECT oid FROM pg_catalog.pg_class"
+    " WHERE relname = :table AND pg_catalog.pg_table_is_visible(oid)"
+)
+
+
+def has(connection: Connection, table: sa.Table) -> bool:
+    """Whether a database has one of our tables."""
+    asked = _FILE_HAS if connection.dialect.name == "sqlite" else _SERVER_HAS
+    return asked.first(connection, table=table.name) is not None
+
+
 #: A writer goes on to a step, of the row that it knows: of this epoch, at this step.
 ADVANCE = PreparedStatement(
     "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"

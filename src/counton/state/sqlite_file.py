@@ -206,12 +206,8 @@ def _script() -> str:
         f"application_id={schema.APPLICATION_ID}",
         f"user_version={schema.FORMAT}",
     )
-    made = [*(f"PRAGMA {setting}" for setting in settings), "BEGIN"]
-    engine = sa.create_mock_engine(
-        "sqlite://", lambda table, *_, **__: made.append(str(table.compile(dialect=_dialect())))
-    )
-    schema.metadata.create_all(engine, checkfirst=False)
-    return ";".join([*made, "COMMIT"])
+    said = (f"PRAGMA {setting}" for setting in settings)
+    return ";".join([*said, "BEGIN", schema.script("sqlite"), "COMMIT"])
 
 
 def is_state(path: Path) -> bool:
