@@ -262,8 +262,7 @@ def _found_once(
 
 
 def _of_several(strategy: _StepNodes, schedule: Schedule) -> Sensitivity:
-    l1, l2_squared = (largest_sum(strategy, norm, schedule) for norm in _NORMS)
-    return _either_bounds(l1, l2_squared)
+    return _either_bounds(*_largest_sums(strategy, _NORMS, schedule))
 
 
 def sensitivity(
@@ -332,25 +331,33 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     >>> largest_sum(Binary(16), 2, Schedule(3, 1, False))
     33
     """
+    return _largest_sums(strategy, (norm,), schedule)[0]
+
+
+def _largest_sums(
+    strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
+) -> Sequence[int]:
+    """`largest_sum` for each of some norms, which have columns and nodes in common."""
     horizon = _horizon_of(strategy)
     known = strategy.structure
     if known.largest_sum is not None:
-        return known.largest_sum(norm, schedule)
+        return [known.largest_sum(norm, schedule) for norm in norms]
     if known.falling_series is not None:
-        return _to_the_left(known.falling_series, norm, schedule)
+        series = known.falling_series
+        return [_to_the_left(series, norm, schedule) for norm in norms]
     divided = bool(known.divisions(None))
     if schedule.apart == 1 and schedule.steps == horizon and divided:
-        return _over_parts(strategy, norm)
+        return [_over_parts(strategy, norm) for norm in norms]
     if schedule.fixed:
-        exact = _over_starts(strategy, norm, schedule)
+        exact = _over_starts(strategy, norms, schedule)
         if exact is not None:
             return exact
     shared_out = divided and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
-        return _shared_out(strategy, norm, schedule)
+        return [_shared_out(strategy, norm, schedule) for norm in norms]
     if _few_sets(horizon, schedule):
-        return _over_sets(strategy, norm, schedule)
-    return min(_bounds(strategy, norm, schedule))
+        return [_over_sets(strategy, norm, schedule) for norm in norms]
+    return [min(_bounds(strategy, norm, schedule)) for norm in norms]
 
 
 def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
@@ -476,11 +483,7 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
     if horizon > _MOST_WRITTEN_OUT:
         return None
     lengths, products = _products(strategy)
-    if norm == 1:
-        total = np.concatenate([np.zeros(1, lengths.dtype), np.cumsum(lengths)])
-        return np.asarray(total[np.minimum(np.arange(horizon) + length, horizon)] - total[:-1])
-    among = [products[i : i + length, i : i + length].sum() for i in range(horizon)]
-    return np.array(among, products.dtype)
+    return _sums_of_next(lengths, length) if norm == 1 else _sums_of_squares(products, length)
 
 
 def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
@@ -878,7 +881,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
     unit = 1 << strategy.lattice_bits
     columns = [
         {
-            (level, index): int(Fraction(weight) * unit)
+            (level, index): int(weight.numerator) * unit // weight.denominator
             for level, index, weight in strategy.column(step)
         }
         for step in range(1, horizon + 1)
@@ -886,8 +889,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
     weights = np.zeros((len(nodes), horizon), object)
     for step, column in enumerate(columns):
-        for node, weight in column.items():
-            weights[nodes[node], step] = weight
+        weights[[nodes[node] for node in column], step] = list(column.values())
     # Every sum of products is at most the square of that of all lengths.
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
     small = (longest * horizon) ** 2 < _LARGEST_SUM
@@ -909,25 +911,28 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
 
 
 def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
-    """All admissible sets at once, one step more in every round."""
+    """All admissible sets; for the squared 2-norm at once, one step more in every round."""
     lengths, products = _products(strategy)
     horizon = len(lengths)
+    if norm == 1:
+        # Each step adds by itself: the most of so many steps, by the steps before the last one.
+        before = np.zeros(horizon + schedule.apart, lengths.dtype)
+        for _ in range(schedule.steps):
+            before[schedule.apart :] = np.maximum.accumulate(lengths + before[:horizon])
+        return int(before[-1])
     steps = np.arange(horizon)
     last = np.full(1, -schedule.apart)
     sums = np.zeros(1, products.dtype)
     with_set = np.zeros((1, horizon), products.dtype)  # sum over the set of G_st, for every t
     best = 0
-    for _ in range(schedule.steps):
+    for further in reversed(range(schedule.steps)):
         which, added = np.nonzero(steps >= last[:, None] + schedule.apart)
         if not len(which):
             break
-        if norm == 1:
-            sums = sums[which] + lengths[added]
-        else:
-            sums = sums[which] + 2 * with_set[which, added] + products[added, added]
-            with_set = with_set[which] + products[added]
-        last = added
+        sums = sums[which] + 2 * with_set[which, added] + products[added, added]
         best = max(best, int(sums.max()))
+        if further:
+            last, with_set = added, with_set[which] + products[added]
     return best
 
 
@@ -943,8 +948,10 @@ def _written_out_overlaps(strategy: _StepNodes, schedule: Schedule) -> list[int]
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | None:
-    """A fixed schedule from every start: exact; None where that is too much."""
+def _over_starts(
+    strategy: _StepNodes, norms: tuple[Norm, ...], schedule: Schedule
+) -> list[int] | None:
+    """For each norm, a fixed schedule from every start: exact; None where that is too much."""
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
@@ -953,19 +960,51 @@ def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | 
         if horizon > _MOST_WRITTEN_OUT:
             return None
         lengths, products = _products(strategy)
-        every = [slice(i, min(horizon, i + k * apart), apart) for i in range(horizon)]
-        return max(int((lengths[s] if norm == 1 else products[s, s]).sum()) for s in every)
+        classes = [slice(i, None, apart) for i in range(min(apart, horizon))]
+        moved = {
+            1: lambda steps: _sums_of_next(lengths[steps], k),
+            2: lambda steps: _sums_of_squares(products[steps, steps], k),
+        }
+        return [max(int(moved[norm](steps).max()) for steps in classes) for norm in norms]
     # Steps of one residue stand in one row, in order; a schedule is a window of k of them.
     width = -(-horizon // apart)
     padding = np.full(width * apart - horizon, -1)
     windows = 1 if k >= width else width  # to the end: the first of each row is the worst
-    sums = np.zeros((apart, windows), _type_of_sums(strategy, norm, min(k, width)))
+    types = [_type_of_sums(strategy, norm, min(k, width)) for norm in norms]
+    total = [np.zeros((apart, windows), of_sums) for of_sums in types]
     weights = level_weights(strategy)
     for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
-        found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
-        sums += weights[level] ** norm * found.astype(sums.dtype)
-    return int(sums.max())
+        for norm, sums in zip(norms, total, strict=True):
+            found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
+            sums += weights[level] ** norm * found.astype(sums.dtype)
+    return [int(sums.max()) for sums in total]
+
+
+def _sums_of_next(numbers: Integers, count: int) -> Integers:
+    """For each place the sum of so many numbers from there on, or of all that are left.
+
+    >>> _sums_of_next(np.array([1, 2, 4]), 2).tolist()
+    [3, 6, 4]
+    """
+    total = np.concatenate([np.zeros(1, numbers.dtype), np.cumsum(numbers)])
+    places = np.arange(len(numbers))
+    return np.asarray(total[np.minimum(places + count, len(numbers))] - total[:-1])
+
+
+def _sums_of_squares(numbers: Integers, count: int) -> Integers:
+    """For each place of the diagonal the sum over the square of so many places from there on.
+
+    >>> _sums_of_squares(np.array([[1, 2, 0], [2, 5, 3], [0, 3, 6]]), 2).tolist()
+    [10, 17, 6]
+    """
+    size = len(numbers)
+    total = np.zeros((size + 1, size + 1), numbers.dtype)
+    total[1:, 1:] = numbers.cumsum(axis=0).cumsum(axis=1)
+    first = np.arange(size)
+    last = np.minimum(first + count, size)
+    beside = total[first, last] + total[last, first]
+    return np.asarray(total[last, last] - beside + total[first, first])
 
 
 def _row_sums(node: Integers, norm: Norm) -> Integers:
@@ -999,21 +1038,22 @@ def _windows(node: Integers, k: int, norm: Norm) -> Integers:
     stop = np.minimum(np.arange(width) + k, width)
     if norm == 1:
         return np.asarray(total[:, stop] - total[:, :-1])
+    at = np.arange(0, total.size, width + 1)[:, None]  # where each row begins, of all numbers
     # Where each place's run begins and ends.
     change = np.ones((rows, width + 1), bool)
     change[:, 1:-1] = node[:, 1:] != node[:, :-1]
     places = np.arange(width + 1)
     begins = np.maximum.accumulate(np.where(change, places, 0), axis=1)[:, :-1]
     ends = np.minimum.accumulate(np.where(change, places, width)[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    run = np.take_along_axis(total, ends, 1) - np.take_along_axis(total, begins, 1)
+    run = total.take(at + ends) - total.take(at + begins)
     # Squares of whole runs that end at or before a place.
     squares = np.zeros((rows, width + 1), np.int64)
     closes = change[:, 1:]
     np.cumsum(np.where(closes, run, 0) ** 2, axis=1, out=squares[:, 1:])
     first_end = np.minimum(ends, stop)
-    first = np.take_along_axis(total, first_end, 1) - total[:, :-1]
+    first = total.take(at + first_end) - total[:, :-1]
     # The last run begins where the place before the window's stop has its run begin.
     last_begin = np.maximum(begins[:, stop - 1], first_end)
-    between = np.take_along_axis(squares, last_begin, 1) - np.take_along_axis(squares, first_end, 1)
-    last = total[:, stop] - np.take_along_axis(total, last_begin, 1)
+    between = squares.take(at + last_begin) - squares.take(at + first_end)
+    last = total[:, stop] - total.take(at + last_begin)
     return np.asarray(first**2 + between + last**2)

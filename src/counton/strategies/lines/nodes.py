@@ -314,6 +314,7 @@ def _energy(workload: Workload, radices: tuple[int, ...]) -> Floats:
     return np.maximum(workload.levels(TreeLaw(workload.cells, radices, ones, ones, 1.0)), 0.0)
 
 
+@lru_cache(maxsize=4096)
 def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[float, Floats]:
     """Least error of a tree with these radices (times squared sensitivity), and its weights."""
     energy = _energy(workload, radices)
@@ -340,4 +341,5 @@ def _weigh(workload: Workload, radices: tuple[int, ...], norm: Norm) -> tuple[fl
     least, logs = descend(error_and_slope, start, [(-30, 30)] * len(start))
     weights = np.exp(logs)
     weights[1:][weights[1:] < weights.max() * 1e-5] = 0.0
+    weights.flags.writeable = False
     return least, weights
