@@ -121,13 +121,18 @@ def _power_above(base: int, exponent: Fraction) -> Fraction:
         return Fraction(root) ** exponent.numerator
     up = Context(prec=60, rounding=ROUND_CEILING)
     # ln and exp are correctly rounded to 60 digits; 1e-50 covers both and the product.
-    log = _PRECISION.ln(Decimal(base))
     power = _PRECISION.divide(
-        _PRECISION.multiply(log, Decimal(exponent.numerator)), Decimal(exponent.denominator)
+        _PRECISION.multiply(_logarithm(base), Decimal(exponent.numerator)),
+        Decimal(exponent.denominator),
     )
     value = Fraction(up.multiply(_PRECISION.exp(power), Decimal("1") + Decimal("1e-50")))
     shift = _SIGNIFICANT_BITS - math.frexp(float(value))[1]
     return Fraction(math.ceil(value * Fraction(2) ** shift)) / Fraction(2) ** shift
+
+
+@cache
+def _logarithm(base: int) -> Decimal:
+    return _PRECISION.ln(Decimal(base))
 
 
 def checked_age(age: object) -> int:

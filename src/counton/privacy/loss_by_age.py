@@ -148,7 +148,7 @@ def expiration_loss(
             f"position is {position!r} and analysis {analysis!r}; a position counts from 1, and "
             f"only 'exact' and 'concentrated' look at single positions"
         )
-    kind, highest = _kind(expiry, analysis), _highest(expiry)
+    kind, highest = _kind(expiry.growth, analysis), _highest(expiry)
     lengths = [max(age - expiry.delay + 1, 0) for age in checked]
     return np.array([cost_at(kind, position, length, highest) for length in lengths], np.float64)
 
@@ -161,8 +161,8 @@ def loss_at(expiry: Expiry, age: int, analysis: Analysis) -> float:
         return 0.0
     top = _highest(expiry)
     if analysis in ("exact", "concentrated"):
-        return worst_cost(_kind(expiry, analysis), length, top)
-    weights = _weights(expiry)
+        return worst_cost(_kind(expiry.growth, analysis), length, top)
+    weights = _weights(expiry.growth)
     if analysis == "paper":
         return _greedy(weights, length, top)
     last = min(length.bit_length() - 1, top)
@@ -185,7 +185,7 @@ def loss_above(expiry: Expiry, age: int, analysis: Analysis) -> Fraction:
 
 def smooth_loss(expiry: Expiry, length: int, highest: int) -> Fraction:
     """Never below the loss to continuous Gaussian noise of the levels up to ``highest``."""
-    return _rounded_up(worst_cost(_kind(expiry, "concentrated"), length, highest))
+    return _rounded_up(worst_cost(_kind(expiry.growth, "concentrated"), length, highest))
 
 
 def _rounded_up(loss: float) -> Fraction:
@@ -195,9 +195,16 @@ def _rounded_up(loss: float) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def _weights(expiry: Expiry) -> list[float]:
+def _weights(growth: Fraction) -> list[float]:
     """Loss of a unit shift by level, for Laplace noise of scale 1 at level 0."""
+    expiry = Expiry(growth)
     return [float(1 / expiry.factor(level)) for level in range(_LEVELS)]
+
+
+@lru_cache(maxsize=256)
+def _factors(growth: Fraction) -> list[float]:
+    expiry = Expiry(growth)
+    return [float(expiry.factor(level)) for level in range(_LEVELS)]
 
 
 def _highest(expiry: Expiry) -> int:
@@ -205,10 +212,10 @@ def _highest(expiry: Expiry) -> int:
 
 
 @lru_cache(maxsize=256)
-def _kind(expiry: Expiry, analysis: Analysis) -> CostKind:
+def _kind(growth: Fraction, analysis: Analysis) -> CostKind:
     if analysis == "exact":
-        return AbsoluteCosts(_weights(expiry))
-    return QuadraticCosts([float(expiry.factor(level)) for level in range(_LEVELS)])
+        return AbsoluteCosts(_weights(growth))
+    return QuadraticCosts(_factors(growth))
 
 
 def _greedy(weights: list[float], length: int, top: int) -> float:
@@ -264,7 +271,7 @@ def _top(expiry: Expiry, length: int) -> int:
 
 def _log_ratio(expiry: Expiry, rho: float, length: int, top: int) -> float | None:
     """At least ln R for one count; None: the noise is too narrow for a use of it."""
-    precision = [2 * rho / float(expiry.factor(level)) for level in range(top + 1)]
+    precision = [2 * rho / factor for factor in _factors(expiry.growth)[: top + 1]]
     excess = 0.0
     for level in range(1, top + 1):
         term = math.exp(-(math.pi**2) / (precision[level] + 2 * precision[level - 1]) * (1 - _ROOM))
@@ -356,14 +363,13 @@ class QuadraticCosts:
         square, linear, constant = costs
         variance = self._variances[level]
         shrink = 1 + variance * square
-        return np.stack(
-            [square / shrink, linear / shrink, constant - variance * linear**2 / shrink]
-        )
+        less = variance * linear**2 / shrink
+        return np.array([square / shrink, linear / shrink, constant - less])
 
     def rounded_up(self, costs: Costs, grid: float) -> Costs:
         """Larger for labels in [0, 1]; 0 <= b <= a stays, so that the best labels lie there."""
         square, linear, constant = costs / grid
-        return grid * np.stack([np.ceil(square), np.floor(linear), np.ceil(constant)])
+        return grid * np.array([np.ceil(square), np.floor(linear), np.ceil(constant)])
 
     def at_labels(self, costs: Costs) -> Costs:
         """Evaluate the quadratics."""
