@@ -42,7 +42,12 @@ from counton.strategies.training.buffered import (
 )
 from counton.strategies.training.scaling import balance, scaled_variance
 from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
-from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+from counton.strategies.training.toeplitz import (
+    Scaling,
+    ToeplitzTraining,
+    check_scaling,
+    check_shares,
+)
 from counton.strategies.training.training_strategy import (
     LARGEST_STEPS,
     Tap,
@@ -129,9 +134,15 @@ class Echo(ToeplitzTraining):
             raise InvalidInput(
                 f"epochs is {epochs}; Echo reads noise of earlier epochs: use BufferedToeplitz.fit"
             )
-        best = cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
+        check_scaling(scaling)
         if scaling == "none":
-            return best
+            return cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
+        return cls._fit_scaled(steps, schedule, buffers, scaling)
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def _fit_scaled(cls, steps: int, schedule: Schedule, buffers: int, scaling: Scaling) -> Self:
+        best = cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
         best = best.with_scaling(scaling)
         if steps > LARGEST_REFIT:
             return best
