@@ -576,27 +576,29 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Those of rows and of products; the largest of this many steps are added up."""
-    weights = _written_out(strategy)
+    variations, of_steps = _added_by_changes(strategy)
+    yield int((variations**norm).sum())
+    if norm == 2:
+        for sums in of_steps:
+            yield int(sums[-changes:].sum())
+
+
+@lru_cache(maxsize=4)
+def _added_by_changes(strategy: _StepNodes) -> tuple[Integers, list[Integers]]:
+    """How far each row varies; and what steps add at most, in order, by rows and by products."""
+    weights, products = _written_out(strategy), _gram(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
     variations = np.maximum(rises, np.maximum(-differences, 0).sum(axis=1))
-    yield int((variations**norm).sum())
-
-    def most(of_steps: Integers) -> int:
-        return int(np.sort(of_steps)[-changes:].sum())
-
-    if norm == 1:
-        return
-    yield most(variations @ np.abs(weights))
-    products = _gram(strategy)
-    if (products < 0).any():
-        return
-    squares = np.diagonal(products)
-    # Rises from each column to later ones, and, for the products before, from earlier ones to it.
-    rises = np.maximum(np.diff(products, axis=1), 0)
-    yield most(squares + 2 * np.triu(rises, 1).sum(axis=1))
-    falls = np.maximum(-np.diff(products, axis=0), 0)
-    yield most(squares + 2 * np.triu(falls, 1).sum(axis=0))
+    of_steps = [variations @ np.abs(weights)]
+    if not (products < 0).any():
+        squares = np.diagonal(products)
+        # Rises from each column to later ones, and, for products before, from earlier ones to it.
+        rises = np.maximum(np.diff(products, axis=1), 0)
+        of_steps.append(squares + 2 * np.triu(rises, 1).sum(axis=1))
+        falls = np.maximum(-np.diff(products, axis=0), 0)
+        of_steps.append(squares + 2 * np.triu(falls, 1).sum(axis=0))
+    return variations, [np.sort(sums) for sums in of_steps]
 
 
 def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:

@@ -24,6 +24,7 @@ changes by a multiple of its denominator or not at all. No node is rounded by mo
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -165,8 +166,12 @@ class GrowingCascade(StreamStrategy):
         k, w = schedule.steps, self.weight
         if norm == 1:
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
-        whole = LookAhead(self.horizon, (2,) * self.doublings)  # it measures every node
-        return (k * k + k + largest_sum(whole, 2, schedule)) * w**2 + 1
+        return (k * k + k + largest_sum(self._tree, 2, schedule)) * w**2 + 1
+
+    @cached_property
+    def _tree(self) -> LookAhead:
+        """That measures every node."""
+        return LookAhead(self.horizon, (2,) * self.doublings)
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.

@@ -298,9 +298,11 @@ class LookAhead(StreamStrategy):
             if level < top:
                 spread = trees.spreads[level][parent == trees.counts[level + 1] - 1]
                 read /= spread
-            for sibling in range(first, stop if level < top else node + 1):
-                taken = part if sibling == node else Fraction(sibling < node)
-                self._read(weights, level, sibling, taken - read if level < top else taken)
+            less = read if level < top else Fraction(0)
+            self._read(weights, level, range(first, node), 1 - less)
+            self._read(weights, level, range(node, node + 1), part - less)
+            if level < top:
+                self._read(weights, level, range(node + 1, stop), -less)
             part = read
         unit = self.weights[0]
         return tuple(
@@ -313,20 +315,26 @@ class LookAhead(StreamStrategy):
         self,
         weights: dict[tuple[int, int], Fraction],
         level: int,
-        node: int,
+        nodes: range,
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the estimate of a node, by default N, to the weights of z, this many times."""
+        """Add the estimates of nodes, by default N, to the weights of z, this many times."""
         trees, weight = self.trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
-        own = trees.own(depth, level, node == trees.counts[level] - 1)
-        weights[level, node] = weights.get((level, node), Fraction(0)) + taken * own / weight
-        if depth == 0:
-            return
-        rest, radix = taken * (1 - own), self.radices[level - 1]
-        for child in range(node * radix, min((node + 1) * radix, trees.counts[level - 1])):
-            self._read(weights, level - 1, child, rest, depth - 1)
+        last = trees.counts[level] - 1
+        for some in (nodes[:-1], nodes[-1:]) if last in nodes else (nodes,):
+            if not some:
+                continue
+            own = trees.own(depth, level, last in some)
+            read = taken * own / weight
+            for node in some:
+                known = weights.get((level, node))
+                weights[level, node] = read if known is None else known + read
+            if depth:
+                radix, count = self.radices[level - 1], trees.counts[level - 1]
+                children = range(some.start * radix, min(some.stop * radix, count))
+                self._read(weights, level - 1, children, taken * (1 - own), depth - 1)
 
     def l1_sensitivity(self) -> Fraction:
         """The sum of the weights: every item enters one node of each level."""
