@@ -17,7 +17,7 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInput
 from counton.base.expiry import Expiry
-from counton.laws.node_noise import HashedNoise
+from counton.laws.node_noise import HashedNoise, noise_of
 from counton.laws.rows import count_steps, largest_entry, reads_of, require, rows_by_step, takes
 from counton.strategies import StreamStrategy, noise_variance
 from counton.strategies.joint_errors import released_variance
@@ -168,7 +168,7 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     reads = reads_of(strategy, count)
     table = HashedNoise((40,), spread=1000 * largest_entry(strategy, count))
     noise = strategy.noise(table, range(1, count + 1))
-    z = np.array([table.at(*node) for node in reads.nodes], np.float64).reshape(-1, 40)
+    z = noise_of(table, reads.nodes).astype(np.float64)
     unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
     if strategy.workload == "windows":
         shown = np.concatenate([np.zeros((1, 40), np.int64), np.cumsum(noise, axis=0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -79,22 +79,42 @@ class ShiftedNoise:
         return values
 
 
+def noise_of(table: HashedNoise, nodes: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Values of nodes anywhere, by level and index: shape ``(len(nodes), coordinates)``.
+
+    >>> table = HashedNoise(spread=9)
+    >>> noise_of(table, [(2, 5), (0, 1)])[:, 0].tolist() == [table.at(2, 5), table.at(0, 1)]
+    True
+    """
+    levels = np.array([level for level, _ in nodes], np.uint64)
+    return _hash_nodes(table, levels, np.array([index for _, index in nodes], np.uint64))
+
+
 @lru_cache(maxsize=1024)
 def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
     """Values of a run; laws ask for the same ones again and again."""
     index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
-    hashed = _mix(index + _mix(np.array([256 * seed + level], np.uint64)))
-    coordinates = np.arange(math.prod(shape), dtype=np.uint64)
+    table = HashedNoise(shape, spread, seed)
+    return _hash_nodes(table, np.array([level], np.uint64), index).reshape(len(nodes), *shape)
+
+
+def _hash_nodes(
+    table: HashedNoise, levels: NDArray[np.uint64], indexes: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    hashed = _mix(indexes + _mix(np.uint64(256 * table.seed) + levels))
+    coordinates = np.arange(math.prod(table.shape), dtype=np.uint64)
     hashed = _mix(hashed[:, None] + _mix(coordinates)[None, :])
-    values = (hashed % np.uint64(2 * spread + 1)).astype(np.int64) - spread
-    return values.reshape(len(nodes), *shape)
+    hashed %= np.uint64(2 * table.spread + 1)
+    return hashed.astype(np.int64) - table.spread
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of SplitMix64 (Steele, Lea and Flood): a bijection that scrambles all bits."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

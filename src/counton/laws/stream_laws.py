@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from counton.base.arrays import Integers
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
@@ -25,7 +26,7 @@ from counton.laws.error_laws import (
     check_window_rounding,
     spread,
 )
-from counton.laws.node_noise import HashedNoise, ShiftedNoise
+from counton.laws.node_noise import HashedNoise, ShiftedNoise, noise_of
 from counton.laws.pattern_laws import (
     check_pattern_sensitivity,
     check_short_ways,
@@ -430,15 +431,15 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     columns = range(matrix.shape[1])
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
-    def norms_moved(chosen: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
-        known: dict[tuple[int, ...], tuple[int, int]] = {}
-        for size in {len(one) for one in chosen}:
-            some = [one for one in chosen if len(one) == size]
-            at = np.array(some)
-            moved = products[at[:, :, None], at[:, None, :]].sum(axis=(1, 2))
-            norms = zip(lengths[at].sum(axis=1).tolist(), moved.tolist(), strict=True)
-            known |= zip(some, norms, strict=True)
-        return [known[one] for one in chosen]
+    def norms_moved(chosen: Sequence[tuple[int, ...]]) -> Integers:
+        """1-norm and squared 2-norm of each set, (sets, 2)."""
+        members = np.array([len(one) for one in chosen])
+        norms = np.zeros((len(chosen), 2), products.dtype)
+        for size in set(members.tolist()):
+            at = np.array([one for one in chosen if len(one) == size])
+            norms[members == size, 0] = lengths[at].sum(axis=1)
+            norms[members == size, 1] = products[at[:, :, None], at[:, None, :]].sum(axis=(1, 2))
+        return norms
 
     whole = count <= _ALL_SETS
     sizes = range(1, steps + 1)
@@ -447,12 +448,11 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     else:
         runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
         sets = [tuple(run[:size]) for run in runs for size in sizes]
-    apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
-    norms = norms_moved(sets)
+    apart = np.array([min((b - a for a, b in pairwise(s)), default=separation) for s in sets])
+    members, norms = np.array([len(s) for s in sets]), norms_moved(sets)
     one = sensitivities(strategy)
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
-        fit = [n for s, gap, n in zip(sets, apart, norms, strict=True) if len(s) <= k and gap >= b]
-        l1, squared = (max(norm) for norm in zip(*fit, strict=True))
+        l1, squared = norms[(members <= k) & (apart >= b)].max(axis=0).tolist()
         claimed = sensitivities(strategy, steps=k, separation=b)
         said = f"{k} steps {b} apart move it by {l1} and {squared} squared, not {claimed}"
         require(claimed.l1 >= min(l1, squared) and claimed.l2_squared >= squared, strategy, said)
@@ -467,7 +467,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     for b in range(1, separation + 1):
         for row in (None, *sizes):
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
-            l1, squared = (max(norm) for norm in zip(*norms_moved(every), strict=True))
+            l1, squared = norms_moved(every).max(axis=0).tolist()
             claimed = sensitivities(strategy, every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
             said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"
@@ -570,12 +570,12 @@ def check_noise_is_rows(
     require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
     unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
     reads = reads_of(strategy, count)
-    z = np.array([table.at(*node).ravel() for node in reads.nodes], np.float64)
+    z = noise_of(table, reads.nodes).astype(np.float64)
     last = np.arange(1, len(reads.steps))
     first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
     at = reads.steps[last]
     # Integers here are below 2^53, so that sums of integral rows are exact.
-    exact = reads.between(first, last) @ z.reshape(len(reads.nodes), math.prod(shape)) * unit
+    exact = reads.between(first, last) @ z * unit
     off = np.abs(noise[at - 1].reshape(len(at), -1) - exact).max(axis=1)
     # A tie may be rounded to the far side: a trifle more than half a unit.
     wrong = off > strategy.window_rounding(reads.steps[first], at) * 1.00001
