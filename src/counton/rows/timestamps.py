@@ -240,6 +240,8 @@ def _from_text(
     shapes: int = _SHAPES,
 ) -> pl.Series:
     """As `moments`: texts of the first one's shape at once, then the others in the same way."""
+    if texts.null_count() == len(texts):
+        return pl.repeat(NO_TIME, len(texts), dtype=pl.Int64, eager=True)
     found = None
     if time_format is None and shapes:
         found = _from_one_shape(texts, timezone, clock_change)
@@ -274,17 +276,18 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     seconds = "" if shape["seconds"] is None else ":%S"
     fraction = "" if shape["fraction"] is None else f".%{len(shape['fraction'])}f"
     form = f"%Y-%m-%d{shape['between']}%H:%M{seconds}{fraction}{shape['offset']}"
-    local = texts.str.to_datetime(form, time_unit="us", strict=False, cache=False)
+    text = pl.col("text")
     # Polars reads what is nearly of this shape too, a sign or a tab in place of a digit, and then
     # a row would say what the first row says of it.
     digits = re.sub("[0-9]", "[0-9]", shape["seconds"] or "").replace(".", r"\.")
     alike = rf"^{_CLOCK.format(shape['between'])}{digits}{re.escape(shape['offset'])}$"
-    local = local.set(~texts.str.contains(alike), None)
+    parsed = text.str.to_datetime(form, time_unit="us", strict=False, cache=False)
+    local = pl.when(text.str.contains(alike)).then(parsed)
     if shape["offset"]:
-        us = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
+        found = local.dt.epoch("us") - _OFFSETS_US[shape["offset"]]
     else:
-        clocks = _local_to_utc(pl.col("time"), timezone, clock_change)
-        us = pl.DataFrame({"time": local}).select(clocks).to_series()
+        found = _local_to_utc(local, timezone, clock_change)
+    us = pl.DataFrame({"text": texts}).select(us=found).to_series()
     edges = cast("tuple[int | None, int | None]", (us.min(), us.max()))
     if (edges[0] or 0) >= _EARLIEST_US and (edges[1] or 0) <= _LATEST_US:
         return us

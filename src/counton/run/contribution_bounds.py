@@ -413,10 +413,12 @@ class ContributionBounder:
         period, day = _EARLIEST, _EARLIEST
         if released:
             end = int(self._windows.ends(range(released, released + 1))[0])
-            late = pl.DataFrame({"us": [end - LATE_DAYS * _DAY_US]}, schema={"us": pl.Int64})
-            per = None if self._people is None else self._people.per
-            found = late.select(period_of(pl.col("us"), per, self._windows.timezone))
-            period, day = int(found.item()), int(late.item()) // _DAY_US
+            late = end - LATE_DAYS * _DAY_US
+            period, day = 0, late // _DAY_US
+            if self._people is not None and self._people.per is not None:
+                us = pl.lit(late, pl.Int64)
+                found = pl.select(period_of(us, self._people.per, self._windows.timezone))
+                period = int(found.item())
         return _Line(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -171,7 +171,7 @@ class TalliedRows(ReadRows):
             refuse_others(stream, rows.labels)
         # Another process may have released since the state was read.
         before = 0 if stream is None else stream.step
-        has: Counted = (lambda _: False) if stream is None else stream.has_source
+        has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
         once = job.append and definition.columns.id is None
         again = once and is_counted(self.files, has, before, self.ended)
         memory, keep = self._memory(stream), job.counted == "keep"

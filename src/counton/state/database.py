@@ -95,7 +95,7 @@ class Database:
     ) -> None:
         self.url = database_url(state)
         self._brief = brief
-        self.path = state_file(state)
+        self.path = _file_of(self.url)
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner = os.getpid()
         if self.path is not None:
@@ -275,7 +275,10 @@ def state_file(state: str | os.PathLike[str]) -> Path | None:
     >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
     ('visits.db', None)
     """
-    url = database_url(state)
+    return _file_of(database_url(state))
+
+
+def _file_of(url: URL) -> Path | None:
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 

@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -371,22 +372,42 @@ def read_observed(
             seen since the last release: all others wait for nothing, so that a stream's age makes
             this no longer. None: of all.
     """
-    table = schema.observed
-    query = sa.select(table).where(table.c.stream_id == stream_id)
-    if also is not None:
-        query = query.where(sa.or_(table.c.last > step, table.c.written >= step, _holding(also)))
+    runs = None if also is None else _runs(also)
+    asked: dict[str, int] = {"stream": stream_id}
+    if runs is not None:
+        asked["released"] = step
+        for number, (first, last) in enumerate(runs):
+            asked |= {f"first{number}": first, f"last{number}": last}
     with reading("what was observed"):
-        for row in connection.execute(query.order_by(table.c.step)):
+        for row in _rows_of(None if runs is None else len(runs)).rows(connection, **asked):
             yield WindowTotals.of_row(row)
+
+
+@cache
+def _rows_of(runs: int | None) -> PreparedStatement:
+    """Selects rows that go on, were written since the last release, or are around these runs."""
+    which = "stream_id = :stream"
+    if runs is not None:
+        around = (
+            f" OR (step <= :last{number} AND last >= :first{number})" for number in range(runs)
+        )
+        which += f" AND (last > :released OR written >= :released{''.join(around)})"
+    said = f"SELECT * FROM counton_observed WHERE {which} ORDER BY step"  # noqa: S608 - no values
+    return PreparedStatement(said)
+
+
+def _runs(steps: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The first and last of each run of windows, ascending, that are looked for together."""
+    runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
+    if len(runs) > _RUNS:
+        runs = [steps]
+    return [(int(run[0]), int(run[-1])) for run in runs]
 
 
 def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:
     """Which rows may hold some of these windows, ascending: those around each run of them."""
     table = schema.observed
-    runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
-    if len(runs) > _RUNS:
-        runs = [steps]
-    around = [sa.and_(table.c.step <= int(run[-1]), table.c.last >= int(run[0])) for run in runs]
+    around = (sa.and_(table.c.step <= last, table.c.last >= first) for first, last in _runs(steps))
     return sa.or_(sa.false(), *around)
 
 

@@ -227,6 +227,11 @@ _LAST_PARTS = PreparedStatement(
     "SELECT kind, period, max(part) FROM counton_marks WHERE stream_id = :stream"
     " GROUP BY kind, period"
 )
+_OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
+_REPLACED = PreparedStatement(f"DELETE {_OF_KIND} AND period = :period")
+_FORGOTTEN = PreparedStatement(f"DELETE {_OF_KIND} AND period < :first")
+_PARTS = PreparedStatement(f"SELECT period, part {_OF_KIND} ORDER BY period, part")
+_PART = PreparedStatement(f"SELECT marks {_OF_KIND} AND period = :period AND part = :part")
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
@@ -241,8 +246,6 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
     Raises:
         StreamConflict: the digests were made with another secret than the stream's.
     """
-    table = schema.marks
-    of_stream = table.c.stream_id == stream_id
     known = read_secret(connection, stream_id, subkey)
     if known is None:
         secret = {"stream_id": stream_id, "kind": _SECRET, "period": 0, "part": 0}
@@ -253,13 +256,9 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
             "released: run again"
         )
     for kind, period in change.replaced:
-        connection.execute(
-            table.delete().where(of_stream, table.c.kind == kind, table.c.period == period)
-        )
+        _REPLACED.run(connection, {"stream": stream_id, "of_kind": kind, "period": period})
     for kind, first in change.forgotten:
-        connection.execute(
-            table.delete().where(of_stream, table.c.kind == kind, table.c.period < first)
-        )
+        _FORGOTTEN.run(connection, {"stream": stream_id, "of_kind": kind, "first": first})
     if not change.added:
         return
     parts = _LAST_PARTS.rows(connection, stream=stream_id)
@@ -285,22 +284,9 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
     """Parts of one kind, period by period; one at a time is in memory."""
-    table = schema.marks
-    found = connection.execute(
-        sa.select(table.c.period, table.c.part)
-        .where(table.c.stream_id == stream_id, table.c.kind == kind)
-        .order_by(table.c.period, table.c.part)
-    ).all()
-    for period, part in found:
-        blob = connection.execute(
-            sa.select(table.c.marks).where(
-                table.c.stream_id == stream_id,
-                table.c.kind == kind,
-                table.c.period == period,
-                table.c.part == part,
-            )
-        ).scalar_one()
-        yield MarkSet(kind, period, *unpack(bytes(blob)))
+    for period, part in [*_PARTS.rows(connection, stream=stream_id, of_kind=kind)]:
+        one = {"stream": stream_id, "of_kind": kind, "period": period, "part": part}
+        yield MarkSet(kind, period, *unpack(bytes(_PART.value(connection, **one))))
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:

@@ -111,6 +111,14 @@ ADVANCE = PreparedStatement(
     "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
     " WHERE id = :stream AND writer_epoch = :epoch AND step = :before"
 )
+#: The writer changes one column of that row.
+CHANGE = {
+    column: PreparedStatement(
+        f"UPDATE counton_streams SET {column} = :value"  # noqa: S608 - one of these two
+        " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
+    )
+    for column in ("details", "forgotten")
+}
 #: What the one row says of a limit.
 LIMIT = PreparedStatement("SELECT budget_limit FROM counton_database")
 #: Rows of the journal.

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, StateError
 from counton.base.groups import GroupNames, digest_of
 from counton.state import schema
 from counton.state.database import reading
+from counton.state.sql import PreparedStatement
 
 #: Where the text says of which facts the values are names.
 _NAMES = "names of groups"
@@ -61,15 +61,20 @@ class Facts(NamedTuple):
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
         """Write the names that are others than before, in the transaction that writes the text."""
-        table, kept = schema.names, json.loads(before).get(_NAMES, {})
+        kept = json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
                 continue
-            mine = (table.c.stream_id == stream_id, table.c.fact == fact)
-            connection.execute(table.delete().where(*mine))
+            _DROP_NAMES.run(connection, {"stream": stream_id, "fact": fact})
             for part, block in enumerate(names.blocks()):
                 row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
-                connection.execute(table.insert(), [row])
+                _NEW_NAMES.run(connection, row)
+
+
+_OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
+_DROP_NAMES = PreparedStatement(f"DELETE {_OF_FACT}")
+_NEW_NAMES = PreparedStatement.insert(schema.names)
+_BLOCKS = PreparedStatement(f"SELECT names {_OF_FACT} ORDER BY part")
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -106,9 +111,8 @@ def _names(
 def _blocks(
     connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
 ) -> list[bytes]:
-    table = schema.names.c
-    query = sa.select(table.names).where(table.stream_id == stream_id, table.fact == fact)
-    blocks = [bytes(block) for block in connection.scalars(query.order_by(table.part))]
+    rows = _BLOCKS.rows(connection, stream=stream_id, fact=fact)
+    blocks = [bytes(row.names) for row in rows]
     if digest_of(blocks) != said["digest"]:
         raise StateError(
             f"the names of {said['count']:,} groups are not those that were declared: the state "

@@ -16,7 +16,7 @@ from counton.base.exact import check_integer, name_alone, without_mask
 from counton.base.private import Private, open_private
 from counton.noise import Key
 from counton.numbers import Counter, Releases
-from counton.state import creation, journal, records, schema
+from counton.state import creation, journal, records
 from counton.state import key_and_witness as keyfile
 from counton.state import sql as statements
 from counton.state.database import CommitHook, Database
@@ -202,7 +202,7 @@ class Writer:
     def amend(self, details: Facts) -> None:
         """Keep other public facts."""
         with self.database.transaction(write=True) as connection:
-            self._change(connection, details=details.text)
+            self._change(connection, "details", details.text)
             details.write(connection, self.stream_id, self._details)
             self._seal.write(connection, self.stream_id, self.step, details.text)
         self._details = details.text
@@ -347,21 +347,15 @@ class Writer:
                 )
                 if remembered.forgets:
                     self._witness.reserve(self._fingerprint, self.name, self.step, self._epoch)
-                    self._change(connection, forgotten=self._forgotten + 1)
+                    self._change(connection, "forgotten", self._forgotten + 1)
             if remembers:
                 kept = self._seal.write(connection, self.stream_id, counter.step, self._details)
         self._remembered = kept
 
-    def _change(self, connection: Connection, **values: Any) -> None:
+    def _change(self, connection: Connection, column: str, value: Any) -> None:
         """Change the stream's row, if this is still its writer."""
-        table = schema.streams
-        mine = (
-            table.c.id == self.stream_id,
-            table.c.writer_epoch == self._epoch,
-            table.c.step == self.step,
-        )
-        changed = connection.execute(table.update().where(*mine).values(**values))
-        if changed.rowcount != 1:
+        row = {"stream": self.stream_id, "epoch": self._epoch, "step": self.step, "value": value}
+        if statements.CHANGE[column].run(connection, row) != 1:
             raise self._taken_over()
 
     def _taken_over(self) -> StreamConflict:
