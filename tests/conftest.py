@@ -126,7 +126,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 file.write(f"ran\t{report.nodeid}\t\n")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Tests and modules stay to the end: looking through them for garbage finds none."""
+    gc.disable()
+    found = yield
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+    return found
