@@ -100,9 +100,10 @@ def check_output(
     if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
         written.append(beside(path))
     for mine in written:
+        place, there = mine.resolve(), mine.exists()
         for other in inputs:
-            both = mine.exists() and other.exists()
-            if mine.resolve() == other.resolve() or (both and mine.samefile(other)):
+            both = there and other.exists()
+            if place == other.resolve() or (both and mine.samefile(other)):
                 also = "" if str(mine) == str(other) else f"also {str(other)!r}, "
                 raise InvalidInput(
                     f"{str(mine)!r} is {also or 'a file '}which the run reads or keeps; write "

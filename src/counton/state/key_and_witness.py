@@ -204,14 +204,12 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
-    paths = []
-    if path is not None:
-        paths.append(witness_of(path))
+    paths = [] if path is None else [witness_of(path)]
     if file is not None:
-        paths.append(Path(f"{file}.key.witness"))
-    once = {place.resolve(): place for place in reversed(paths)}
-    places = [*reversed(once)]
-    return Witness(places, label, state if isinstance(state, Database) else None)
+        own = Path(f"{file}.key.witness")
+        if own not in paths and own.resolve() not in [place.resolve() for place in paths]:
+            paths.append(own)
+    return Witness(paths, label, state if isinstance(state, Database) else None)
 
 
 def name_witness(connection: Connection, database: Database, place: State) -> bool:
