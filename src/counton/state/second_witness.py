@@ -23,6 +23,7 @@ from counton.noise.witness import Entries, WitnessFile, WitnessPlace, parse_entr
 from counton.state import ledger_rows as books
 from counton.state import schema
 from counton.state.database import Database, database_url
+from counton.state.sql import has
 
 #: Where a witness is kept: a folder, or a database URL.
 Place = str | os.PathLike[str]
@@ -104,7 +105,7 @@ class WitnessTable(WitnessPlace):
     @override
     def read(self) -> Entries:
         with self._open() as database, database.transaction(write=False) as connection:
-            return self._entries(connection) if books.has(connection, witnesses) else []
+            return self._entries(connection) if has(connection, witnesses) else []
 
     @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:

@@ -46,6 +46,7 @@ from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
 from counton.state import unit_names as units
 from counton.state.database import Closing, Database, database_url, reading, state_file
+from counton.state.sql import has
 from counton.state.sqlite_file import NoState
 
 #: Where a shared ledger is: path of a SQLite file, or a database URL.
@@ -389,7 +390,7 @@ class SharedLedger(Closing):
         """An entry as it stands."""
         table = books.entered
         with self._database.transaction(write=False) as connection:
-            if not books.has(connection, table):
+            if not has(connection, table):
                 return None
             found = sa.select(table).where(table.c.state == state, table.c.name == name)
             return connection.execute(found).first()
@@ -536,7 +537,7 @@ class SharedEntry:
 def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
     """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
     with database.transaction(write=False) as connection:
-        known = books.has(connection, books.ties)
+        known = has(connection, books.ties)
         rows = [*connection.execute(sa.select(books.ties))] if known else []
     token = next((row.token for row in rows if row.name == name), None)
     found = None if token is None else ledger_of(database, None)
@@ -618,7 +619,7 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
     """By which word a database counts what its own streams and entries of others protect."""
     found = units.known_in(connection)
-    if books.has(connection, books.entered):
+    if has(connection, books.entered):
         rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))
         found += [
             units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but
@@ -633,7 +634,7 @@ def _spend_in(row: Row[Any]) -> Spend:
 
 def _end(connection: Connection) -> _End:
     table = books.entered
-    if not books.has(connection, table):
+    if not has(connection, table):
         return _End(0, "")
     last = connection.execute(
         sa.select(table.c.number, table.c.chain).order_by(table.c.number.desc()).limit(1)
@@ -645,7 +646,7 @@ def _chain(connection: Connection, number: int) -> str | None:
     table = books.entered
     if not number:
         return ""
-    if not books.has(connection, table):
+    if not has(connection, table):
         return None
     found = sa.select(table.c.chain).where(table.c.number == number)
     return connection.execute(found).scalar_one_or_none()
