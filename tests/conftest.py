@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
-from forked_commands import forked_commands
+from forked_commands import begin, forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
 
@@ -90,6 +90,13 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]
     if found and ">>> " not in file_path.read_text("utf-8"):
         return [one for one in found if not isinstance(one, DoctestModule)]
     return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes that run all tests share the one which forks commands."""
+    several = config.getoption("numprocesses", 0) and not hasattr(config, "workerinput")
+    if several and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        begin()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

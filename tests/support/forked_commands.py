@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from ast import literal_eval
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from patience import HANGS
 
 _ANSWER = 8
 #: It imports what starts fast: beside the interpreter, modules are most of what it takes.
@@ -52,8 +54,10 @@ sys.exit(int(answer or b"70"))
 """
 
 
-#: Where the programs of a process lie that was begun before, for programs that are tests' own.
+#: Where the programs of a process lie that was begun before, by whoever began this one.
 _FOLDER = "COUNTON_FORKED_COMMANDS"
+#: A file in that folder, once the process answers.
+_READY = "ready"
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +73,17 @@ def forked_python() -> str:
 
 @cache
 def _folder() -> Path:
-    if known := os.environ.get(_FOLDER):
-        return Path(known)
+    known = os.environ.get(_FOLDER)
+    folder = Path(known) if known else begin()
+    end = time.monotonic() + HANGS
+    while not (folder / _READY).exists():
+        assert time.monotonic() < end, "the process that forks commands does not start"
+        time.sleep(0.02)
+    return folder
+
+
+def begin() -> Path:
+    """Begin the process that forks, for this process and those it begins; waits for nothing."""
     folder = Path(tempfile.mkdtemp(prefix="counton-"))
     address = str(folder / "socket")
     for name in ("counton", "forked-python"):
@@ -80,11 +93,8 @@ def _folder() -> Path:
     server = subprocess.Popen(
         [sys.executable, __file__, address],
         stdin=subprocess.PIPE,  # its end is the end of this process, however that ends
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
     )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n"
     os.environ[_FOLDER] = str(folder)
     atexit.register(_end, server, folder, os.getpid())
     return folder
@@ -118,7 +128,7 @@ def _serve(address: str) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen()
-        print("ready", flush=True)
+        Path(address).with_name(_READY).touch()
         started = 0
         while True:
             while started and os.waitpid(-1, os.WNOHANG)[0]:
