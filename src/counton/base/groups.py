@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 BLOCK = 2**20
 #: Names that are looked for one by one, at most.
 _FEW = 8
+#: Bytes in one block, at most, that is held beside what it says: both are little.
+_LITTLE = 4096
 #: Names of which a text for people shows all.
 _SHOWN = 100
 
@@ -39,8 +41,11 @@ class GroupNames(Sequence[str]):
 
         self._held: pl.Series | tuple[bytes, ...]
         self._digest: str | None = None
+        self._block: bytes | None = None  # of few names, once they are written
+        self._decoded: pl.Series | None = None  # of few names in a block
         if isinstance(names, GroupNames):
             self._held, self._count, self._digest = names._held, len(names), names._digest
+            self._block, self._decoded = names._block, names._decoded
             return
         if not isinstance(names, pl.Series):
             names = pl.Series(list(names), dtype=pl.String)
@@ -53,6 +58,7 @@ class GroupNames(Sequence[str]):
 
         if isinstance(self._held, tuple):
             parts = [part for _, part in self.parts()]
+            self._block = None if self._decoded is None else self._held[0]
             self._held = pl.concat(parts) if parts else pl.Series("group", [], pl.String)
         return self._held
 
@@ -68,6 +74,9 @@ class GroupNames(Sequence[str]):
         if not isinstance(held, tuple):
             for start in range(0, len(self), BLOCK):
                 yield start, held.slice(start, BLOCK)
+            return
+        if self._decoded is not None:
+            yield 0, self._decoded
             return
         for block in held:
             try:
@@ -98,6 +107,8 @@ class GroupNames(Sequence[str]):
 
         if isinstance(self._held, tuple):
             return [*self._held]
+        if self._block is not None:
+            return [self._block]
         found = []
         for _, part in self.parts():
             block, table = io.BytesIO(), part.to_frame().rechunk()
@@ -105,6 +116,8 @@ class GroupNames(Sequence[str]):
             found.append(block.getvalue())
         if self._digest is None:
             self._digest = digest_of(found)
+        if len(found) == 1 and len(found[0]) <= _LITTLE:
+            self._block = found[0]
         return found
 
     @property
@@ -126,8 +139,12 @@ class GroupNames(Sequence[str]):
 
         names = cls(())
         try:
-            tables = [pl.scan_ipc(io.BytesIO(block)) for block in blocks]
-            counts = [table.select(pl.col("group").len()).collect().item() for table in tables]
+            if len(blocks) == 1 and len(blocks[0]) <= _LITTLE:
+                names._decoded = pl.read_ipc(io.BytesIO(blocks[0]))["group"]
+                counts = [len(names._decoded)]
+            else:
+                tables = [pl.scan_ipc(io.BytesIO(block)) for block in blocks]
+                counts = [table.select(pl.col("group").len()).collect().item() for table in tables]
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError("blocks of names cannot be decoded") from error
         names._held, names._count = tuple(blocks), sum(counts)

@@ -42,6 +42,9 @@ _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|co
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
 
+_HEADER = PreparedStatement(
+    "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
+)
 _ITS_ROW = PreparedStatement("SELECT identity, witness FROM counton_database")
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
@@ -200,13 +203,12 @@ class Database:
         """Which state it is, if it has the format of this version."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
-                application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+                application, found = _HEADER.one(connection)
                 if application != schema.APPLICATION_ID:
                     raise RequestMismatch(
                         f"state {self.label} is a SQLite file of another program "
                         f"(application_id {application}): give another path"
                     )
-                found = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             elif not self._has_tables(connection):
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"

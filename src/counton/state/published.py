@@ -35,6 +35,7 @@ from counton.base.outside_input import parse_json
 from counton.base.windows import load_zone
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of
+from counton.state.sql import has
 from counton.state.sqlite_file import is_state
 
 _NUMBER: Any = sa.Double().with_variant(
@@ -247,7 +248,7 @@ class Place:
 
 def find_row(connection: Connection, stream: str) -> Row[Any] | None:
     """The row of a published stream; None if it is not published."""
-    if not sa.inspect(connection).has_table(streams.name):
+    if not has(connection, streams):
         return None
     return connection.execute(sa.select(streams).where(streams.c.stream == stream)).first()
 
