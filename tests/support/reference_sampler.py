@@ -66,8 +66,9 @@ class Reference:
             block_bits += 1
         q = mpmath.exp(-1 / real(scale))
 
+        r = q ** (2**block_bits)
+
         def top(s: int) -> mpmath.mpf:
-            r = q ** (2**block_bits)
             return q * r ** (-1 - s) / (1 + q) if s < 0 else 1 - r ** (s + 1) / (1 + q)
 
         sixteen = self.packed(2, MAIN, level, row, column)
@@ -82,11 +83,9 @@ class Reference:
             purpose = DIGIT + number
             sixteen = self.packed(2, purpose, level, row, column)
             uniform = self.uniform(sixteen, (purpose, level, 0, row, column))
-            digit = next(
-                j
-                for j in range(2**width)
-                if j == 2**width - 1 or uniform < (1 - p ** (j + 1)) / (1 - p ** (2**width))
-            )
+            above, power, digit = uniform * (1 - p ** (2**width)), p, 0
+            while digit < 2**width - 1 and above >= 1 - power:  # U >= (1 - p^(j + 1)) / (1 - ...)
+                power, digit = power * p, digit + 1
             value = (value << width) + ((2**width - 1 - digit) if negative else digit)
             number += 1
         return value
