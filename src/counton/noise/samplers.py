@@ -105,9 +105,9 @@ class CumulativeLaw(ABC):
         most = (1 << bits) - (value != self.last)
         extra = 40
         while True:
-            low, high = (min(end >> extra, most) for end in self.bracket(value, bits + extra))
-            if low == high:
-                return low
+            low, high = self.bracket(value, bits + extra)
+            if low >> extra == high >> extra or low >> extra >= most:
+                return min(low >> extra, most)
             extra *= 2
 
 
@@ -441,6 +441,7 @@ class GaussianBlockSampler(TileSampler):
             self._bits += 1
         self._law = GaussianBlocks(law.sigma_squared, self._bits)
         self._rate = 1 / (2 * law.sigma_squared)
+        self._ratio = self._rate.as_integer_ratio()
         self._table = InverseTable(self._law, guard_bits)
         self._guard = 2.0 ** (guard_bits - 45)
         reach = int(16 * float(law.sigma_squared) ** 0.5) >> self._bits
@@ -452,9 +453,10 @@ class GaussianBlockSampler(TileSampler):
     def _surely_accepted(self, block: int) -> int:
         """How many of the 65,536 sixteen-bit values are below every acceptance in the block."""
         size = 1 << self._bits
-        ends = (block * size, (block + 1) * size - 1)
-        squares = max(map(abs, ends)) ** 2 - self._law.nearest(block) ** 2
-        exponent = squares * self._rate.numerator / self._rate.denominator
+        furthest = -block * size if block < 0 else (block + 1) * size - 1
+        squares = furthest**2 - self._law.nearest(block) ** 2
+        rate, unit = self._ratio
+        exponent = squares * rate / unit
         # A lower bound is enough, whose last places change no draw: float64 finds it faster.
         return max(int(math.exp(-exponent) * 65_536 * (1 - 2.0**-40)) - 1, 0)
 
