@@ -200,13 +200,17 @@ def root_rounded_up(square: Fraction, bits: int = 34) -> Fraction:
 def float_below(value: Fraction) -> float:
     """Largest float that is not above ``value``."""
     near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    top, bottom = near.as_integer_ratio()
+    below = top * value.denominator <= value.numerator * bottom
+    return near if below else math.nextafter(near, -math.inf)
 
 
 def float_above(value: Fraction) -> float:
     """Smallest float that is not below ``value``."""
     near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    top, bottom = near.as_integer_ratio()
+    above = top * value.denominator >= value.numerator * bottom
+    return near if above else math.nextafter(near, math.inf)
 
 
 def root_above(square: Fraction) -> float:
@@ -226,7 +230,8 @@ def check_integer(
     4
     """
     given: Any = value
-    whole = isinstance(given, Integral) and not isinstance(given, bool)
+    # An int is known at sight; to know other integers takes looks at abstract classes.
+    whole = type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
     number: int | None = int(given) if whole else None
     if number is not None and low <= number <= high:
         return number

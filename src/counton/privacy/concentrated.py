@@ -95,6 +95,8 @@ def pure_within(loss: Fraction, order: Fraction) -> Fraction:
     low, high = float_below(loss), float_above(loss) + 1 / float(order - 1)
     for _ in range(60):
         middle = (low + high) / 2
+        if middle == low:  # no float lies between
+            break
         if renyi_by_pure(Fraction(middle), order) <= loss:
             low = middle
         else:
