@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -118,16 +118,23 @@ class Subtrees:
         self.spreads = self._sums(self.variances)
         if self.radices:
             self.below = self._sums(self.by_depth[self.depths[-1] - 1])[-1]
-        self._factors = [
+
+    @cached_property
+    def _factors(self) -> list[list[tuple[float, float]]]:
+        return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
                 for level in range(len(self.weights))
             ]
             for depth in range(len(self.by_depth))
         ]
-        #: Of what the children of a node lack: for each child of a whole node; of the last node,
-        #: for each child and for the last child.
-        self.shares = [
+
+    @cached_property
+    def shares(self) -> list[tuple[float, float, float]]:
+        """Of what the children of a node lack: for each child of a whole node; of the last node,
+        for each child and for the last child.
+        """
+        return [
             (float(own[0] / spread[0]), float(own[0] / spread[1]), float(own[1] / spread[1]))
             for own, spread in zip(self.variances, self.spreads, strict=False)
         ]
