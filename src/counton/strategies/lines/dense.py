@@ -124,8 +124,12 @@ class Dense(OwnCells):
     @property
     def parameters(self) -> dict[str, Any]:
         """Size and digest of the matrix."""
-        digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
-        return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
+        size = {"cells": self.cells, "measurements": self.measurements}
+        return {**size, "matrix_sha256": self._digest}
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
 
     @override
     def to_dict(self) -> dict[str, Any]:

@@ -183,8 +183,7 @@ class SmoothBinary(StreamStrategy):
         """Which leaves have a one at each bit, from the highest down: `unrank` for all at once."""
         ranks, zeros = ranks.copy(), np.full(ranks.shape, self.zeros)
         for bit in reversed(range(self.height)):
-            ways = np.array([0, *(min(math.comb(bit, n), 2**62) for n in range(self.zeros))])
-            with_zero = ways[zeros]
+            with_zero = _ways_below(bit, self.zeros)[zeros]
             ones = ranks >= with_zero
             ranks -= ones * with_zero
             zeros -= ~ones
@@ -377,6 +376,12 @@ def forks_before(height: int, zeros: int, level: int, prefix: int) -> int:
         else:
             seen += 1
     return count
+
+
+@lru_cache(maxsize=4096)
+def _ways_below(bits: int, zeros: int) -> NDArray[np.int64]:
+    """Leaves that go on with a zero, by how many zeros are left: strings of the bits below it."""
+    return np.array([0, *(min(math.comb(bits, n), 2**62) for n in range(zeros))])
 
 
 @lru_cache(maxsize=65_536)
