@@ -98,13 +98,14 @@ def application(service: Service) -> FastAPI:
         """Numbers for the operator, as Prometheus reads them. Exact, so never for readers."""
         return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
 
-    app.include_router(
+    for paths in (
         reading.router(
             service.journals, service.feeds, service.failed, service.access, service.reading
-        )
-    )
-    app.include_router(writing.router(service, count))
-    app.include_router(assets.router())
+        ),
+        writing.router(service, count),
+        assets.router(),
+    ):
+        app.router.routes += paths.routes  # to include a router is to work out each path again
     _document(app)
     return app
 
