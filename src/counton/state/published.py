@@ -233,7 +233,7 @@ class Place:
         try:
             with self._engine.begin() as connection:
                 yield connection
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise StateUnavailable(
                 f"{field('to', self.label)} cannot be used ({cause}): check the path or address, "
@@ -525,7 +525,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
             if file is not None:
                 connection.exec_driver_sql("BEGIN")  # all that is read is of one moment
             yield connection, place
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise StateUnavailable(
             f"{place} cannot be read ({cause}): check the path or address; a reader on a server is "
