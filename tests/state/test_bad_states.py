@@ -16,6 +16,7 @@ from counton.base.errors import CountonError, InvalidInput, StateError, StreamCo
 from counton.released.release_files import is_database
 from counton.rows.files import open_source
 from counton.state import Store, database, sqlite_file, state_summary
+from counton.state.schema import APPLICATION_ID
 from counton.strategies import Binary
 
 
@@ -188,6 +189,8 @@ def test_not_a_database(file: Path, key: Key) -> None:
 
 def test_a_database_of_another_program(file: Path, key: Key) -> None:
     change(file, "CREATE TABLE t (a)")
+    refused(file, key, "another program")
+    change(file, f"CREATE TABLE pragma_application_id AS SELECT {APPLICATION_ID} AS application_id")
     refused(file, key, "another program")
 
 

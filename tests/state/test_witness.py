@@ -57,6 +57,17 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
     assert not list(tmp_path.glob("*/link.key.witness"))
 
 
+@pytest.mark.parametrize("name", ["my.key.witness", "state.db.key.witness"])
+def test_a_witness_through_a_link_is_written_where_it_leads(tmp_path: Path, name: str) -> None:
+    state, key, vault = tmp_path / "state.db", tmp_path / "my.key", tmp_path / "vault"
+    vault.mkdir()
+    (tmp_path / name).symlink_to(vault / "witness")  # of a file that is not there yet
+    create(state, key)
+    go_on(state, key)
+    assert (tmp_path / name).is_symlink()
+    assert (vault / "witness").stat().st_size
+
+
 def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     Key.generate().save(key)

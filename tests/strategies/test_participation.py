@@ -266,6 +266,22 @@ class OnlyColumns(StreamStrategy):
         raise NotImplementedError
 
 
+class FloatColumns(OnlyColumns):
+    """The same, with weights as a package of others may write them."""
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        return tuple(node._replace(weight=float(node.weight)) for node in super().column(step))  # type: ignore[arg-type]
+
+
+def test_weights_may_be_floats() -> None:
+    for steps, separation in [(3, 1), (5, 4)]:
+        found, expected = (
+            sensitivities(columns(11), steps=steps, separation=separation)
+            for columns in (FloatColumns, OnlyColumns)
+        )
+        assert found == expected
+
+
 @pytest.mark.parametrize("horizon", [11, 60, 300, 1500])
 @pytest.mark.slow
 def test_a_strategy_of_which_only_columns_are_known(horizon: int) -> None:

@@ -402,8 +402,11 @@ class Intake:
         """The same of some windows, ascending, in the type of fewest bytes: they may be large."""
         if not steps:
             return {}
-        those = np.isin(self.cells["step"], steps)
-        cells = {name: column[those] for name, column in self.cells.items()}
+        first, last = np.searchsorted(self.cells["step"], (steps[0], steps[-1] + 1))
+        cells = {name: column[first:last] for name, column in self.cells.items()}
+        those = np.isin(cells["step"], steps)
+        if not those.all():
+            cells = {name: column[those] for name, column in cells.items()}
         sizes = [cells[f"{of}_{name}"] for of in ("seen", "counted") for name in self.measures]
         ends = [0, *chain(*map(extremes, (*sizes, -cells["whole"])))]
         kind = narrowest(min(ends), max(ends))
@@ -476,12 +479,13 @@ def compare(
     moved = (rows != cells["seen_rows"]) | (total != cells["seen_total"])
     moved |= cells["whole"] != before_whole
     moved |= (rows != cells["counted_rows"]) & (step <= target)
-    changed = np.unique(step[moved])
+    changed = step[moved]
+    changed = changed[np.diff(changed, prepend=0) != 0]  # cells are sorted by step
     stays = np.isin(step, changed) | (rows != cells["counted_rows"])
     stays |= total != cells["counted_total"]
     cells |= {"seen_rows": rows, "seen_total": total}
     return Intake(
-        cells={name: cells[name][stays] for name in _COLUMNS},
+        cells={name: cells[name] if stays.all() else cells[name][stays] for name in _COLUMNS},
         released=released,
         target=target,
         groups=len(groups),

@@ -42,9 +42,9 @@ _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|co
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
 
 
-_HEADER = PreparedStatement(
-    "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
-)
+#: Pragmas, and no tables of these names, which the file of another program may have.
+_APPLICATION = PreparedStatement("PRAGMA application_id")
+_FORMAT = PreparedStatement("PRAGMA user_version")
 _ITS_ROW = PreparedStatement("SELECT identity, witness FROM counton_database")
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
@@ -203,7 +203,7 @@ class Database:
         """Which state it is, if it has the format of this version."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
-                application, found = _HEADER.one(connection)
+                application, found = _APPLICATION.value(connection), _FORMAT.value(connection)
                 if application != schema.APPLICATION_ID:
                     raise RequestMismatch(
                         f"state {self.label} is a SQLite file of another program "

@@ -204,12 +204,12 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
-    paths = [] if path is None else [witness_of(path)]
+    named = [] if path is None else [witness_of(path)]
     if file is not None:
-        own = Path(f"{file}.key.witness")
-        if own not in paths and own.resolve() not in [place.resolve() for place in paths]:
-            paths.append(own)
-    return Witness(paths, label, state if isinstance(state, Database) else None)
+        named.append(Path(f"{file}.key.witness"))
+    # A name that is a link, also to what is not there yet, stands for the file that it leads to.
+    places = dict.fromkeys(place.resolve() for place in dict.fromkeys(named))
+    return Witness([*places], label, state if isinstance(state, Database) else None)
 
 
 def name_witness(connection: Connection, database: Database, place: State) -> bool:

@@ -96,7 +96,8 @@ _FILE_HAS = PreparedStatement("SELECT name FROM sqlite_master WHERE name = :tabl
 #: Not ``to_regclass``: what a connection once did not find that misses until its next transaction.
 _SERVER_HAS = PreparedStatement(
     "SELECT oid FROM pg_catalog.pg_class"
-    " WHERE relname = :table AND pg_catalog.pg_table_is_visible(oid)"
+    " WHERE relname = :table AND relkind IN ('r', 'p', 'v', 'm', 'f')"
+    " AND pg_catalog.pg_table_is_visible(oid)"
 )
 
 

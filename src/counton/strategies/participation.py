@@ -883,7 +883,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
     unit = 1 << strategy.lattice_bits
     columns = [
         {
-            (level, index): int(weight.numerator) * unit // weight.denominator
+            (level, index): weight * unit if type(weight) is int else int(Fraction(weight) * unit)
             for level, index, weight in strategy.column(step)
         }
         for step in range(1, horizon + 1)

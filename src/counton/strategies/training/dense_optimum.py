@@ -40,7 +40,6 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -148,7 +147,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def mean_variance(self) -> float:
-        return float((_running_sums(self._inverse) ** 2).sum() / self.steps)
+        return float((np.cumsum(self._inverse, axis=0) ** 2).sum() / self.steps)
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
@@ -325,14 +324,6 @@ def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.isin(np.subtract.outer(np.arange(steps), np.arange(steps)), lags)
 
 
-def _running_sums(rows: Floats) -> Floats:
-    """Sums of the rows so far: `np.cumsum`, which takes ten times as long over wide rows."""
-    sums = rows.copy()
-    for before, row in pairwise(sums):
-        row += before
-    return sums
-
-
 def _inverse_of(matrix: Floats) -> Floats:
     from scipy.linalg import solve_triangular
 
@@ -381,7 +372,7 @@ def _optimal_bands(steps: int, schedule: Schedule) -> Floats:
     def value(x: Floats) -> tuple[float, Floats]:
         matrix, norms, wanted, shares = columns(x)
         inverse = _inverse_of(matrix)
-        sums = _running_sums(inverse)
+        sums = np.cumsum(inverse, axis=0)
         slope = np.where(inside, (inverse @ (sums.T @ sums)).T, 0.0) * (-2 / steps)
         along = (slope * matrix).sum(axis=0)  # by the logarithm of a column's norm
         by_entry = (slope - matrix * (along / wanted**2)) * (wanted / norms)
@@ -440,14 +431,14 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
 
     def value(x: Floats, power: int, sharp: int) -> tuple[float, Floats]:
         scales, increments = increments_of(x)
-        sums = _running_sums(increments)
+        sums = np.cumsum(increments, axis=0)
         squares = float((sums**2).sum())
         matrix = _inverse_of(increments)
         gram = matrix.T @ matrix
         logs, by_gram = sensitivity_bound(np.abs(gram), power, sharp)
         by_gram *= np.sign(gram)
         by_matrix = matrix @ (by_gram + by_gram.T)
-        slope = _running_sums(sums[::-1])[::-1] * (2 / squares)
+        slope = np.cumsum(sums[::-1], axis=0)[::-1] * (2 / squares)
         slope -= matrix.T @ by_matrix @ matrix.T
         by_scale = (slope * increments).sum(axis=1)
         return logs + math.log(squares), np.concatenate([by_scale, (scales * slope)[inside]])
