@@ -216,7 +216,7 @@ def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> N
     settled = 12 if people else 1  # marks of users are put together from time to time
     asked, rows = seen[settled]
     # What kind of file it is and which tables it has, only SQLite is asked so.
-    of_the_file = ("PRAGMA ", "SELECT application_id, ", "SELECT name FROM sqlite_master ")
+    of_the_file = ("PRAGMA ", "SELECT name FROM sqlite_master ")
     assert len([one for one in asked if not one.startswith(of_the_file)]) < 48
     assert all(sum(later.values()) <= sum(rows.values()) for _, later in seen[settled:])
     assert all(len(later) <= len(asked) + 2 * bool(people) for later, _ in seen[settled:])
@@ -273,8 +273,8 @@ def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, miss
     """The test above sees it if any of the three is not read."""
     rows_of_runs = journal._rows_of
 
-    def without(runs: int | None) -> PreparedStatement:
-        said = str(rows_of_runs(runs)._statement)
+    def without(which: str, runs: int) -> PreparedStatement:
+        said = str(rows_of_runs(which, runs)._statement)
         return PreparedStatement(re.sub(rf"{missing}:\w+", "0", said))
 
     with pytest.MonkeyPatch.context() as patch:

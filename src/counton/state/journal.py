@@ -346,17 +346,15 @@ def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
     """A window has one shape: it is forgotten where it had another."""
     if _OTHER_SHAPE.first(connection, stream=seen.stream_id, shape=seen.shape) is None:
         return
-    table = schema.observed
-    mine = table.c.stream_id == seen.stream_id
-    others = sa.and_(mine, table.c.shape != seen.shape, _holding(seen.steps))
-    for row in connection.execute(sa.select(table).where(others)).all():
+    others = "shape <> :shape AND ({around})"
+    asked = {"stream": seen.stream_id, "shape": seen.shape}
+    for row in [*_rows_around(connection, seen.steps, others, asked)]:
         with reading("what was observed"):
             before = WindowTotals.of_row(row)
         kept = before.only(~np.isin(before.steps, seen.steps))
         if len(kept.steps) < len(before.steps):
-            connection.execute(
-                table.delete().where(others, table.c.step == row.step, table.c.shape == row.shape)
-            )
+            place = {"stream": seen.stream_id, "step": row.step, "shape": row.shape}
+            _DROP_BLOCK.run(connection, place)
             if len(kept.steps):
                 _OBSERVE.run(connection, kept.row(row.step, row.written))
 
@@ -372,43 +370,41 @@ def read_observed(
             seen since the last release: all others wait for nothing, so that a stream's age makes
             this no longer. None: of all.
     """
-    runs = None if also is None else _runs(also)
-    asked: dict[str, int] = {"stream": stream_id}
-    if runs is not None:
-        asked["released"] = step
-        for number, (first, last) in enumerate(runs):
-            asked |= {f"first{number}": first, f"last{number}": last}
     with reading("what was observed"):
-        for row in _rows_of(None if runs is None else len(runs)).rows(connection, **asked):
+        if also is None:
+            rows = _EVERY.rows(connection, stream=stream_id)
+        else:
+            due = "last > :released OR written >= :released OR {around}"
+            asked = {"stream": stream_id, "released": step}
+            rows = _rows_around(connection, also, due, asked)
+        for row in rows:
             yield WindowTotals.of_row(row)
 
 
-@cache
-def _rows_of(runs: int | None) -> PreparedStatement:
-    """Selects rows that go on, were written since the last release, or are around these runs."""
-    which = "stream_id = :stream"
-    if runs is not None:
-        around = (
-            f" OR (step <= :last{number} AND last >= :first{number})" for number in range(runs)
-        )
-        which += f" AND (last > :released OR written >= :released{''.join(around)})"
-    said = f"SELECT * FROM counton_observed WHERE {which} ORDER BY step"  # noqa: S608 - no values
-    return PreparedStatement(said)
+_OF_STREAM = "SELECT * FROM counton_observed WHERE stream_id = :stream"
+_EVERY = PreparedStatement(f"{_OF_STREAM} ORDER BY step")
 
 
-def _runs(steps: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The first and last of each run of windows, ascending, that are looked for together."""
+def _rows_around(
+    connection: Connection, steps: NDArray[np.int64], which: str, asked: Mapping[str, Any]
+) -> Iterator[Any]:
+    """Rows of which something holds: ``{around}`` of those that may hold these windows, ascending.
+
+    That are those around each run of windows which are looked for together.
+    """
     runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
     if len(runs) > _RUNS:
         runs = [steps]
-    return [(int(run[0]), int(run[-1])) for run in runs]
+    ends = [(f"first{place}", int(run[0])) for place, run in enumerate(runs)]
+    ends += [(f"last{place}", int(run[-1])) for place, run in enumerate(runs)]
+    return _rows_of(which, len(runs)).rows(connection, **asked, **dict(ends))
 
 
-def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:
-    """Which rows may hold some of these windows, ascending: those around each run of them."""
-    table = schema.observed
-    around = (sa.and_(table.c.step <= last, table.c.last >= first) for first, last in _runs(steps))
-    return sa.or_(sa.false(), *around)
+@cache
+def _rows_of(which: str, runs: int) -> PreparedStatement:
+    each = (f"(step <= :last{place} AND last >= :first{place})" for place in range(runs))
+    around = " OR ".join(each) or "1 = 0"
+    return PreparedStatement(f"{_OF_STREAM} AND ({which.format(around=around)}) ORDER BY step")
 
 
 def source_key(key: Key, name: str) -> bytes:
