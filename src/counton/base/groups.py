@@ -42,10 +42,9 @@ class GroupNames(Sequence[str]):
         self._held: pl.Series | tuple[bytes, ...]
         self._digest: str | None = None
         self._block: bytes | None = None  # of few names, once they are written
-        self._decoded: pl.Series | None = None  # of few names in a block
         if isinstance(names, GroupNames):
             self._held, self._count, self._digest = names._held, len(names), names._digest
-            self._block, self._decoded = names._block, names._decoded
+            self._block = names._block
             return
         if not isinstance(names, pl.Series):
             names = pl.Series(list(names), dtype=pl.String)
@@ -58,7 +57,6 @@ class GroupNames(Sequence[str]):
 
         if isinstance(self._held, tuple):
             parts = [part for _, part in self.parts()]
-            self._block = None if self._decoded is None else self._held[0]
             self._held = pl.concat(parts) if parts else pl.Series("group", [], pl.String)
         return self._held
 
@@ -74,9 +72,6 @@ class GroupNames(Sequence[str]):
         if not isinstance(held, tuple):
             for start in range(0, len(self), BLOCK):
                 yield start, held.slice(start, BLOCK)
-            return
-        if self._decoded is not None:
-            yield 0, self._decoded
             return
         for block in held:
             try:
@@ -137,17 +132,17 @@ class GroupNames(Sequence[str]):
         """
         import polars as pl
 
-        names = cls(())
         try:
             if len(blocks) == 1 and len(blocks[0]) <= _LITTLE:
-                names._decoded = pl.read_ipc(io.BytesIO(blocks[0]))["group"]
-                counts = [len(names._decoded)]
+                names = cls(pl.read_ipc(io.BytesIO(blocks[0]))["group"])
+                names._block = blocks[0]
             else:
+                names = cls(())
                 tables = [pl.scan_ipc(io.BytesIO(block)) for block in blocks]
                 counts = [table.select(pl.col("group").len()).collect().item() for table in tables]
+                names._held, names._count = tuple(blocks), sum(counts)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise ValueError("blocks of names cannot be decoded") from error
-        names._held, names._count = tuple(blocks), sum(counts)
         names._digest = digest_of(blocks)
         return names
 
