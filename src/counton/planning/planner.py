@@ -539,20 +539,19 @@ def _published_there() -> bool:
 def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.KAry.undominated_trees(asked.horizon, asked.metric, subtraction)
-    few = asked.horizon > _LONG
-    return asked.without_dominated(_kary_trees(asked.horizon, subtraction, 3 if few else 8))
+    return asked.without_dominated(_kary_trees(asked.horizon, subtraction))
 
 
 @lru_cache(maxsize=16)
-def _kary_trees(horizon: int, subtraction: bool, of_each: int) -> list[StreamStrategy]:
+def _kary_trees(horizon: int, subtraction: bool) -> list[known.KAry]:
     """The same trees for every question: a tree remembers how far units move it."""
-    return [*known.KAry.candidates(horizon, subtraction, of_each)]
+    return known.KAry.candidates(horizon, subtraction, of_each=3 if horizon > _LONG else 8)
 
 
 def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.SmoothBinary.candidates(asked.horizon, of_each=1)
-    trees = _smooth_trees(asked.horizon, 8 if asked.horizon <= _LONG else 1)
+    trees = _smooth_trees(asked.horizon)
     if asked.horizon > _LONG and asked.every is None:
         # In all cases examined the best for either norm had no fewer ones than zeros.
         trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
@@ -560,8 +559,10 @@ def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
 
 
 @lru_cache(maxsize=8)
-def _smooth_trees(horizon: int, of_each: int) -> list[known.SmoothBinary]:
-    return known.SmoothBinary.candidates(horizon, of_each)
+def _smooth_trees(horizon: int) -> list[known.SmoothBinary]:
+    if horizon > _LONG:
+        return known.SmoothBinary.candidates(horizon, of_each=1)
+    return known.SmoothBinary.candidates(horizon)
 
 
 def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:

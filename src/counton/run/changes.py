@@ -319,9 +319,9 @@ class Intake:
     """What to release and what to keep. Exact data: secret.
 
     Attributes:
-        cells: of windows that changed, and others that wait: ``step``, ``group``, what was seen and
-            counted of its ``rows`` and ``total``, and how many of its rows the last file of all
-            events said, as long as none is counted.
+        cells: of windows that changed, and others that wait, in the order of ``step`` and
+            ``group``: these, what was seen and counted of its ``rows`` and ``total``, and how many
+            of its rows the last file of all events said, as long as none is counted.
         released: steps released before this run.
         target: steps released after it.
         groups: cells of one step.

@@ -414,11 +414,10 @@ class ContributionBounder:
         if released:
             end = int(self._windows.ends(range(released, released + 1))[0])
             late = end - LATE_DAYS * _DAY_US
-            period, day = 0, late // _DAY_US
-            if self._people is not None and self._people.per is not None:
-                us = pl.lit(late, pl.Int64)
-                found = pl.select(period_of(us, self._people.per, self._windows.timezone))
-                period = int(found.item())
+            per = None if self._people is None else self._people.per
+            us = pl.lit(late, pl.Int64)
+            period = int(pl.select(period_of(us, per, self._windows.timezone)).item())
+            day = late // _DAY_US
         return _Line(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
