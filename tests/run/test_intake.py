@@ -47,6 +47,21 @@ def cells(events: list[Event]) -> pl.DataFrame:
     return frame.group_by("step", "group").agg(pl.col("rows", "total").sum())
 
 
+@FEW
+@given(EVENTS, st.integers(0, 4))
+def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int) -> None:
+    """Late windows are released together at the next step, and each other window by itself."""
+    intake = compare(
+        *({}, cells(events)), released=released, target=5, groups=GROUPS, windows=WINDOWS,
+        measures=("rows", "total"), append=True, bounds=(1, 9),
+    )  # fmt: skip
+    waiting = intake.inputs(range(released + 1, 6))
+    assert intake.largest_sum() == waiting.sum(axis=0).max()
+    assert intake.largest_sum(alone=True) == waiting.max()
+    assert intake.place_sums(1).tolist() == [waiting.sum()]
+    assert intake.place_sums(1, alone=True).tolist() == [waiting.sum(axis=1).max()]
+
+
 def inputs_of(
     events: list[Event], ended: tuple[int, ...], append: bool, chunk: int = 10
 ) -> NDArray[np.int64]:
