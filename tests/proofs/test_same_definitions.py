@@ -1,0 +1,153 @@
+"""Rows and columns that theorems are about are those of the package: Coq computes some of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton.strategies import Binary, Expiring, KAry, SmoothBinary
+from counton.strategies.lines import Nodes
+from counton.strategies.published.dyadic import Dyadic
+from counton.strategies.strategy import Node, column_until
+from tools.proof import FOLDER, in_order
+
+pytestmark = pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
+#: So much of each stream is compared.
+STEPS = 13
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled definitions."""
+    made = tmp_path_factory.mktemp("proofs")
+    for path in in_order(FOLDER):
+        if path.stem in ("Definitions", "Strategies"):
+            coq(made, Path(shutil.copy(path, made)))
+    return made
+
+
+def coq(folder: Path, path: Path) -> str:
+    """What Coq prints of a file."""
+    return subprocess.run(
+        ["coqc", "-q", "-Q", ".", "Counton", path.name],
+        cwd=folder, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def computed(folder: Path, terms: Iterable[str]) -> list[Any]:
+    """Values of terms, as Python has them."""
+    asked = folder / "Asked.v"
+    asked.write_text(
+        "From Coq Require Import ZArith List Bool.\n"
+        "From Counton Require Import Definitions Strategies.\n"
+        "Import ListNotations.\nOpen Scope Z_scope.\nSet Printing Width 100000.\n"
+        "Set Printing Depth 100000.\n" + "".join(f"Compute {term}.\n" for term in terms)
+    )
+    found = []
+    for line in re.findall(r"^\s+= (.*)$", coq(folder, asked), re.MULTILINE):
+        plain = re.sub(r"%\w+", "", line).replace(";", ",")
+        found.append(ast.literal_eval(plain.replace("true", "True").replace("false", "False")))
+    return found
+
+
+def steps(term: str) -> Iterator[str]:
+    """The term with each step for ``t``."""
+    for step in range(1, STEPS + 1):
+        yield re.sub(r"\bt\b", str(step), term)
+
+
+def nodes(row: Iterable[Node]) -> set[tuple[int, tuple[int, int]]]:
+    return {(int(weight), (level, index)) for level, index, weight in row}
+
+
+def weighted(row: list[Any]) -> set[tuple[int, tuple[int, int]]]:
+    """Of Coq, which prints a pair of a pair as three."""
+    return {(one[0], (one[1][0], one[1][1])) for one in row}
+
+
+@pytest.mark.parametrize(
+    ("arity", "subtraction"), [(2, False), (3, True), (4, True), (5, True), (5, False)]
+)
+def test_kary(folder: Path, arity: int, subtraction: bool) -> None:
+    tree = KAry(STEPS, arity, subtraction)
+    below = (arity - 1) // 2 if subtraction else 0
+    rows = computed(folder, steps(f"tree_row {arity} {below} 0 {tree.height} t"))
+    columns = computed(folder, steps(f"tree_column {arity} {below} {tree.height} t"))
+    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+        assert weighted(row) == nodes(tree.row(step))
+        assert {(1, one) for one in column} == nodes(tree.column(step))
+    horizons = computed(
+        folder, [f"tree_horizon {arity} {below} {tree.height - one}" for one in (0, 1)]
+    )
+    assert horizons[1] < STEPS <= horizons[0]
+
+
+def test_binary(folder: Path) -> None:
+    tree = Binary(STEPS)
+    rows = computed(folder, steps(f"binary_row {tree.height} t"))
+    columns = computed(folder, steps(f"binary_column {tree.height} t"))
+    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+        assert weighted(row) == nodes(tree.row(step))
+        # No release reads a left child that would end after the last step.
+        assert {(1, one) for one in column} >= nodes(tree.column(step))
+
+
+@pytest.mark.parametrize(("height", "zeros"), [(6, 2), (6, 3), (14, 1)])
+def test_smooth_binary(folder: Path, height: int, zeros: int) -> None:
+    """Nodes have other names: the same one stands for the same bits, everywhere."""
+    tree, names = SmoothBinary(STEPS, height, zeros), dict[Any, Any]()
+    rows = computed(folder, steps(f"smooth_row {height} {zeros} t"))
+    columns = computed(folder, steps(f"smooth_column {height} {zeros} t"))
+    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+        for mine, theirs in (
+            ([bits for _, bits in row], tree.row(step)),
+            (column, tree.column(step)),
+        ):
+            assert len(mine) == len(theirs)
+            for bits, node in zip(mine, theirs, strict=True):
+                assert (node.level, node.weight) == (height - 1 - len(bits), 1)
+                assert names.setdefault(tuple(bits), node) == node
+    assert len({*names.values()}) == len(names)
+
+
+def test_dyadic_intervals(folder: Path) -> None:
+    tree = Expiring(1)
+    rows = computed(folder, steps("expiring_row t"))
+    columns = computed(folder, steps(f"expiring_column t {STEPS}"))
+    for step, (row, column) in enumerate(zip(rows, columns, strict=True), start=1):
+        assert weighted(row) == nodes(tree.row(step))
+        assert {(1, one) for one in column} == nodes(column_until(tree, step, STEPS))
+
+
+def test_ranges(folder: Path) -> None:
+    """Of a binary tree over eight cells; columns of a tree whose radices differ."""
+    line, cells = Dyadic(8), 8
+    names = [(level, at) for level, rows in enumerate(line._rows) for at in range(len(rows))]
+    ends = [(low, high) for high in range(1, cells + 1) for low in range(high)]
+    asked = [f"range_row [2;2;2] 0 {low} {high}" for low, high in ends]
+    for (low, high), row in zip(ends, computed(folder, asked), strict=True):
+        inside = (np.arange(cells) >= low) & (np.arange(cells) < high)
+        (read,) = line.reads(inside[None].astype(float))
+        found = {(int(weight), names[at]) for at, weight in enumerate(read) if weight}
+        assert weighted(row) == found
+    wide = Nodes(7, (3, 2, 2), (1, 1, 1, 1))
+    names = [(level, at) for level, rows in enumerate(wide.rows()) for at in range(len(rows))]
+    columns = computed(folder, [f"range_column [3;2;2] 0 {cell}" for cell in range(7)])
+    for column, theirs in zip(columns, wide.matrix().T, strict=True):
+        assert {*column} == {names[at] for at, weight in enumerate(theirs) if weight}
+
+
+def test_rounding(folder: Path) -> None:
+    from counton.reference import nearest
+
+    pairs = [(top, bottom) for top in range(-9, 10) for bottom in (1, 2, 3, 6)]
+    found = computed(folder, [f"nearest ({top}) {bottom}" for top, bottom in pairs])
+    assert found == [nearest(*pair) for pair in pairs]
