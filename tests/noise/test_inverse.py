@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_sampler import block_weights, real
 
 from counton.base.errors import NoiseAddressError
 from counton.noise.blocks import Address, BlockSource
@@ -41,6 +41,52 @@ PARAMETERS: list[tuple[Any, Fraction, int]] = [
     (GaussianBlocks, Fraction(10**5), 3),
 ]
 LAWS: list[CumulativeLaw] = [kind(width, number) for kind, width, number in PARAMETERS]
+
+
+def real(value: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """Uniform numbers are spelled to 656 bits."""
+    with mpmath.workdps(400):
+        yield
+
+
+_weights: dict[tuple[Fraction, int], tuple[list[mpmath.mpf], int]] = {}
+
+
+def block_weights(sigma_squared: Fraction, size: int) -> tuple[list[mpmath.mpf], int]:
+    """Cumulative block probabilities and the first block they begin with.
+
+    Farther than 30 standard deviations lie 10^-195 of all draws, and `BITS` tell 10^-159 apart.
+    """
+    if (sigma_squared, size) not in _weights:
+        reach = int(30 * float(sigma_squared) ** 0.5 / size) + 30
+        right = _gaussians(sigma_squared, 0, size, reach)  # at s * size, for s = 0, 1, ..
+        left = _gaussians(sigma_squared, 1, size, reach)  # at (s + 1) * size - 1, s = -1, ..
+        weights = [*reversed(left), *right]
+        total = mpmath.fsum(weights)
+        sums, running = [], mpmath.mpf(0)
+        for weight in weights:
+            running += weight
+            sums.append(running / total)
+        _weights[sigma_squared, size] = (sums, -reach)
+    return _weights[sigma_squared, size]
+
+
+def _gaussians(sigma_squared: Fraction, first: int, step: int, count: int) -> list[mpmath.mpf]:
+    """exp(-n^2 / (2 sigma^2)) at n = first, first + step, ..: quotients fall by a fixed factor."""
+    unit = -1 / (2 * real(sigma_squared))
+    value = mpmath.exp(unit * first**2)
+    quotient = mpmath.exp(unit * ((first + step) ** 2 - first**2))
+    factor = mpmath.exp(unit * 2 * step**2)
+    found = []
+    for _ in range(count):
+        found.append(value)
+        value, quotient = value * quotient, quotient * factor
+    return found
 
 
 def true_cumulative(law: CumulativeLaw, value: int) -> mpmath.mpf:

@@ -69,9 +69,19 @@ def test_missing_key_file_is_refused(tmp_path: Path) -> None:
 def test_a_key_which_others_may_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "key"
     Key.generate().save(path)
-    path.chmod(0o640)
-    with pytest.raises(WrongKey, match=r"mode 0640.*chmod 600"):
-        Key.load(path)
+    for mode in (0o640, 0o660, 0o444, 0o442, 0o450, 0o604, 0o460):
+        path.chmod(mode)
+        with pytest.raises(WrongKey, match=rf"mode {mode:04o}.*chmod 600"):
+            Key.load(path)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440])
+def test_a_key_that_its_owner_or_a_chosen_group_reads_is_taken(tmp_path: Path, mode: int) -> None:
+    """As an orchestrator hands a secret over: nobody may write it, and its group may read it."""
+    path = tmp_path / "key"
+    Key.generate().save(path)
+    path.chmod(mode)
+    assert Key.load(path).file == path
 
 
 @pytest.mark.parametrize("secret", [b"", b"short", bytes(33), "x" * 32, None])

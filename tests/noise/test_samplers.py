@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from reference_sampler import Reference
 from scipy import stats
 
+from counton import reference
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.noise import NoiseField
 from counton.noise.blocks import BlockSource, Tile
@@ -33,24 +33,49 @@ LAWS: list[NoiseDistribution] = [
 ]
 
 
-def reference_draw(
-    reference: Reference, law: NoiseDistribution, level: int, row: int, column: int
-) -> int:
-    if isinstance(law, DiscreteLaplace):
-        return reference.laplace(law.scale, level, row, column)
-    return reference.gaussian(law.sigma_squared, level, row, column)
-
-
 @pytest.mark.parametrize("law", LAWS, ids=str)
-@pytest.mark.slow
 def test_draws_equal_the_slow_definition_at_single_addresses(law: NoiseDistribution) -> None:
-    reference = Reference(SUBKEY)
-    scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1040))
-    expected = [reference_draw(reference, law, 3, 0, column) for column in range(1000, 1040)]
-    assert scalar.tolist() == expected
+    bits = reference.Bits(SUBKEY)
+    slow: reference.Laplace | reference.Gaussian
+    if isinstance(law, DiscreteLaplace):
+        slow = reference.Laplace(law.scale)
+    else:
+        slow = reference.Gaussian(law.sigma_squared)
+    scalar = NoiseField(SUBKEY, law).run(3, range(1000, 1300))
+    assert scalar.tolist() == [slow.draw(bits, (3, 0, at)) for at in range(1000, 1300)]
     vector = NoiseField(SUBKEY, law, (5,)).run(200, range(7, 11))
-    grid = [[reference_draw(reference, law, 200, r, c) for c in range(5)] for r in range(7, 11)]
+    grid = [[slow.draw(bits, (200, row, cell)) for cell in range(5)] for row in range(7, 11)]
     assert vector.tolist() == grid
+    far = range(2**31, 2**31 + 8)
+    vector = NoiseField(SUBKEY, law, (3,)).run(7, far)
+    assert vector.tolist() == [
+        [slow.draw(bits, (7, row, cell)) for cell in range(3)] for row in far
+    ]
+    scalar = NoiseField(SUBKEY, law).run(8, range(2**40, 2**40 + 8))
+    assert scalar.tolist() == [slow.draw(bits, (8, 0, at)) for at in range(2**40, 2**40 + 8)]
+
+
+class ReadBits(reference.Bits):
+    """Bits that say what they were read for."""
+
+    def __init__(self, secret: bytes) -> None:
+        super().__init__(secret)
+        self.purposes: list[int] = []
+
+    def part(
+        self, where: reference.Place, fields: reference.Place, block: int, first: int, size: int
+    ) -> int:
+        self.purposes.append(fields[0])
+        return super().part(where, fields, block, first, size)
+
+
+def test_draws_that_were_rejected_equal_the_slow_definition() -> None:
+    """One proposal in some hundreds: among two thousand several are drawn again."""
+    law = DiscreteGaussian(Fraction(10**9))
+    bits, slow = ReadBits(SUBKEY), reference.Gaussian(law.sigma_squared)
+    drawn = [slow.draw(bits, (0, 0, at)) for at in range(2000)]
+    assert NoiseField(SUBKEY, law).run(0, range(2000)).tolist() == drawn
+    assert bits.purposes.count(reference.RETRY) > 3
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -186,3 +211,25 @@ def test_neighbouring_addresses_are_uncorrelated() -> None:
     assert abs(in_time) < 6 / draws.size**0.5
     levels = (draws * field.run(1, range(20_000)) / law.std).mean()
     assert abs(levels) < 6 / draws.size**0.5
+
+
+@pytest.mark.parametrize("scale", [Fraction(2**24), Fraction(2**40)])
+def test_digits_of_wide_laplace_noise_are_independent(scale: Fraction) -> None:
+    """Digits of one address would be one number in all places: far fewer values than the law has.
+
+    Leading bits of any two digits, and of the part above all digits, in a table of 64 cells.
+    """
+    count, width = 20_000, 8
+    drawn = np.empty((1, count), np.int64)
+    sampler_for(DiscreteLaplace(scale)).fill(BlockSource(SUBKEY), 0, Tile(0, 1, 0, count), drawn)
+    magnitude = np.where(drawn < 0, ~drawn, drawn)[0]
+    above = int(scale).bit_length() - 5  # so many bits lie below the part that is drawn as a whole
+    leading = [(magnitude >> place + 5) % 8 for place in range(above % width, above, width)]
+    leading.append(np.minimum((magnitude >> above) // 6, 7))
+    assert len(leading) > 2
+    for number, one in enumerate(leading):
+        for other in leading[:number]:
+            joint = np.bincount(one * 8 + other, minlength=64).reshape(8, 8)
+            alone = np.outer(joint.sum(axis=1), joint.sum(axis=0)) / count
+            assert alone.min() > 5
+            assert ((joint - alone) ** 2 / alone).sum() < stats.chi2.ppf(1 - 1e-6, 49)

@@ -1,0 +1,1407 @@
+"""Every released number once more: key, noise, strategies and scales in one file, to be read.
+
+A release is an exact sum and noise, and the noise is a function of the key and of public terms:
+whoever holds both computes it again. This program does, as slowly and as plainly as it can. It
+shares no line with the rest of counton, and imports Python's own modules and one block cipher.
+
+    python reference.py check RELEASED.json KEY SUMS.csv [--show]
+
+``RELEASED.json`` is a table that counton wrote, with its description in ``RELEASED.json.json``.
+``SUMS.csv`` has the columns step, group and sum: the exact running sum of each step, or the step's
+own where releases are of windows; of a statistic's cells the column group has the numbers, from 0
+on. A column cell says which cell a group is, where groups were not declared. Exit code 0: all
+values are right; 1: the first one that is not; 2: the input cannot be read. ``--show`` prints what
+is measured, y = C x + z, and what is released from y alone.
+
+A key gives bits (1, 2), bits give noise (3), a strategy says what is measured and what is released
+of that (4), norms and guarantees say how wide noise has to be (5), and all of it is held against
+what was released (6). ``docs/specification.md`` says the same in words, in this order.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":  # folders beside this file are called as modules of Python are
+    sys.path[:] = [at for at in sys.path if at != os.path.dirname(os.path.abspath(__file__))]
+
+import argparse
+import base64
+import csv
+import hashlib
+import hmac
+import json
+import math
+import re
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from itertools import accumulate, combinations, count, islice, pairwise, product, takewhile
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+#: Real numbers are decimals of 100 digits; what hangs on the last 50 of them is refused.
+DIGITS = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
+Node = tuple[int, int]  # level, index
+Draws = Callable[[int, int], int]  # z of a node
+Place = tuple[int, int, int]  # level, row, column
+
+
+class Unreadable(Exception):
+    """Input that cannot be read, in words."""
+
+
+# ------------------------------------------------------------------------------------ 1. key
+
+
+def subkey(secret: bytes, *context: bytes) -> bytes:
+    """HKDF-SHA256 (RFC 5869) without salt, 32 bytes; parts of the context carry their lengths."""
+    parts = (b"counton/noise/1", *context)
+    info = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    return hmac.digest(hmac.digest(bytes(32), secret, "sha256"), info + b"\x01", "sha256")
+
+
+def read_key(text: str) -> bytes:
+    """The secret of a key file: ``counton-key-1:`` and 64 hexadecimal digits."""
+    found = re.fullmatch(r"counton-key-1:([0-9a-f]{64})", text.strip())
+    if found is None:
+        raise Unreadable("the key is no key of counton: 64 hexadecimal digits after counton-key-1:")
+    return bytes.fromhex(found[1])
+
+
+def exact(text: str) -> Fraction:
+    """A number as it is written: 12, 0.05, 1/3 or 1e-6."""
+    if len(text) > 2000 or re.search(r"e[+-]?\d{4}", text.lower()):
+        raise Unreadable(f"a number is {text[:20]} ...: it has too many digits")
+    return Fraction(text)
+
+
+def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
+    """Laplace with its scale, or Gaussian with its variance, in integers of the noise."""
+    unit = exact(told.get("grid", "1"))
+    if told["law"] == "discrete Laplace":
+        return "laplace", exact(told["scale"]) / unit
+    return "gaussian", exact(told["sigma_squared"]) / unit**2
+
+
+def address(terms: dict[str, Any]) -> str:
+    """What the key of the noise is bound to: all public terms but what the unit is called."""
+    family, width = law_of(terms["law"])
+    law = {"law": f"discrete {family.title()}"}
+    law |= {"scale" if family == "laplace" else "sigma_squared": str(width)}
+    bound = {
+        "contribution": {k: v for k, v in terms["contribution"].items() if k != "unit"},
+        "law": law,
+        "stream": terms["name"],
+        "strategy": without_arrays(terms["strategy"]),
+    }
+    for name in ("format", "guarantee", "shape", "counters", "statistic"):
+        bound |= {name: terms[name]} if name in terms else {}
+    return json.dumps(bound, sort_keys=True, separators=(",", ":"))
+
+
+def without_arrays(strategy: Any) -> Any:
+    """A strategy without its arrays, for which their digests stand, and names of choices."""
+    if not isinstance(strategy, dict):
+        return strategy
+    left_out = ("name", "amplitudes", "matrix", "formula", "node_weights")
+    return {k: without_arrays(v) for k, v in strategy.items() if k not in left_out}
+
+
+# ----------------------------------------------------------------------------------- 2. bits
+
+
+class Bits:
+    """AES-256 as a function from addresses to random bits. No bit is given twice.
+
+    A block of 16 bytes, little-endian: the low 8 bytes count along nodes (of a stream of one
+    number) or cells (of several); above them stand row (4 bytes: the node, of several cells), lane,
+    attempt, level and purpose (a byte each). Lane 0 is shared by several samples, words of two or
+    eight bytes side by side; further lanes belong to one sample.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(secret), modes.ECB()).encryptor()
+        self._read: set[tuple[bytes, int]] = set()
+
+    def part(self, where: Place, fields: Place, block: int, first: int, size: int) -> int:
+        """Some bytes of a block, as an integer; ``fields``: purpose, attempt and lane."""
+        (level, row, _), (purpose, attempt, lane) = where, fields
+        plain = block.to_bytes(8, "little") + row.to_bytes(4, "little")
+        plain += bytes([lane, attempt, level, purpose])
+        places = {(plain, at) for at in range(first, first + size)}
+        if places & self._read:
+            raise Unreadable(f"the noise at level {level}, {where[1:]} reads bits a second time")
+        self._read |= places
+        return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
+
+    def word(self, purpose: int, where: Place, size: int) -> int:
+        """A sample's own word of lane 0."""
+        block, within = divmod(where[2], 16 // size)
+        return self.part(where, (purpose, 0, 0), block, within * size, size)
+
+    def lane(self, purpose: int, where: Place, attempt: int, lane: int) -> tuple[int, int]:
+        """Two words of 64 bits that belong to one sample."""
+        both = self.part(where, (purpose, attempt, lane), where[2], 0, 16)
+        return both % 2**64, both >> 64
+
+    def uniform(self, purpose: int, where: Place, attempt: int, sixteen: int) -> int:
+        """144 bits of a number in [0, 1), of which the first 16 are given."""
+        first, second = self.lane(purpose, where, attempt, 1)
+        return sixteen << 128 | first << 64 | second
+
+
+# ---------------------------------------------------------------------------------- 3. noise
+
+MAIN, ACCEPT, OFFSET, RETRY, DIGIT = 0, 1, 2, 3, 16  # purposes
+
+
+def real(value: Fraction | int) -> Decimal:
+    """A fraction as a decimal of 100 digits."""
+    top, bottom = value.as_integer_ratio()
+    return DIGITS.divide(Decimal(top), Decimal(bottom))
+
+
+def exp(value: Fraction | int) -> Decimal:
+    """e to a power."""
+    return DIGITS.exp(real(value))
+
+
+class Inverse:
+    """A distribution on consecutive integers: a draw is the least j with U < F(j).
+
+    Args:
+        least: the first integer.
+        weights: of it and the next ones; probabilities are their parts of the sum.
+    """
+
+    def __init__(self, least: int, weights: Iterable[Decimal]) -> None:
+        with localcontext(DIGITS):
+            sums = [*accumulate(weights)]
+            self._least, self._sums = least, [int(one / sums[-1] * 2**200) for one in sums]
+
+    def find(self, uniform: int) -> int:
+        """The draw, given 144 bits of U: those after them may not matter."""
+        at = bisect_right(self._sums, uniform << 56)
+        if at != bisect_right(self._sums, (uniform + 1) << 56):
+            raise Unreadable("144 bits do not decide a draw, as happens once in 2^130 of them")
+        return self._least + at
+
+
+def nearest_zero(block: int, size: int) -> int:
+    """The value nearest 0 of a block, which holds the values block * size and those after it."""
+    return block * size if block >= 0 else (block + 1) * size - 1
+
+
+def blocks(size: int, weight: Callable[[int], Decimal]) -> Inverse:
+    """All blocks of so many values whose weights matter, each weighed by its value nearest 0."""
+    sides = [
+        [
+            *takewhile(
+                lambda one: one > Decimal(2) ** -180,
+                (weight(nearest_zero(block, size)) for block in count(first, step)),
+            )
+        ]
+        for first, step in ((-1, -1), (0, 1))
+    ]
+    return Inverse(-len(sides[0]), [*reversed(sides[0]), *sides[1]])
+
+
+class Laplace:
+    """The law P(x) ~ exp(-|x| / scale): a block by its distribution function, digits within it."""
+
+    def __init__(self, scale: Fraction) -> None:
+        bits = next(bits for bits in count() if scale <= 24 * 2**bits)
+        ratio = exp(-1 / scale)
+        self._blocks = blocks(2**bits, lambda value: DIGITS.power(ratio, abs(value)))
+        self._digits: list[tuple[int, Inverse]] = []
+        while bits:
+            width = min(bits, 8)
+            bits -= width
+            weights = [DIGITS.power(ratio, j << bits) for j in range(2**width)]
+            self._digits.append((width, Inverse(0, weights)))
+
+    def draw(self, bits: Bits, where: Place) -> int:
+        """z at an address."""
+        value = self._blocks.find(bits.uniform(MAIN, where, 0, bits.word(MAIN, where, 2)))
+        for number, (width, law) in enumerate(self._digits, start=DIGIT):
+            digit = law.find(bits.uniform(number, where, 0, bits.word(number, where, 2)))
+            value = value << width | (digit if value >= 0 else (1 << width) - 1 - digit)
+        return value
+
+
+class Gaussian:
+    """The law P(x) ~ exp(-x^2 / (2 variance)): by its distribution function, or in three parts.
+
+    Where it is wide: a block, a place in it, and a test by how much less likely the place is than
+    the block's value nearest 0; after a test that fails, all three again.
+    """
+
+    def __init__(self, variance: Fraction) -> None:
+        self._variance, self._bits = variance, 0
+        while variance > 128**2 and variance >= 64**2 * 4 ** (self._bits + 1):
+            self._bits += 1
+        ratio = exp(-1 / (2 * variance))
+        self._blocks = blocks(2**self._bits, lambda value: DIGITS.power(ratio, value**2))
+
+    def draw(self, bits: Bits, where: Place) -> int:
+        """z at an address."""
+        main, size = bits.word(MAIN, where, 2), 1 << self._bits
+        if size == 1:
+            return self._blocks.find(bits.uniform(MAIN, where, 0, main))
+        accept = bits.word(ACCEPT, where, 2)
+        offset = bits.word(OFFSET, where, 2 if self._bits <= 16 else 8)
+        for attempt in range(256):
+            if attempt:
+                first, offset = bits.lane(RETRY, where, attempt, 0)
+                accept, main = first >> 48, first >> 32 & 0xFFFF
+            block = self._blocks.find(bits.uniform(MAIN, where, attempt, main))
+            value = block * size + offset % size
+            chance = exp((nearest_zero(block, size) ** 2 - value**2) / (2 * self._variance))
+            test = Inverse(0, [chance, DIGITS.subtract(Decimal(1), chance)])
+            if test.find(bits.uniform(ACCEPT, where, attempt, accept)) == 0:
+                return value
+        raise Unreadable("a draw was rejected 256 times, as happens once in 2^1000 of them")
+
+
+class Noise:
+    """z of one cell: an independent draw for each node, which is its address.
+
+    Args:
+        bits: of the stream.
+        law: of the nodes of a level.
+        cell: its number; None where a stream has a single number.
+
+    Attributes:
+        drawn: of each node that was asked for.
+    """
+
+    def __init__(
+        self, bits: Bits, law: Callable[[int], Laplace | Gaussian], cell: int | None
+    ) -> None:
+        self._bits, self._law, self._cell = bits, law, cell
+        self.drawn: dict[Node, int] = {}
+
+    def __call__(self, level: int, index: int) -> int:
+        if (level, index) not in self.drawn:
+            where = (level, 0, index) if self._cell is None else (level, index, self._cell)
+            self.drawn[level, index] = self._law(level).draw(self._bits, where)
+        return self.drawn[level, index]
+
+
+# ----------------------------------------------------------------------------- 4. strategies
+
+
+def nearest(top: int, bottom: int) -> int:
+    """top / bottom to the nearest integer, halves up: whatever estimates a count is rounded so."""
+    return (2 * top + bottom) // (2 * bottom)
+
+
+def times(value: int, part: Fraction) -> int:
+    """A part of a difference of two estimates: in 2^-40, and the product to the nearest integer."""
+    return nearest(value * nearest(part.numerator << 40, part.denominator), 1 << 40)
+
+
+def round_to(value: Decimal, places: int) -> int:
+    """A real number in units of 2^-places: floor(x + 1/2 + (sqrt 2 - 1) / 2^20), without ties."""
+    moved = value * Decimal(2) ** places + Decimal("0.5") + (Decimal(2).sqrt() - 1) / 2**20
+    low, high = math.floor(moved - Decimal("1e-40")), math.floor(moved + Decimal("1e-40"))
+    if low != high:
+        raise Unreadable("40 digits do not decide how a number is rounded")
+    return low
+
+
+class Strategy:
+    """What is measured, y = C x + z, and what is released of it, a function of y alone.
+
+    Integers all along: C x and z in units of 2^-bits, what is released in units of 2^-places. A
+    release is A x + noise(z) = noise(C x + z), whatever x: that is what makes it private, rounding
+    included. (A: running sums, or each step's own count.) Steps count from 1.
+
+    Attributes:
+        bits, places: see above.
+        windows: releases are of each step's own count, and not running sums.
+        delay: a release counts the items of steps up to so many before it.
+    """
+
+    bits = places = delay = 0
+    windows = False
+
+    def factor(self, level: int) -> Fraction:
+        """How much wider noise of a level is: its scale, or its variance if it is Gaussian."""
+        return Fraction(1)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        """Column of C: the nodes that an item of a step enters, as far as ``last`` reads them."""
+        raise NotImplementedError
+
+    def noise(self, z: Draws, last: int) -> list[int]:
+        """noise(z) of the releases 1 .. last."""
+        with localcontext(DIGITS):
+            return self._noise(z, last)
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        return [self._at(z, step) for step in range(1, last + 1)]
+
+    def _at(self, z: Draws, step: int) -> int:
+        raise NotImplementedError
+
+
+class KAry(Strategy):
+    """Digits of the step in base k say how many nodes of a level are added, or subtracted."""
+
+    def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
+        self._base, self._below = arity, (arity - 1) // 2 if subtraction else 0
+        self._height, most = 0, 0
+        while most < horizon:  # the largest number of so many digits
+            most = most * arity + arity - 1 - self._below
+            self._height += 1
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        ends = [-(-step // self._base**level) for level in range(self._height)]
+        # Each release reads from the middle of a family: the node between two families is not read.
+        return {(level, p): 1 for level, p in enumerate(ends) if (p + self._below) % self._base}
+
+    def _at(self, z: Draws, step: int) -> int:
+        total, end = 0, step
+        for level in range(self._height):
+            parent = (end + self._below) // self._base
+            middle = parent * self._base
+            total += sum(z(level, p) for p in range(middle + 1, end + 1))
+            total -= sum(z(level, p) for p in range(end + 1, middle + 1))
+            end = parent
+        return total
+
+
+class Binary(KAry):
+    """Base 2 without subtraction: left children alone, numbered among themselves."""
+
+    def __init__(self, horizon: int) -> None:
+        super().__init__(horizon, 2, subtraction=False)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        return {(level, p >> 1): 1 for level, p in super().column(step, last)}
+
+    def _at(self, z: Draws, step: int) -> int:
+        return super()._at(lambda level, p: z(level, p >> 1), step)
+
+
+class SmoothBinary(Strategy):
+    """Leaves are the numbers of ``height`` bits of which ``zeros`` are 0, in order.
+
+    Item t has leaf t - 1 and enters a node for each zero; release t reads one for each one of leaf
+    t. A node is a bit and the bits above it; those of a level that are read count from 0.
+    """
+
+    def __init__(self, horizon: int, height: int, zeros: int) -> None:
+        leaves = (leaf for leaf in range(2**height) if leaf.bit_count() == height - zeros)
+        self._leaves, self._bits = [*islice(leaves, horizon + 1)], range(height)
+        self._read = [
+            sorted({leaf >> bit + 1 for leaf in self._leaves if leaf >> bit & 1})
+            for bit in self._bits
+        ]
+
+    def _nodes(self, leaf: int, value: int) -> list[Node]:
+        """A node for each bit of this value: how many smaller ones are read says its index."""
+        found = [bit for bit in self._bits if leaf >> bit & 1 == value]
+        return [(bit, bisect_left(self._read[bit], leaf >> bit + 1)) for bit in found]
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        leaf = self._leaves[step - 1]
+        # Where no one stands below a zero no leaf goes on with a one in its place: nobody reads it.
+        return {(bit, node): 1 for bit, node in self._nodes(leaf, 0) if leaf % 2**bit}
+
+    def _at(self, z: Draws, step: int) -> int:
+        return sum(z(bit, node) for bit, node in self._nodes(self._leaves[step], 1))
+
+
+class Independent(Strategy):
+    """Each step's own count with noise of its own."""
+
+    windows = True
+
+    def __init__(self, horizon: int) -> None:
+        """It serves any horizon alike."""
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        return {(0, step): 1}
+
+    def _at(self, z: Draws, step: int) -> int:
+        return z(0, step)
+
+
+class Expiring(Strategy):
+    """Dyadic intervals [j 2^l, (j + 1) 2^l - 1], j >= 1: a release reads those that hold its step.
+
+    Noise of level l is (1 + l)^(1 - growth) times as wide as that of level 0.
+    """
+
+    def __init__(self, growth: str = "1", delay: int = 0, levels: int | None = None) -> None:
+        self._power, self.delay, self._levels = 1 - Fraction(growth), delay, levels or 63
+
+    def factor(self, level: int) -> Fraction:
+        root = round((1 + level) ** (1 / self._power.denominator))
+        if root**self._power.denominator == 1 + level:
+            return Fraction(root) ** self._power.numerator
+        with localcontext(DIGITS):  # else the least number above it of 40 bits
+            found = (real(self._power) * Decimal(1 + level).ln()).exp()
+            unit = Fraction(2) ** (math.frexp(float(found))[1] - 40)
+            return math.ceil(found / real(unit)) * unit
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        found, end = {}, last - self.delay
+        while step <= end:  # the widest interval that begins here
+            level = min((step & -step).bit_length(), self._levels) - 1
+            found[level, step >> level] = 1
+            step += 1 << level
+        return found
+
+    def _at(self, z: Draws, step: int) -> int:
+        place = max(step - self.delay, 0)
+        levels = range(min(place.bit_length(), self._levels))
+        return sum(z(level, place >> level) for level in levels)
+
+
+class HonakerOnline(Strategy):
+    """The binary tree; a node's estimate is the best of its own measurement and its children's."""
+
+    places = 16
+
+    def __init__(self, horizon: int) -> None:
+        self._horizon = horizon
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        nodes = [(level, step - 1 >> level) for level in range(self._horizon.bit_length())]
+        return {(level, at): 1 for level, at in nodes if at < self._horizon >> level}
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        @cache
+        def estimate(level: int, node: int) -> int:
+            own = z(level, node) << 16
+            if not level:
+                return own
+            children = sum(estimate(level - 1, 2 * node + odd) for odd in (0, 1))
+            return own + times(children - own, 1 - Fraction(2**level, 2 ** (level + 1) - 1))
+
+        return [
+            sum(
+                estimate(level, (step >> level) - 1)
+                for level in range(step.bit_length())
+                if step >> level & 1
+            )
+            for step in range(1, last + 1)
+        ]
+
+
+class LookAhead(Strategy):
+    """A tree over all steps: estimates from below, passed down from above family by family.
+
+    A node of level l is measured with weight w_l. Its estimate combines that with what its children
+    say, some levels deep, as least squares do. Of the highest level it is final; below, what the
+    estimates of a family lack of their parent's final number is shared out by their variances. The
+    last node of a level ends where the steps do. In units of 2^-16, variances in those of z.
+
+    Args:
+        own: the part of a node's own measurement in its estimate, which looks one level deep then;
+            else the best one, and as deep as 400 nodes.
+    """
+
+    places = 16
+
+    def __init__(
+        self,
+        horizon: int,
+        radices: Sequence[int] = (),
+        weights: Sequence[int] = (1,),
+        own: Fraction | None = None,
+    ) -> None:
+        self._radices, self._weights, self._own, self.top = radices, weights, own, len(radices)
+        self._widths = [*accumulate(radices, lambda a, b: a * b, initial=1)]
+        self._counts = [-(-horizon // width) for width in self._widths]
+        self.bits, self._depths = weights[0].bit_length() - 1, [0]
+        for level in range(1, self.top + 1):
+            fit = [d for d in range(2, level + 1) if math.prod(radices[level - d : level]) <= 400]
+            self._depths.append(max(fit, default=1) if own is None else 1)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        levels = enumerate(zip(self._widths, self._weights, strict=True))
+        return {(level, (step - 1) // width): weight for level, (width, weight) in levels}
+
+    def final(self, z: Draws) -> Draws:
+        """The final numbers, by level and node."""
+
+        def children(level: int, node: int) -> range:
+            radix = self._radices[level - 1]
+            return range(node * radix, min((node + 1) * radix, self._counts[level - 1]))
+
+        @cache
+        def estimate(level: int, node: int, depth: int) -> tuple[int, Fraction]:
+            """Of a node, looking so many levels deep; and its variance."""
+            weight, drawn = self._weights[level], z(level, node) << 16
+            if not depth:
+                return nearest(drawn, weight), Fraction(1, weight**2)
+            said, variance = children_say(level, node, depth)
+            own = self._own or weight**2 * variance / (weight**2 * variance + 1)
+            value = said + times(drawn - weight * said, own / weight)
+            return value, (own / weight) ** 2 + (1 - own) ** 2 * variance
+
+        @cache
+        def children_say(level: int, node: int, depth: int) -> tuple[int, Fraction]:
+            """The sum of the estimates of its children, and its variance."""
+            below = [estimate(level - 1, one, depth - 1) for one in children(level, node)]
+            total = sum(value for value, _ in below)
+            if depth == 1:  # the sum of what was measured, rounded once
+                drawn = sum(z(level - 1, one) for one in children(level, node))
+                total = nearest(drawn << 16, self._weights[level - 1])
+            return total, sum((variance for _, variance in below), Fraction(0))
+
+        @cache
+        def final(level: int, node: int) -> int:
+            depth = self._depths[level]
+            value, variance = estimate(level, node, depth)
+            if level == self.top:
+                return value
+            parent = node // self._radices[level]
+            said, spread = children_say(level + 1, parent, depth + 1)
+            return value + times(final(level + 1, parent) - said, variance / spread)
+
+        return final
+
+    def total(self, final: Draws, step: int) -> int:
+        """Up to a step: the final numbers of what ends before it, the widest nodes first."""
+        found, node = final(0, step - 1), 0
+        for level in reversed(range(self.top + 1)):
+            end = (step - 1) // self._widths[level]
+            found += sum(final(level, one) for one in range(node, end))
+            node = end * self._radices[level - 1] if level else end
+        return found
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        final = self.final(z)
+        return [self.total(final, step) for step in range(1, last + 1)]
+
+
+class Epochs(Strategy):
+    """Steps 1 .. k, then k^j + 1 .. k^(j + 1): a tree for each epoch, its root measured too.
+
+    Noise of epoch j is (j + 2) / 2 times as wide as of epoch 0. Levels of noise go on from epoch to
+    epoch. A release adds the roots of the epochs that are over.
+    """
+
+    places = 16
+
+    def __init__(self, radix: int = 16) -> None:
+        self._radix = radix
+
+    def _epochs(self) -> Iterator[tuple[LookAhead, int, int, int]]:
+        """The tree, the steps before and in the epoch, and the level of its steps."""
+        k, own = self._radix, Fraction(nearest(self._radix - 1 << 40, self._radix), 2**40)
+        for number in count():
+            radices = [k] * number + [k - 1 if number else k]
+            tree = LookAhead(math.prod(radices), radices, [1] * (number + 2), own)
+            yield tree, k**number if number else 0, math.prod(radices), number * (number + 3) // 2
+
+    def factor(self, level: int) -> Fraction:
+        return Fraction(next(j for j in count(2) if (j - 1) * (j + 2) // 2 > level), 2)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        for tree, before, size, lowest in self._epochs():
+            if step <= before + size:
+                nodes = tree.column(step - before, last)
+                return {(lowest + level, at): 1 for level, at in nodes}
+        return {}
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        found, past = list[int](), 0
+        for tree, before, size, lowest in self._epochs():
+            final = tree.final(self._above(z, lowest))
+            steps = range(1, min(last - before, size) + 1)
+            found += [past + tree.total(final, step) for step in steps]
+            if len(found) == last:
+                break
+            past += final(tree.top, 0)
+        return found
+
+    def _above(self, z: Draws, lowest: int) -> Draws:
+        return lambda level, at: z(lowest + level, at)
+
+
+class GrowingCascade(Strategy):
+    """Each step's own count: the cascade of a binary tree that is doubled as data arrives.
+
+    Doubling d brings the steps 2^(d - 1) + 1 .. 2^d: twice their total is measured with what was
+    there before; below, the difference of both children of each node.
+    """
+
+    windows = True
+
+    def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
+        self._doublings, self.places = doublings, fraction_bits
+        self._first, self._weight = 978122, 564719  # their ratio is the root of 3
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        cell, came = step - 1, (step - 1).bit_length()
+        found = {(128 + j, 0): self._weight for j in range(came + 1, self._doublings + 1)}
+        for height in range(1, came):
+            found[height, cell >> height] = self._weight * (-1) ** (cell >> height - 1 & 1)
+        return found | {(128 + came, 0): 2 * self._weight if came else self._first}
+
+    def _at(self, z: Draws, step: int) -> int:
+        weight, cell = self._weight, step - 1
+        block = total = nearest(z(128, 0) << self.places, self._first)
+        for number in range(1, cell.bit_length() + 1):
+            block = nearest((z(128 + number, 0) << self.places) - weight * total, 2 * weight)
+            total += block
+        for height in reversed(range(1, cell.bit_length())):
+            left = nearest((z(height, cell >> height) << self.places) + weight * block, 2 * weight)
+            block = block - left if cell >> height - 1 & 1 else left
+        return block
+
+
+class Octave(Strategy):
+    """White noise on every octave, interpolated: node j of level l stands at time j 2^l.
+
+    N of the highest level is z / w; below, N = z / w + U N of the level above, U the interpolation
+    by (3, 8, 10, 8, 3) / 16, rounded at each level to multiples of 2^-grid_bits. A release is N of
+    level 0. Nodes of the highest eight levels have weights w of their own. C is one of many,
+    found by search, and not in this file: a test takes it as the strategy has it, and checks it.
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        metric: str = "mean",
+        grid_bits: int = 16,
+        whole: bool = False,
+        node_weights: str | None = None,
+    ) -> None:
+        self._fine, self._unit = grid_bits, 2 ** (grid_bits // 2 - 2)
+        self.bits, self.places = grid_bits + grid_bits // 2 - 2, 0 if whole else 10
+        upper = max(horizon.bit_length() - 8, 0)
+        if upper >= 2:  # a multiple of 8 nodes of the lowest of the highest levels
+            horizon = -(-horizon // (8 << upper)) * (8 << upper)
+            upper = horizon.bit_length() - 8
+        self._nodes = [range(1, horizon + 1)]
+        for _ in range(horizon.bit_length()):
+            first, last = self._nodes[-1].start, self._nodes[-1].stop - 1
+            self._nodes.append(range(first // 2 - (first % 2 == 0), last // 2 + 2))
+        levels = range(upper, len(self._nodes))
+        places = [(level, j) for level in levels for j in self._nodes[level]]
+        if upper >= 2 and node_weights is None:
+            raise Unreadable("the description lacks the weights of the strategy Octave")
+        told = integers(node_weights, len(places)) if node_weights else [self._unit] * len(places)
+        self._weights = dict(zip(places, told, strict=True))
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        raise Unreadable("C of the strategy Octave was found by search: it is not shown here")
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        @cache
+        def number(level: int, node: int) -> int:
+            weight, half = self._weights.get((level, node), self._unit), node // 2
+            reads = {half: 8, half + 1: 8} if node % 2 else {half - 1: 3, half: 10, half + 1: 3}
+            above = self._nodes[level + 1] if level + 1 < len(self._nodes) else range(0)
+            carried = sum(part * number(level + 1, j) for j, part in reads.items() if j in above)
+            return nearest(carried * weight + 16 * z(level, node + 1), 16 * weight)
+
+        return [
+            nearest(number(0, step), 1 << self._fine - self.places)
+            for step in self._nodes[0][:last]
+        ]
+
+
+class Root(Strategy):
+    """C = F diag(w): F the square root, Toeplitz and rounded, w a weight for each step."""
+
+    places = 10
+
+    def __init__(self, horizon: int | None, series_bits: int, weight_bits: int) -> None:
+        self._horizon, self._series_bits, self._weight_bits = horizon, series_bits, weight_bits
+        self.bits = series_bits + weight_bits
+
+    def _series(self, last: int) -> list[int]:
+        """f(k) = C(2k, k) / 4^k, the series of 1 / sqrt(1 - x), to multiples of 2^-series_bits."""
+        found, binomial = [], 1
+        for k in range(last):
+            found.append(nearest(binomial << self._series_bits, 4**k))
+            binomial = binomial * 2 * (2 * k + 1) // (k + 1)
+        return found
+
+    def _weights(self, last: int) -> list[int]:
+        """w, in units of 2^-weight_bits."""
+        return [1] * last
+
+    def _node(self, node: int) -> Node:
+        return 0, node
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        last = self._horizon or last
+        weight, f = self._weights(step)[-1], self._series(last)
+        return {self._node(node): weight * f[node - step] for node in range(step, last + 1)}
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        """Sums of u, C u = z, one step after the other."""
+        f, weights = self._series(last), self._weights(last)
+        divided: list[Decimal] = []
+        for step in range(1, last + 1):
+            known = sum((f[k] * divided[-k] for k in range(1, step)), Decimal(0))
+            divided.append((z(*self._node(step)) - known) / f[0])
+        sums = accumulate(one / weight for one, weight in zip(divided, weights, strict=True))
+        return [round_to(one, 10) for one in sums]
+
+
+class SqrtToeplitz(Root):
+    """All weights are 1."""
+
+    def __init__(self, horizon: int) -> None:
+        super().__init__(horizon, 18 if horizon <= 2**19 else 20, 0)
+
+
+class NormalisedSqrt(Root):
+    """Weights are 1 over the norms of F's columns, to the nearest."""
+
+    def __init__(self, horizon: int, weight_bits: int = 16) -> None:
+        super().__init__(horizon, 12 if horizon <= 2**13 else 14, weight_bits)
+
+    def _weights(self, last: int) -> list[int]:
+        squares = [*accumulate(one**2 for one in self._series(self._horizon or 0))][::-1]
+        # 2^bits / sqrt(s): the largest w with (2 w - 1)^2 s <= 4^(bits + 1)
+        return [(math.isqrt(4 ** (self.bits + 1) // one) + 1) // 2 for one in squares[:last]]
+
+
+class GrowingSquareRoot(Root):
+    """The square root without a last step: nodes of later classes have wider noise.
+
+    Class 0 are the nodes up to 2^(equal / 4), then one follows each quarter octave. The weight of a
+    column is 1 / d, d^2 at least the sum over all later nodes of F's square over the node's
+    variance: IEEE operations in the order that stands here, with a reserve above their rounding.
+    """
+
+    def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
+        super().__init__(
+            None, 16 if weight_bits > 16 else 14 if weight_bits > 10 else 12, weight_bits
+        )
+        self._steep = 0 if even is None else 8
+        self._equal = 12 if even is None else 4 * (even.bit_length() - 1)
+
+    def _node(self, node: int) -> Node:
+        return max(0, (node**4).bit_length() - 1 - self._equal), node
+
+    def factor(self, level: int) -> Fraction:
+        steep = min(level, self._steep)
+        exact = Fraction(13, 10) ** steep * Fraction(12, 11) ** (level - steep)
+        return Fraction(math.ceil(exact * 2**30), 2**30)
+
+    def _first(self, level: int) -> int:
+        """The first node of a class: the least n with n^4 >= 2^(level + equal)."""
+        return math.isqrt(math.isqrt((1 << level + self._equal) - 1)) + 1 if level else 1
+
+    def _weights(self, last: int) -> list[int]:
+        if last > 2**20:
+            raise Unreadable("steps after 2^20 are counted in blocks, which are not computed here")
+        sums, found = sums_of_squares(), list[int]()
+        classes = next(level for level in count() if self._first(level) >= 2**22)
+        widths = [float(self.factor(level)) for level in range(classes + 160)]
+        for step in range(1, last + 1):
+            ends, beyond = [self._first(level) - step for level in range(classes + 161)], 0.0
+            for level in reversed(range(classes, classes + 160)):
+                ratio = (ends[level + 1] - 1) / (ends[level] - 1)  # F^2 at k is at most 1 / (pi k)
+                y = (ratio - 1) / (ratio + 1)
+                square = y * y
+                log = 2 * y * (1 + square / 3 + square * square / (5 * (1 - square)))
+                beyond += log / (math.pi * widths[level]) * (4.0 if level >= classes + 156 else 1.0)
+            total = 0.0 + beyond
+            for level in reversed(range(classes)):
+                low, high = ends[level], min(ends[level + 1], 2**22 - step)
+                total += (sums[max(high, 0)] - sums[max(low, 0)]) / widths[level]
+            found.append(math.floor(2.0**self._weight_bits / math.sqrt(total * (1 + 1e-9))))
+        return found
+
+
+@cache
+def sums_of_squares() -> list[float]:
+    """Of the first 2^22 entries of F before rounding, as IEEE operations find them."""
+    ratios = ((2 * k - 1) / (2 * k) for k in range(1, 2**22))
+    series = accumulate(ratios, lambda a, b: a * b, initial=1.0)
+    return [*accumulate((one * one for one in series), initial=0.0)]
+
+
+def integers(text: str, size: int) -> list[int]:
+    """Integers of a description: width, and compressed bytes, of all the lowest ones first."""
+    width, planes = int(text[0]), zlib.decompress(base64.b64decode(text[2:]))
+    if len(planes) != width * size:
+        raise Unreadable(f"a text of the strategy does not hold {size} integers of {width} bytes")
+    return [int.from_bytes(planes[at::size], "little", signed=True) for at in range(size)]
+
+
+def check_digest(numbers: Iterable[int], stated: str) -> None:
+    """Refuse integers whose digest is not the one that the key of the noise is bound to."""
+    held = b"".join(one.to_bytes(8, "little", signed=True) for one in numbers)
+    if hashlib.sha256(held).hexdigest() != stated:
+        raise Unreadable("the numbers of the strategy are not those of their digest")
+
+
+Line = tuple[list[dict[int, int]], list[int]]  # rows over several cells, each cell's own weight
+
+
+def hats(told: dict[str, Any]) -> Line:
+    """Levels of hats over a line: each rises to its knot and falls to the next, times its height.
+
+    What hats leave of a cell's weight is its own: entries add up to 2^bits, or squares to 4^bits.
+    """
+    cells, norm, unit = told["cells"], told["norm"], 1 << told["bits"]
+    spaced = [
+        [*range(0, cells + one, one)][: -(-cells // one) + 1] if isinstance(one, int) else one
+        for one in told["spacings"]
+    ]
+    heights = integers(told["amplitudes"], sum(map(len, spaced)))
+    check_digest(heights, told["amplitudes_sha256"])
+    rows: list[dict[int, int]] = []
+    for knots in spaced:
+        found: list[dict[int, int]] = [{} for _ in knots]
+        for i, (start, stop) in enumerate(pairwise(knots)):
+            for cell in range(start if i else 0, min(stop, cells)):
+                width, risen = 2 * (stop - start), max(2 * (cell - start) + 1, 0)
+                found[i][cell] = nearest(heights[i] * (width - risen), width)
+                found[i + 1][cell] = nearest(heights[i + 1] * risen, width)
+        rows, heights = rows + found, heights[len(knots) :]
+    left = [unit**norm - sum(row.get(cell, 0) ** norm for row in rows) for cell in range(cells)]
+    return rows, [one if norm == 1 else math.isqrt(one) for one in left]
+
+
+def dense(told: dict[str, Any]) -> Line:
+    """A matrix; of the rows over one cell that of the largest weight is the cell's own."""
+    cells = told["cells"]
+    if told.get("formula") is not None:
+        matrix = scaled_root(cells, told["formula"])
+    else:
+        flat = integers(told["matrix"], cells * told["measurements"])
+        matrix = [flat[at : at + cells] for at in range(0, len(flat), cells)]
+    check_digest((one for row in matrix for one in row), told["matrix_sha256"])
+    rows = [{cell: weight for cell, weight in enumerate(row) if weight} for row in matrix]
+    own, place = [0] * cells, [-1] * cells
+    for number, row in enumerate(rows):
+        for cell, weight in row.items():
+            if len(row) == 1 and weight > own[cell]:
+                own[cell], place[cell] = weight, number
+    return [row for number, row in enumerate(rows) if number not in place], own
+
+
+def scaled_root(steps: int, formula: str) -> list[list[int]]:
+    """C = p_i f(i - j) / d_j in units of 2^-16: IEEE operations in the order that stands here."""
+
+    def roots(base: float, *powers: int) -> float:
+        """The product of the 2^k-th roots."""
+        found = 1.0
+        for power in powers:
+            factor = base
+            for _ in range(power):
+                factor = math.sqrt(factor)
+            found *= factor
+        return found
+
+    f, squares, matrix = [1.0], [0.0] * steps, []
+    for k in range(1, steps):
+        f.append(f[-1] * (2 * k - 1) / (2 * k))
+    for i in range(steps):
+        if formula == "mean":
+            p = roots(i + 10.5, 3, 5) * roots(steps - i + 0.58, 2, 3, 4)
+            p *= 1 + 0.17 * (i + 0.5) / steps
+        else:
+            p = roots(i + 8, 3, 4) * roots(steps - i, 2)
+        matrix.append([f[i - j] * p if j <= i else 0.0 for j in range(steps)])
+        squares = [square + one**2 for square, one in zip(squares, matrix[-1], strict=True)]
+    norms = [math.sqrt(square) for square in squares]
+    return [[round(a / b * 65536) for a, b in zip(row, norms, strict=True)] for row in matrix]
+
+
+def solve(equations: list[tuple[dict[int, Decimal], Decimal]]) -> list[Decimal]:
+    """The unknowns 0, 1, .. of as many linear equations, by Gauss's elimination in their order."""
+    for k, (head, known) in enumerate(equations):
+        for i in range(k + 1, len(equations)):
+            row, right = equations[i]
+            if k in row:
+                part = row.pop(k) / head[k]
+                row |= {j: row.get(j, 0) - part * one for j, one in head.items() if j > k}
+                equations[i] = row, right - part * known
+    found: dict[int, Decimal] = {}
+    for k in reversed(range(len(equations))):
+        row, right = equations[k]
+        known = sum((one * found[j] for j, one in row.items() if j > k), Decimal(0))
+        found[k] = (right - known) / row[k]
+    return [found[k] for k in range(len(equations))]
+
+
+class LeastSquares(Strategy):
+    """Least squares over a line of steps, or of blocks of steps with a tree in each.
+
+    The line's rows H and each cell's own weight w measure the cells. A block of several steps is
+    measured through its tree: a node of level l has the weight shares[l] w, and the estimate of the
+    block's total is as good as a measurement of weight w / sqrt v. With u the solution of
+    (H'H + diag(w^2 / v)) u = H'z + (w^2 / v) (what is known of each cell), releases are sums of u.
+    """
+
+    places = 10
+
+    def __init__(
+        self,
+        line: dict[str, Any],
+        radices: Sequence[int] = (),
+        shares: Sequence[int] = (),
+        norm: int = 1,
+        horizon: int = 0,
+    ) -> None:
+        self._rows, self._own = (hats if line["strategy"] == "Hats" else dense)(line)
+        self._radices, self._top = radices, len(radices)
+        self._widths = [*accumulate(radices, lambda a, b: a * b, initial=1)]
+        self._shares = [*(shares or [1] * self._top), 0][: self._top + 1] if radices else [1]
+        powers = sum(share**norm for share in self._shares)
+        # H stands in units in which the shares are whole numbers.
+        unit = 1 if not radices else powers if norm == 1 else math.isqrt(powers - 1) + 1
+        self._rows = [{cell: unit * one for cell, one in row.items()} for row in self._rows]
+        lengths = [powers * abs(own) ** norm for own in self._own]
+        for row in self._rows:
+            for cell, weight in row.items():
+                lengths[cell] += abs(weight) ** norm
+        longest = max(lengths) if norm == 1 else math.isqrt(max(lengths) - 1) + 1
+        self.bits = max(longest.bit_length() - 1, 1)
+        # In estimates the weights of children, in 1/256; of a block's estimate v, a short fraction.
+        self._parts, self._v = [0], Fraction(1, self._shares[0] ** 2)
+        for level, radix in enumerate(radices, start=1):
+            below = Fraction(1, self._shares[level - 1] ** 2) if level < self._top else self._v
+            alone = Fraction(1, self._shares[level] ** 2) if self._shares[level] else None
+            part = Fraction(round(256 * alone / (alone + radix * below)) if alone else 256, 256)
+            self._parts.append(int(256 * part))
+            self._v = part**2 * radix * below + (1 - part) ** 2 * (alone or 0)
+        self._v = self._v.limit_denominator(2**22)
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        cell = (step - 1) // self._widths[-1]
+        found = {(0, i): row.get(cell, 0) for i, row in enumerate(self._rows)}
+        for level, (share, width) in enumerate(zip(self._shares, self._widths, strict=True), 1):
+            found[level, (step - 1) // width] = share * self._own[cell]
+        return {node: weight for node, weight in found.items() if weight}
+
+    def _estimate(self, z: Draws, level: int, node: int, depth: int) -> int:
+        """Of a node's count, in units of 2^-24: its own measurement, and what its children say."""
+        own = self._shares[level] * self._own[node * self._widths[level] // self._widths[-1]]
+        measured = nearest(z(1 + level, node) << 24, own) if own else 0
+        if not depth:
+            return measured
+        radix = self._radices[level - 1]
+        children = range(node * radix, (node + 1) * radix)
+        lack = sum(self._estimate(z, level - 1, one, depth - 1) for one in children) - measured
+        return measured + nearest(lack * (self._parts[level] if own else 256), 256)
+
+    def _noise(self, z: Draws, last: int) -> list[int]:
+        block, known = self._widths[-1], list[Decimal]()
+        for cell, own in enumerate(self._own):
+            if self._top:
+                estimate = self._estimate(z, self._top, cell, min(self._top, 2))
+                known.append(Decimal(estimate) / 2**24)
+            else:
+                known.append(Decimal(z(1, cell)) / own if own else Decimal(0))
+        sums = [Decimal(0), *accumulate(self._cells(z, known))]
+        if not self._top:
+            return [round_to(sums[step], 10) for step in range(1, last + 1)]
+        grid = [round_to(one, 14) << 10 for one in sums]  # and so on in units of 2^-24
+        pairs = [(grid[at // block], grid[at // block + 1]) for at in range(last)]
+        return [nearest(self._inside(z, *pair, at), 2**14) for at, pair in enumerate(pairs)]
+
+    def _cells(self, z: Draws, known: list[Decimal]) -> list[Decimal]:
+        """u, with what each row leaves, r = z - H u, as further unknowns: W u - H'r = W known.
+
+        The order of the unknowns decides how much there is to do, and nothing else.
+        """
+        weights = [real(own**2 / self._v) for own in self._own]
+        u, r = (0, len(known)) if all(weights) else (len(self._rows), 0)
+        equations: dict[int, tuple[dict[int, Decimal], Decimal]] = {}
+        for cell, weight in enumerate(weights):
+            equations[u + cell] = {u + cell: weight}, weight * known[cell]
+        for i, row in enumerate(self._rows):
+            over = {u + cell: Decimal(one) for cell, one in row.items()}
+            equations[r + i] = {r + i: Decimal(1), **over}, Decimal(z(0, i))
+            for at, one in over.items():
+                equations[at][0][r + i] = -one
+        return solve([equations[at] for at in range(len(equations))])[u : u + len(known)]
+
+    def _inside(self, z: Draws, before: int, after: int, at: int) -> int:
+        """Noise of the running total at a step, given those before and after its block."""
+        node, total = at // self._widths[-1], after - before
+        for level in reversed(range(self._top)):
+            radix = self._radices[level]
+            family = range(node * radix, (node + 1) * radix)
+            found = [self._estimate(z, level, one, min(level, 1)) for one in family]
+            added = nearest(total - sum(found), radix)  # what they lack, shared out evenly
+            node = at // self._widths[level]
+            child = node - family.start
+            before += sum(found[:child]) + child * added
+            total = found[child] + added
+        return before + total
+
+
+class Factorisation(LeastSquares):
+    """The same, for a matrix of somebody's own."""
+
+    def __init__(self, horizon: int, bits: int, **matrix: Any) -> None:
+        super().__init__({"strategy": "Dense", "cells": horizon, **matrix})
+        self.bits = bits
+
+
+class WrittenOut(Strategy):
+    """A strategy of another package, by its matrices as they are written out, of integers.
+
+    Args:
+        rows, columns: of each step the nodes that a release reads and that an item enters:
+            [level, index, weight].
+    """
+
+    def __init__(self, rows: list[Any], columns: list[Any], bits: int = 0) -> None:
+        self._rows, self._columns, self.bits = rows, columns, bits
+
+    def column(self, step: int, last: int) -> dict[Node, int]:
+        return {(level, index): weight for level, index, weight in self._columns[step - 1]}
+
+    def _at(self, z: Draws, step: int) -> int:
+        return sum(weight * z(level, index) for level, index, weight in self._rows[step - 1])
+
+
+#: By the names that descriptions have.
+STRATEGIES: dict[str, Callable[..., Strategy]] = {"Solved": LeastSquares} | {
+    kind.__name__: kind
+    for kind in (
+        KAry, Binary, SmoothBinary, Independent, Expiring, HonakerOnline, LookAhead, Epochs, Octave,
+        Factorisation, SqrtToeplitz, NormalisedSqrt, GrowingSquareRoot, GrowingCascade,
+    )
+}  # fmt: skip
+
+
+def strategy_of(told: dict[str, Any], matrices: dict[str, Any] | None = None) -> Strategy:
+    """The strategy that a description names, or one by matrices that are written out."""
+    if matrices is not None:
+        return WrittenOut(**matrices)
+    if told["strategy"] not in STRATEGIES:
+        raise Unreadable(
+            f"the strategy {told['strategy']} is of another package: give its matrices (--matrices)"
+        )
+    return STRATEGIES[told["strategy"]](**{k: v for k, v in told.items() if k != "strategy"})
+
+
+# --------------------------------------------------------------------------------- 5. scale
+
+Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, in grid units
+
+
+def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
+    """Every change by one unit that may be the largest: norms are convex, so extremes suffice.
+
+    By brute force, for a few steps and cells.
+    """
+    told = {"cells": 1, "separation": 1} | contribution
+    replaced, most = told["neighbours"] == "replace", told.get("per_cell", 0)
+    ends = [0 if replaced else -most, most]
+    if "resolution" in told:
+        unit = Fraction(told["resolution"])
+        ends = [int(Fraction(told[name]) / unit) for name in ("lower", "upper")]
+    if "most" in told:  # so many events, wherever they are
+        everywhere = [*product(range(1, last + 1), range(cells))]
+        for many in range(1, told["most"] + 1):
+            for places in product(everywhere, repeat=many):
+                steps, groups = zip(*places, strict=True)
+                crowd = max(map(steps.count, steps))
+                again = "once" in told and len({*groups}) < many
+                if crowd <= (told.get("most_a_step") or many) and not again:
+                    for sizes in product(ends, repeat=many):
+                        yield sizes_by_place(zip(places, sizes, strict=True))
+        return
+    vectors: list[dict[int, int]] = [{}]  # what a unit counts in one step
+    for many in range(1, min(told["cells"], cells) + 1):
+        for chosen in combinations(range(cells), many):
+            vectors += [dict(zip(chosen, of, strict=True)) for of in product(ends, repeat=many)]
+    if replaced:  # one unit's counts less another's
+        pairs = product(vectors, repeat=2)
+        vectors = [{at: a.get(at, 0) - b.get(at, 0) for at in {*a, *b}} for a, b in pairs]
+        if "resolution" not in told:  # a cell that both count in changes by per_cell at most
+            vectors = [one for one in vectors if max(map(abs, one.values()), default=0) <= ends[1]]
+    for days in step_sets(told, last):
+        for vector in product(vectors, repeat=len(days)):
+            both = zip(days, vector, strict=True)
+            yield {(step, cell): size for step, of in both for cell, size in of.items()}
+
+
+def sizes_by_place(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """The sum of sizes, by place."""
+    found: dict[Any, int] = {}
+    for place, size in sizes:
+        found[place] = found.get(place, 0) + size
+    return found
+
+
+def step_sets(told: dict[str, Any], last: int) -> Iterator[tuple[int, ...]]:
+    """The sets of steps in which one unit may count."""
+    if "every" in told:
+        for first in range(1, last + 1):
+            yield tuple(range(first, last + 1, told["every"]))[: told.get("steps")]
+        return
+    for many in range(1, told.get("steps", 1) + 1):
+        for steps in combinations(range(1, last + 1), many):
+            if all(b - a >= told["separation"] for a, b in pairwise(steps)):
+                yield steps
+
+
+def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fraction, Fraction]:
+    """The largest 1-norm and squared 2-norm of C d over changes d, in lattice units.
+
+    Each node in units of the width of its own noise.
+    """
+    columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
+    l1 = l2_squared = Fraction(0)
+    for change in moved:
+        nodes = sizes_by_place(
+            ((node, cell), weight * size)
+            for (step, cell), size in change.items()
+            for node, weight in columns[step].items()
+        )
+        widths = [(abs(one), strategy.factor(node[0])) for (node, _), one in nodes.items()]
+        l1 = max(l1, sum((one / width for one, width in widths), Fraction(0)))
+        l2_squared = max(l2_squared, sum((one**2 / width for one, width in widths), Fraction(0)))
+    return l1, l2_squared
+
+
+def keeps(
+    guarantee: dict[str, Any], family: str, width: Fraction, moved: tuple[Fraction, Fraction, int]
+) -> bool:
+    """Whether noise may keep a guarantee: what is refused here breaks it for one step and cell.
+
+    Args:
+        width: a scale, or a variance.
+        moved: l1, squared l2, and how many nodes move by one each; 0 where others do.
+    """
+    l1, l2_squared, units = moved
+    epsilon, delta, rho = (Fraction(guarantee.get(name, 0)) for name in ("epsilon", "delta", "rho"))
+    if not delta and not rho:
+        return family == "laplace" and l1 / width <= epsilon
+    if family == "gaussian" and rho:
+        return l2_squared / (2 * width) <= rho
+    if family == "gaussian":  # Balle and Wang 2018, Theorem 8, of continuous noise
+        half = math.sqrt(l2_squared / width) / 2
+        ends = [(float(epsilon) / (2 * half) + side * half) / math.sqrt(2) for side in (-1, 1)]
+        lost = math.erfc(ends[0]) - math.exp(epsilon) * math.erfc(ends[1])
+        return lost / 2 <= float(delta) * (1 + 1e-9)
+    with localcontext(DIGITS):  # Laplace noise: a node loses 1 / width, or gains as much
+        less = exp(-1 / width) / (1 + exp(-1 / width))
+        losses = [
+            (real((2 * k - units) / width), math.comb(units, k) * less ** (units - k))
+            for k in range(units + 1)
+        ]
+        losses = [(loss, some * (1 - less) ** k) for k, (loss, some) in enumerate(losses)]
+        if rho:
+            return not units or all(
+                sum(chance * ((order - 1) * loss).exp() for loss, chance in losses)
+                <= exp(order * (order - 1) * rho)
+                for order in range(2, 32)
+            )
+        beyond = [(loss - real(epsilon), chance) for loss, chance in losses]
+        return sum(chance * (1 - (-loss).exp()) for loss, chance in beyond if loss > 0) <= delta
+
+
+def least_width(
+    guarantee: dict[str, Any], family: str, moved: tuple[Fraction, Fraction, int]
+) -> Fraction:
+    """What a design may not go below: half a millionth narrower noise breaks the guarantee."""
+    low, high = Fraction(2) ** -40, Fraction(2) ** 120
+    while high / low > 1 + Fraction(1, 2**21):
+        middle = Fraction(math.sqrt(low) * math.sqrt(high)).limit_denominator(2**200)
+        low, high = (low, middle) if keeps(guarantee, family, middle, moved) else (middle, high)
+    return low
+
+
+# --------------------------------------------------------------------------------- 6. check
+
+
+class Stream:
+    """What one stream releases, given its exact sums.
+
+    Args:
+        terms: public, as a description has them.
+        secret: 32 bytes, of the key.
+        matrices: of a strategy of another package.
+
+    Attributes:
+        strategy: see there.
+        grid: what one is, of exact sums, in data units.
+    """
+
+    def __init__(
+        self, terms: dict[str, Any], secret: bytes, matrices: dict[str, Any] | None = None
+    ) -> None:
+        bound, printed = address(terms), subkey(secret, b"fingerprint")[:8].hex()
+        noise_id = hashlib.sha256(f"identity of noise\n{printed}\n{bound}".encode()).hexdigest()
+        if terms.get("noise_id", noise_id[:32]) != noise_id[:32]:
+            raise Unreadable("the key is not that of the stream, or its terms were changed")
+        self.strategy = strategy_of(terms["strategy"], matrices)  # of terms that are as they were
+        self._bits = Bits(subkey(secret, b"counter", bound.encode()))
+        self._law = law_of(terms["law"])
+        self._laws: dict[Fraction, Laplace | Gaussian] = {}
+        self._single = not terms["shape"]
+        self.grid = Fraction(terms["contribution"].get("resolution", "1"))
+
+    def _law_at(self, level: int) -> Laplace | Gaussian:
+        family, width = self._law[0], self._law[1] * self.strategy.factor(level)
+        if width not in self._laws:
+            self._laws[width] = (Laplace if family == "laplace" else Gaussian)(width)
+        return self._laws[width]
+
+    def z(self, cell: int) -> Noise:
+        """The noise of one cell's nodes."""
+        return Noise(self._bits, self._law_at, None if self._single else cell)
+
+    def value(self, total: int, noise: int) -> int | float:
+        """What is released, in data units: whole, or the nearest float."""
+        unit = self.grid / 2**self.strategy.places
+        released = (total << self.strategy.places) + noise
+        return released if unit == 1 else released * unit.numerator / unit.denominator
+
+
+class Table:
+    """What was released, by cell: of the rows of a table, or of the cells in its description.
+
+    Attributes:
+        values: by name of the cell and step.
+        cells: numbers of the cells, by name.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], told: dict[str, Any], windows: bool) -> None:
+        self.values: dict[str, dict[int, int | float]] = {}
+        self.cells = {name: cell for cell, name in enumerate(told["groups"] or ["all"])}
+        if "cells" not in told:
+            for row in rows:
+                value = row["window_estimate" if windows else "estimate"]
+                name = str(row.get("group", row.get("cell", "all")))
+                self.values.setdefault(name, {})[row.get("step", 1)] = value
+            return
+        steps = sorted({row["step"] for row in rows if "step" in row}) or [1]
+        packed = zlib.decompress(base64.b64decode(told["cells"]["data"]))
+        moved = struct.unpack(f"<{len(packed) // 8}q", packed)
+        size, sums = len(moved) // len(steps), list[int]()
+        for at, one in enumerate(moved):  # differences from step to step, of floats by their bits
+            sums.append(one + (sums[at - size] if at >= size else 0))
+            held = (sums[-1] % 2**64).to_bytes(8, "little")
+            (value,) = struct.unpack("<q" if told["cells"]["type"] == "i8" else "<d", held)
+            self.values.setdefault(str(at % size), {})[steps[at // size]] = value
+        self.cells = {name: int(name) for name in self.values}
+
+
+class Sums:
+    """Exact sums by step and name of the cell, and the numbers of cells that a column says."""
+
+    def __init__(self, text: str) -> None:
+        self._sums: dict[tuple[int, str], Fraction] = {}
+        self.cells: dict[str, int] = {}
+        for row in csv.DictReader(text.splitlines()):
+            try:
+                self._sums[int(row["step"]), row["group"]] = exact(row["sum"])
+                if row.get("cell"):
+                    self.cells[row["group"]] = int(row["cell"])
+            except (KeyError, TypeError, ValueError, ZeroDivisionError):
+                raise Unreadable(
+                    f"a row of the sums is {str(row)[:80]}: give the columns step, group and sum"
+                ) from None
+
+    def at(self, step: int, name: str, grid: Fraction) -> int:
+        """A sum in units of the grid; 0 before the first step."""
+        found = self._sums.get((step, name)) if step > 0 else Fraction(0)
+        if found is None:
+            raise Unreadable(f"there is no sum of step {step} and group {name!r}: add its row")
+        if (found / grid).denominator > 1 or abs(found / grid) > 2**62:
+            raise Unreadable(
+                f"the sum of step {step} and group {name!r} is {str(found)[:40]}: give a multiple "
+                f"of {grid} up to 2^62 times as much"
+            )
+        return int(found / grid)
+
+
+def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple[int, str | None]:
+    """How many values are right, and the first one that is not, in words."""
+    right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
+    for name, by_step in table.values.items():
+        if name not in cells:
+            raise Unreadable(f"which cell is group {name!r}? give the sums a column cell")
+        z, last = stream.z(cells[name]), max(by_step)
+        noise = stream.strategy.noise(z, last)
+        for step, value in by_step.items():
+            mine = stream.value(sums.at(step - late, name, stream.grid), noise[step - 1])
+            if mine != value:
+                was = f"step {step} of {name!r} was released as {str(value)[:40]}"
+                return right, f"{was}; {mine} is right"
+            right += 1
+        if show:
+            totals = [sums.at(step, name, stream.grid) for step in range(last + 1)]
+            x = totals[1:] if stream.strategy.windows else [b - a for a, b in pairwise(totals)]
+            print_measured(stream, z, name, x)
+    return right, None
+
+
+def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:
+    """Print y = C x + z at the nodes that were read, and what is released from y alone."""
+    strategy, last = stream.strategy, len(x)
+    counted = sizes_by_place(
+        (node, weight * one)
+        for step, one in enumerate(x, start=1)
+        for node, weight in strategy.column(step, last).items()
+    )
+    y = {node: counted.get(node, 0) + drawn for node, drawn in sorted(z.drawn.items())}
+    print(f"{name}: C x + z = y of each node (level, index), in units of 2^-{strategy.bits}")
+    for node, measured in y.items():
+        print(f"  {node}: {counted.get(node, 0)} + {z.drawn[node]} = {measured}")
+    released = strategy.noise(lambda *node: y[node], last)
+    print(f"  released, from y alone: {[stream.value(0, one) for one in released]}")
+
+
+def read_json(place: str) -> Any:
+    """A file of JSON, or a sentence that says which one it is not."""
+    try:
+        return json.loads(Path(place).read_text("utf-8"))
+    except ValueError as error:
+        raise Unreadable(f"{place} is not what counton writes, JSON: {error}"[:300]) from None
+
+
+def main(words: list[str]) -> int:
+    """The command; see the beginning of this file."""
+    options = argparse.ArgumentParser("reference.py", description=(__doc__ or "").split("\n")[0])
+    options.add_argument("check", choices=["check"])
+    options.add_argument("released", metavar="RELEASED.json")
+    options.add_argument("key", metavar="KEY")
+    options.add_argument("sums", metavar="SUMS.csv")
+    options.add_argument("--show", action="store_true", help="print y = C x + z")
+    options.add_argument("--salt", help="of a state whose key serves several")
+    options.add_argument("--matrices", help="JSON of a strategy of another package")
+    given = options.parse_args(words)
+    try:
+        told = read_json(f"{given.released}.json")["description"]
+        secret = read_key(Path(given.key).read_text("utf-8"))
+        if given.salt:
+            secret = subkey(secret, b"salted", given.salt.encode())
+        matrices = read_json(given.matrices) if given.matrices else None
+        stream = Stream(told["terms"], secret, matrices)
+        table = Table(read_json(given.released), told, stream.strategy.windows)
+        right, wrong = check(stream, table, Sums(Path(given.sums).read_text("utf-8")), given.show)
+    except (Unreadable, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error) as why:
+        print(f"a file is not what counton writes: {why!r}"[:300], file=sys.stderr)
+        return 2
+    print(f"{right} values are right" if wrong is None else f"not right: {wrong}")
+    return 0 if wrong is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,104 @@
+"""Released values against ``counton.reference``, which shares no code with what released them.
+
+The reference is given public terms, the bytes of the key, and exact sums: none of it leaves the
+process. It is slow, so that whoever waits is told how far it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton import reference
+from counton.base.errors import InvalidInput, StateError
+from counton.noise import Key
+from counton.noise.key import secret_of
+from counton.numbers.design import Design
+from counton.strategies import StreamStrategy
+from counton.strategies.strategy import column_until
+
+#: Told how far something is: what is done, and the share that is behind it.
+Watcher = Callable[[str, float], object]
+
+
+class BeyondReference(InvalidInput):
+    """A stream that the reference does not compute, and why."""
+
+
+def stream_by_reference(terms: Design, key: Key, last: int) -> reference.Stream:
+    """The reference's stream of these terms, for releases up to a step.
+
+    Raises:
+        BeyondReference: a strategy of another package that reads nodes in fractions, or one with
+            which the reference ends earlier.
+    """
+    told = json.loads(json.dumps(terms.public()))
+    own = terms.strategy.saved_name in reference.STRATEGIES
+    matrices = None if own else written_out(terms.strategy, last)
+    try:
+        return reference.Stream(told, secret_of(key), matrices)
+    except reference.Unreadable as error:
+        raise BeyondReference(str(error)) from None
+
+
+def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
+    """The matrices of a strategy of another package, as the reference takes them.
+
+    Raises:
+        BeyondReference: entries that are no integers.
+
+    >>> from counton.strategies import Binary
+    >>> written_out(Binary(3), 2)["rows"]
+    [[[0, 0, 1]], [[1, 0, 1]]]
+    """
+    steps = range(1, last + 1)
+    rows = [[list(node) for node in strategy.row(step)] for step in steps]
+    columns = [[list(node) for node in column_until(strategy, step, last)] for step in steps]
+    if strategy.lattice_bits or not all(
+        type(weight) is int for of in (*rows, *columns) for *_, weight in of
+    ):
+        raise BeyondReference(
+            f"{strategy!r} is of another package and reads nodes in fractions, which each strategy "
+            f"rounds in its own way: the reference does not compute it"
+        )
+    return {"rows": rows, "columns": columns}
+
+
+def check_by_reference(
+    terms: Design, key: Key, values: NDArray[Any], totals: NDArray[np.int64], watcher: Watcher
+) -> str:
+    """Compare all released values of a stream, from its first step on; what holds, in words.
+
+    Args:
+        terms: of the stream.
+        key: of the stream.
+        values: as they were released, shape (steps, *shape).
+        totals: the exact sums in them, in units of the grid.
+        watcher: is told how far it is.
+
+    Raises:
+        StateError: a value that the reference does not find; naming its step.
+        BeyondReference: what the reference does not compute.
+    """
+    last, cells = len(values), max(terms.cells, 1)
+    flat, sums = values.reshape(last, -1), totals.reshape(last, -1)
+    stream = stream_by_reference(terms, key, last)
+    for cell in range(cells if last else 0):
+        watcher(f"{terms.name}: by reference", cell / cells)
+        try:
+            noise = stream.strategy.noise(stream.z(cell), last)
+        except reference.Unreadable as error:
+            raise BeyondReference(str(error)) from None
+        pairs = zip(sums[:, cell].tolist(), noise, strict=True)
+        mine = [stream.value(total, one) for total, one in pairs]
+        for step, (right, was) in enumerate(zip(mine, flat[:, cell].tolist(), strict=True), 1):
+            if right != was:
+                raise StateError(
+                    f"step {step} of stream {terms.name!r} was released as another value than the "
+                    f"reference computes of its key and sums: report it; it is a defect of counton"
+                )
+    return f"{flat.size:,} values are those that the reference computes, one by one"

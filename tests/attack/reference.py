@@ -1,0 +1,78 @@
+"""Released values once more, by the reference: ten thousand of a random stream to the last bit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from by_reference import recomputed
+from keys import chosen_key
+
+from counton.base.errors import InvalidInput
+from counton.numbers import Counter
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    PureDP,
+)
+from counton.strategies import public_strategies
+
+Case = dict[str, Any]
+#: So many values at least, and few more.
+VALUES = 10_000
+_HORIZONS = (7, 12, 30, 100)
+_BUDGETS = ("1e-9", "1e-4", "0.03", "1", "20")
+
+
+def draw(chance: random.Random) -> Case:
+    """A key, a strategy by its place among the examples, a guarantee, and what is counted."""
+    kinds = [kind.__name__ for kind in public_strategies()]
+    return {
+        "key": chance.randbytes(32).hex(),
+        "kind": chance.choice(kinds),
+        "example": chance.randrange(100),
+        "horizon": chance.choice(_HORIZONS),
+        "budget": chance.choice(_BUDGETS),
+        "guarantee": chance.randrange(3),
+        "values": chance.random() < 0.3,
+        "counts": chance.randrange(2**32),
+    }
+
+
+def run(case: Case, _folder: Path) -> str:
+    """A stream of many cells, and each of its values again.
+
+    Raises:
+        AssertionError: the reference finds another value.
+    """
+    secret, horizon, of = bytes.fromhex(case["key"]), case["horizon"], case["kind"]
+    kind = next(one for one in public_strategies() if one.__name__ == of)
+    steps = min(horizon, 12) if of == "GrowingSquareRoot" else horizon  # it weighs each step slowly
+    some = [*kind.examples(horizon)]
+    cells, budget = -(-VALUES // steps), case["budget"]
+    guarantees: tuple[Guarantee, ...] = (PureDP(budget), ZCDP(budget), ApproxDP(budget, "1e-9"))
+    if of == "Expiring":
+        guarantees = (ExpiringDP(budget), ExpiringZCDP(budget), ExpiringDP(budget))
+    counted = Contribution.values(-3, 12, resolution="0.5")
+    try:
+        counter = Counter(
+            some[case["example"] % len(some)],
+            guarantees[case["guarantee"]],
+            key=chosen_key(secret),
+            name="attack",
+            shape=(cells,),
+            contribution=counted if case["values"] else Contribution.add_remove(cells=2),
+        )
+    except InvalidInput:  # noise that is wider than there is
+        return "refused"
+    xs = np.random.default_rng(case["counts"]).integers(0, 9, (steps, cells))
+    exact = counter.design.contribution.exact_from_grid(xs)
+    found = recomputed(counter.release_many(exact), xs, secret)
+    assert found >= VALUES
+    return f"{VALUES:,} values or more"

@@ -1,0 +1,111 @@
+"""Jobs of every door: what they released is what the reference computes, to the last bit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_reference import sums_of
+from inside import inside, visit
+
+from counton import PureDP, reference, release
+from counton.state import verify
+from tests.net import nights
+
+#: Statistics whose cells nobody publishes: answers are sums of them.
+ON_DEMAND = ("substrings", "episodes", "cuts")
+NIGHTS = dict(nights.cases())
+
+
+def told(_stage: str, _share: float) -> None:
+    """Nobody waits."""
+
+
+def by_reference(state: Path, key: Path | None = None) -> int:
+    """How many values of a state the reference computes as they were released."""
+    (found,) = verify(state, key=key, by_reference=told)
+    assert found.right, found
+    return sum(
+        int(words.split()[0].replace(",", ""))
+        for words in found.checks
+        if "the reference computes" in words
+    )
+
+
+def by_program(folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """The same, of a table and a file of sums, by the program that runs alone."""
+    out = folder / "out.json"
+    sums = sums_of(folder / "s.db", out)
+    code = reference.main(["check", str(out), str(folder / "s.db.key"), str(sums)])
+    said = capsys.readouterr()
+    assert code == 0, said
+    return int(said.out.split()[0])
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_commands(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A night's job by the command line: its state, and its table with sums."""
+    case = NIGHTS[name]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    monkeypatch.setitem(nights.PLACED, "out", "out.json")
+    columns = zip(*nights.PLACES.values(), strict=True)
+    places = "\n".join([",".join(nights.PLACES), *map(",".join, columns)]) + "\n"
+    (tmp_path / "places.csv").write_text(places)
+    for night in range(case.nights):
+        (tmp_path / f"{night}.csv").write_text(nights.events(case, night))
+        (tmp_path / "jobs.toml").write_text(nights.job_file(case, night))
+        nights.counton("run", "jobs.toml")
+    released = by_reference(tmp_path / "s.db")
+    if case.asked.get("statistic") in ON_DEMAND:
+        assert released == 0
+    elif case.asked.get("unknown") == "discover":  # no digest says what was counted
+        assert (released, by_program(tmp_path, capsys)) == (0, 9)
+    else:
+        assert by_program(tmp_path, capsys) == released > 0
+
+
+def test_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Random jobs by ``counton.release``."""
+    for seed in range(6):
+        chance, folder = random.Random(seed), tmp_path / str(seed)
+        folder.mkdir()
+        days = [
+            f"2024-03-{chance.randrange(1, 8):02},{chance.choice('abc')},{chance.random():.2f}"
+            for _ in range(40)
+        ]
+        (folder / "rows.csv").write_text("\n".join(["day,page,paid", *days]) + "\n")
+        what: dict[str, Any] = chance.choice([{"by": "page", "domain": [*"abc"]}, {}])
+        of: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 1, "resolution": "0.05"}
+        when: dict[str, Any] = {
+            "time": "day",
+            "every": "1d",
+            "start": "2024-03-01",
+            "until": "2024-03-08",
+        }
+        summed = chance.random() < 0.5
+        release(
+            "sum" if summed else "count",
+            folder / "rows.csv",
+            state=folder / "s.db",
+            steps=chance.choice([7, 30, 365]),
+            guarantee=PureDP(chance.choice(["0.01", "1", "30"])),
+            out=folder / "out.json",
+            **what, **when, **(of if summed else {}),
+        )  # fmt: skip
+        values = 7 * (3 if what else 1)
+        assert by_reference(folder / "s.db") == values
+        assert by_program(folder, capsys) == values
+
+
+def test_services(tmp_path: Path) -> None:
+    with inside(tmp_path, steps=60) as service:
+        for minute in range(1, 5):
+            service.post(f"b{minute}", [visit(minute - 0.5), visit(minute - 0.4, "shop")])
+            service.at(minute)
+        assert len(service.rows()) == 8
+    assert by_reference(tmp_path / "visits.db", tmp_path / "visits.key") == 8

@@ -1,0 +1,105 @@
+"""How far a unit moves C x, by brute force in exact fractions, and that noise is as wide as that.
+
+The theorems of ``proofs/`` ask for it: whatever change d a contribution allows, the sum over nodes
+of abs(C d) / scale is epsilon at most, or that of (C d)^2 / (2 variance) rho at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+from by_reference import described, known_key, strategy_by_reference
+
+from counton import ZCDP, Counter, PureDP, reference
+from counton.base.errors import InvalidInput
+from counton.numbers.node_law import sensitivity_of
+from counton.privacy import Contribution, Guarantee
+from counton.strategies import KAry, MultiscaleInterpolation, StreamStrategy, public_strategies
+from counton.strategies.strategy import column_until
+
+#: Steps and cells within which every change is tried.
+STEPS, CELLS = 3, 2
+CONTRIBUTIONS = (
+    Contribution.add_remove(),
+    Contribution.add_remove(cells=2, steps=2, separation=2),
+    Contribution.add_remove(cells=1, steps=3),
+    Contribution.add_remove(cells=2, steps=2, every=2),
+    Contribution.replace(cells=1),
+    Contribution.events(3, most_a_step=2),
+    Contribution.events(2, once="group"),
+    Contribution.values(-3, 12, resolution="0.05"),
+)
+EXAMPLES = [
+    pytest.param(strategy, horizon, id=f"{strategy}-{horizon}")
+    for horizon in (2, 3, 9)
+    for kind in public_strategies()
+    for strategy in kind.examples(horizon)
+]
+GUARANTEES: tuple[Guarantee, ...] = (PureDP(1), ZCDP("0.02"))
+
+
+def designs(strategy: StreamStrategy) -> Iterator[tuple[Counter, Contribution]]:
+    """Counters that the strategy can have."""
+    for guarantee in GUARANTEES:
+        for contribution in CONTRIBUTIONS:
+            terms = {"contribution": contribution, "shape": (CELLS,), "name": "it"}
+            try:
+                yield Counter(strategy, guarantee, key=known_key(), **terms), contribution  # type: ignore[arg-type]
+            except InvalidInput:
+                continue
+
+
+def measured(strategy: StreamStrategy) -> reference.Strategy:
+    """C by the reference, or, of a strategy that has many C, by itself."""
+    mine = strategy_by_reference(strategy)
+    if isinstance(strategy, MultiscaleInterpolation):
+
+        def column(step: int, last: int) -> dict[reference.Node, int]:
+            nodes = column_until(strategy, step, last)
+            return {node[:2]: int(Fraction(node.weight) * 2**mine.bits) for node in nodes}
+
+        mine.column = column  # type: ignore[method-assign]
+    return mine
+
+
+def moved(counter: Counter, mine: reference.Strategy, last: int) -> tuple[Fraction, Fraction]:
+    """The largest 1-norm and squared 2-norm of C d, by brute force over changes d."""
+    told = described(counter.design)["contribution"]
+    return reference.norms(mine, reference.changes(told, CELLS, last), last)
+
+
+def loss(counter: Counter, l1: Fraction, l2_squared: Fraction) -> tuple[Fraction, Fraction] | None:
+    """What such a movement loses, in exact fractions, and what is promised; None: no formula."""
+    told = described(counter.design)
+    family, width = reference.law_of(told["law"])
+    promised = told["guarantee"]
+    if family == "laplace" and "epsilon" in promised:
+        return l1 / width, Fraction(promised["epsilon"])
+    if family == "gaussian" and "rho" in promised:
+        return l2_squared / (2 * width), Fraction(promised["rho"])
+    return None
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_noise_is_as_wide_as_every_unit_needs(strategy: StreamStrategy, horizon: int) -> None:
+    mine, last = measured(strategy), min(STEPS, horizon)
+    for counter, contribution in designs(strategy):
+        l1, l2_squared = moved(counter, mine, last)
+        claimed = sensitivity_of(counter.design.strategy, contribution, counter.shape)
+        assert l1 <= claimed.l1, contribution
+        assert l2_squared <= claimed.l2_squared, contribution
+        found = loss(counter, l1, l2_squared)
+        assert found is None or found[0] <= found[1], contribution
+
+
+def test_noise_that_is_a_little_narrower_is_too_little() -> None:
+    """The test above has power: claims are attained, and noise is no wider than it has to be."""
+    tried, strategy = 0, KAry(STEPS, 3)
+    for counter, contribution in designs(strategy):
+        found = loss(counter, *moved(counter, measured(strategy), STEPS))
+        if found is not None and contribution.most_a_step is None:
+            assert found[0] * Fraction(1001, 1000) > found[1], contribution
+            tried += 1
+    assert tried > len(CONTRIBUTIONS)

@@ -1,0 +1,150 @@
+"""Each strategy for streams, once more by definitions: what it releases, and that y decides it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from by_reference import known_key, recomputed, strategy_by_reference, written_out
+
+from counton import ZCDP, ApproxDP, Counter, PureDP, reference
+from counton.base.errors import InvalidInput
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.strategies import (
+    EndlessStrategy,
+    MultiscaleInterpolation,
+    StreamStrategy,
+    public_strategies,
+)
+from counton.strategies.strategy import column_until
+
+GUARANTEES: tuple[Guarantee, ...] = (
+    PureDP(1),
+    PureDP("1e-4"),
+    ApproxDP(1, 1e-6),
+    ZCDP(0.5),
+    ZCDP("1e-9"),
+    ExpiringDP(1),
+    ExpiringZCDP(0.5),
+)
+HORIZONS = (1, 2, 9, 25)
+CELLS, COUNTERS = 3, 4
+
+
+def examples() -> Iterator[tuple[StreamStrategy, int]]:
+    for horizon in HORIZONS:
+        for kind in public_strategies():
+            for strategy in kind.examples(horizon):
+                yield strategy, horizon
+
+
+EXAMPLES = [pytest.param(*one, id=f"{one[0]}-{one[1]}") for one in examples()]
+
+
+def counters(strategy: StreamStrategy, number: int) -> Iterator[Counter]:
+    """Some of those that the strategy can have: by turns, of which each example has four."""
+    values = Contribution.values(-3, 12, resolution="0.05")
+    several = Contribution.add_remove(cells=2)
+    asked = [*product(GUARANTEES, (several, values), ((), (CELLS,)))]
+    made = 0
+    for guarantee, contribution, shape in asked[number % len(asked) :] + asked:
+        terms = {"contribution": contribution, "shape": shape, "name": "it"}
+        try:
+            yield Counter(strategy, guarantee, key=known_key(), **terms)  # type: ignore[arg-type]
+        except InvalidInput:
+            continue
+        made += 1
+        if made == COUNTERS:
+            return
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_releases_are_those_of_the_reference(strategy: StreamStrategy, horizon: int) -> None:
+    chance, number = np.random.default_rng(horizon), len(str(strategy))
+    for counter in counters(strategy, number):
+        xs = chance.integers(0, 50, (horizon, *counter.shape))
+        exact = counter.design.contribution.exact_from_grid(xs)
+        assert recomputed(counter.release_many(exact), xs) == xs.size
+
+
+def test_more_than_ten_thousand_values_are_computed_again() -> None:
+    """As many as the test above compares: shapes come by turns, so half of them has cells."""
+    found = sum(horizon for _, horizon in examples()) * COUNTERS // 2 * (1 + CELLS)
+    assert found > 10_000
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: int) -> None:
+    if isinstance(strategy, MultiscaleInterpolation):
+        return  # one of many, which is shown to be right below
+    mine = strategy_by_reference(strategy)
+    assert (mine.bits, mine.places) == (strategy.lattice_bits, strategy.fraction_bits)
+    assert (mine.delay, mine.windows) == (strategy.facts.delay, strategy.workload == "windows")
+    for step in range(1, horizon + 1):
+        found = {
+            (level, index): Fraction(weight) * 2**mine.bits
+            for level, index, weight in column_until(strategy, step, horizon)
+        }
+        assert mine.column(step, horizon) == found
+
+
+class AnyNumbers:
+    """z that is whatever it is: numbers by node, drawn as they are asked for."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        self._chance, self._most = random.Random(seed), most
+        self.drawn: dict[reference.Node, int] = {}
+
+    def __call__(self, level: int, index: int) -> int:
+        return self.drawn.setdefault(
+            (level, index), self._chance.randrange(-self._most, self._most)
+        )
+
+
+@pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
+def test_releases_are_functions_of_what_is_measured(strategy: StreamStrategy, horizon: int) -> None:
+    """noise(z + C x) = noise(z) + A x for any z and x, rounding included."""
+    mine, z = strategy_by_reference(strategy), AnyNumbers(horizon, 2**45)
+    x = [random.Random(horizon + step).randrange(-100, 100) for step in range(horizon)]
+    counted: dict[reference.Node, int] = {}
+    for step, one in enumerate(x, start=1):
+        for level, index, weight in column_until(strategy, step, horizon):
+            whole = int(Fraction(weight) * 2**mine.bits)
+            counted[level, index] = counted.get((level, index), 0) + whole * one
+    y = mine.noise(lambda *node: z(*node) + counted.get(node, 0), horizon)
+    late = [0] * mine.delay + x
+    sums = late if mine.windows else np.cumsum(late).tolist()
+    moved = [total << mine.places for total in sums[:horizon]]
+    assert y == [one + by for one, by in zip(mine.noise(z, horizon), moved, strict=True)]
+
+
+@pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)
+def test_causal_strategies_need_no_noise_of_later_items(kind: type[StreamStrategy]) -> None:
+    """A release is the same whatever z is at the nodes that a later item enters."""
+    for strategy in kind.examples(9):
+        mine, z = strategy_by_reference(strategy), AnyNumbers(9, 2**30)
+        for step in range(1, 9) if strategy.facts.causal else ():
+            before = mine.noise(z, step)
+            ahead = {node for later in range(step + 1, 10) for node in mine.column(later, 9)}
+            z.drawn |= {node: random.Random(step).randrange(2**30) for node in ahead}
+            assert mine.noise(z, step) == before, (strategy, step)
+
+
+def test_strategies_of_other_packages_are_computed_by_their_matrices() -> None:
+    from examples.blocks.counton_blocks import Blocks
+
+    strategy, chance = Blocks(30, 4), np.random.default_rng(0)
+    counter = Counter(strategy, PureDP(1), key=known_key(), name="it", shape=(2,))
+    xs = chance.integers(0, 50, (30, 2))
+    matrices = written_out(strategy, 30)
+    assert recomputed(counter.release_many(xs), xs, matrices=matrices) == 60
+
+
+def test_every_public_strategy_is_in_the_reference() -> None:
+    saved = {kind.saved_name for kind in public_strategies()}
+    assert saved == set(reference.STRATEGIES)
+    assert any(issubclass(kind, EndlessStrategy) for kind in public_strategies())

@@ -1,0 +1,278 @@
+"""The program that runs alone: what it says of right files, of wrong ones, and of bad input."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import Key, PureDP, reference, release
+from counton.strategies import KAry
+
+PROGRAM = Path(reference.__file__)
+SUMS = "step,group,sum\n1,home,2\n1,shop,1\n2,home,2\n2,shop,1\n3,home,3\n3,shop,1\n"
+ROWS = "day,page\n2024-03-01,home\n2024-03-01,home\n2024-03-01,shop\n2024-03-03,home\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A count of three days, its table, key and sums."""
+    (tmp_path / "rows.csv").write_text(ROWS)
+    release(
+        "count",
+        tmp_path / "rows.csv",
+        state=tmp_path / "s.db",
+        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
+        by="page", domain=["home", "shop"], strategy="kary",
+        guarantee=PureDP(1), out=tmp_path / "out.json",
+    )  # fmt: skip
+    shutil.copy(tmp_path / "s.db.key", tmp_path / "key")
+    (tmp_path / "sums.csv").write_text(SUMS)
+    return tmp_path
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own."""
+    files = ["out.json", "key", "sums.csv"]
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), "check", *files, *options],
+        cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_it_runs_alone_and_imports_one_package(folder: Path) -> None:
+    modules = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(PROGRAM.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+    }
+    assert modules - sys.stdlib_module_names == {"cryptography"}
+    done = run(folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6 values are right\n", "")
+    copied = folder / "elsewhere"
+    copied.mkdir()
+    for file in (PROGRAM, *(folder / name for name in ("out.json", "out.json.json", "key"))):
+        shutil.copy(file, copied)
+    command = [sys.executable, "-I", "reference.py", "check", "out.json", "key", "../sums.csv"]
+    alone = subprocess.run(command, cwd=copied, capture_output=True, text=True)
+    assert (alone.returncode, alone.stdout) == (0, "6 values are right\n")
+
+
+def test_it_shows_what_is_measured_and_released(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(folder / name) for name in ("out.json", "key", "sums.csv")]
+    assert reference.main(["check", *files, "--show"]) == 0
+    said = capsys.readouterr().out
+    shown = json.loads((folder / "out.json").read_text())
+    for group in ("home", "shop"):
+        values = [row["estimate"] for row in shown if row["group"] == group]
+        assert f"released, from y alone: {values}" in said
+    for line in said.splitlines():
+        if line.startswith("  ("):
+            counted, drawn = line.split(": ")[1].split(" = ")[0].split(" + ")
+            assert int(counted) + int(drawn) == int(line.split(" = ")[1])
+    assert any(node.index for step in (1, 2, 3) for node in KAry(5, 3).column(step))
+
+
+def altered(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    """Another text in a file."""
+
+    def apply(folder: Path) -> None:
+        (folder / name).write_text(change((folder / name).read_text(encoding="utf-8")))
+
+    return apply
+
+
+def _another_value(text: str) -> str:
+    rows = json.loads(text)
+    rows[3]["estimate"] += 1
+    return json.dumps(rows)
+
+
+def _described(**terms: Any) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        told = json.loads(text)
+        told["description"]["terms"] |= terms
+        return json.dumps(told)
+
+    return change
+
+
+CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "another value": (altered("out.json", _another_value), 1, "not right: step 2 of 'shop'"),
+    "another sum": (
+        altered("sums.csv", lambda text: text.replace("3,home,3", "3,home,4")),
+        1,
+        "not right: step 3 of 'home' was released as",
+    ),
+    "another key": (
+        altered("key", lambda text: f"counton-key-1:{Key.generate().derive(b'')[:32].hex()}"),
+        2,
+        "the key is not that of the stream",
+    ),
+    "no key": (altered("key", lambda text: text[:-9]), 2, "the key is no key of counton"),
+    "a state for a key": (altered("key", lambda text: "\0" * 99), 2, "the key is no key"),
+    "another budget": (
+        altered("out.json.json", _described(guarantee={"guarantee": "pure", "epsilon": "2"})),
+        2,
+        "the key is not that of the stream, or its terms were changed",
+    ),
+    "another strategy": (
+        altered("out.json.json", _described(strategy={"strategy": "Ternary"})),
+        2,
+        "the key is not that of the stream, or its terms were changed",
+    ),
+    "a cut table": (altered("out.json", lambda text: text[:-40]), 2, "is not what counton writes"),
+    "a cut description": (
+        altered("out.json.json", lambda text: text[: len(text) // 2]),
+        2,
+        "is not what counton writes",
+    ),
+    "rows of others": (altered("out.json", lambda _: '[{"a": 1}]'), 2, "is not what counton"),
+    "no rows": (altered("out.json", lambda _: "17"), 2, "is not what counton writes"),
+    "no sums": (altered("sums.csv", lambda _: ""), 2, "there is no sum of step 1 and group 'home'"),
+    "sums of other steps": (
+        altered("sums.csv", lambda text: text.replace("\n1,", "\n9,")),
+        2,
+        "there is no sum of step 1 and group 'home': add its row",
+    ),
+    "sums of other groups": (
+        altered("sums.csv", lambda text: text.replace("shop", "help")),
+        2,
+        "there is no sum of step 1 and group 'shop'",
+    ),
+    "words for sums": (
+        altered("sums.csv", lambda text: text.replace(",3\n", ",three\n")),
+        2,
+        "give the columns step, group and sum",
+    ),
+    "other columns": (
+        altered("sums.csv", lambda text: text.replace("sum", "total")),
+        2,
+        "give the columns step, group and sum",
+    ),
+    "sums between numbers": (
+        altered("sums.csv", lambda text: text.replace(",3\n", ",2.5\n")),
+        2,
+        "the sum of step 3 and group 'home' is 5/2: give a multiple of 1",
+    ),
+    "sums of a thousand digits": (
+        altered("sums.csv", lambda text: text.replace(",3\n", f",{'9' * 1000}\n")),
+        2,
+        "of 1 up to 2^62 times as much",
+    ),
+    "sums with an exponent of nine digits": (
+        altered("sums.csv", lambda text: text.replace(",3\n", ",1e999999999\n")),
+        2,
+        "a number is 1e999999999 ...: it has too many digits",
+    ),
+    "a law with such an exponent": (
+        altered("out.json.json", _described(law={"law": "discrete Laplace", "scale": "1e9999"})),
+        2,
+        "it has too many digits",
+    ),
+    "a strategy that would take for ever": (
+        altered(
+            "out.json.json",
+            _described(
+                strategy={"strategy": "SmoothBinary", "horizon": 9, "height": 10**6, "zeros": 9}
+            ),
+        ),
+        2,
+        "the key is not that of the stream, or its terms were changed",
+    ),
+    "values of a thousand digits": (
+        altered(
+            "out.json",
+            lambda text: re.sub('"estimate": ?-?[0-9]', f'"estimate":{"1" * 1000}', text),
+        ),
+        1,
+        "was released as 1111",
+    ),
+    "bytes": (
+        lambda folder: (folder / "out.json").write_bytes(b"\xff\xfe\x00"),  # type: ignore[dict-item]
+        2,
+        "is not what counton writes",
+    ),
+    "no file": (lambda folder: (folder / "out.json").unlink(), 2, "No such file"),
+    "no description": (lambda folder: (folder / "out.json.json").unlink(), 2, "No such file"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_wrong_is_said_in_a_sentence(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change, code, words = CASES[name]
+    change(folder)
+    files = [str(folder / name) for name in ("out.json", "key", "sums.csv")]
+    assert reference.main(["check", *files]) == code
+    said = capsys.readouterr()
+    (line,) = f"{said.out}{said.err}".splitlines()
+    assert words in line, line
+    assert len(line) < 2500
+
+
+@pytest.mark.parametrize("words", [[], ["check"], ["check", "a", "b"], ["show", "a", "b", "c"]])
+def test_other_words_are_told_what_to_give(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        reference.main(words)
+    assert ended.value.code == 2
+    assert "RELEASED.json KEY SUMS.csv" in capsys.readouterr().err
+
+
+def test_a_key_of_several_states_needs_its_salt(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = Key.generate()
+    shared.save(folder / "shared")
+    release(
+        "count", folder / "rows.csv", state=folder / "t.db", key=folder / "shared",
+        time="day", every="1d", start="2024-03-01", until="2024-03-04", steps=5,
+        by="page", domain=["home", "shop"], strategy="kary",
+        guarantee=PureDP(1), out=folder / "more.json",
+    )  # fmt: skip
+    files = [str(folder / name) for name in ("more.json", "shared", "sums.csv")]
+    assert reference.main(["check", *files]) == 2
+    assert "the key is not that of the stream" in capsys.readouterr().err
+    from sqlalchemy import create_engine, text
+
+    with create_engine(f"sqlite:///{folder / 't.db'}").connect() as connection:
+        salt = connection.execute(text("SELECT key_salt FROM counton_streams")).scalar_one()
+    assert reference.main(["check", *files, "--salt", salt]) == 0
+    assert capsys.readouterr().out == "6 values are right\n"
+
+
+def test_a_strategy_of_another_package_needs_its_matrices() -> None:
+    with pytest.raises(reference.Unreadable, match="the strategy Ternary is of another package"):
+        reference.strategy_of({"strategy": "Ternary"})
+
+
+def test_no_bits_are_read_twice_in_one_draw() -> None:
+    """Two cells with one address, and a part of a word that was read as a whole."""
+    bits, law = reference.Bits(bytes(32)), reference.Laplace(Fraction(3))
+    first, second = (reference.Noise(bits, lambda _: law, cell) for cell in (0, 1))
+    assert [first(0, 4), first(0, 4), first(0, 5)] == [first(0, 4)] * 2 + [first(0, 5)]
+    second(0, 4)
+    again = reference.Noise(bits, lambda _: law, 1)
+    with pytest.raises(reference.Unreadable, match=r"level 0, \(4, 1\) reads bits a second time"):
+        again(0, 4)
+    with pytest.raises(reference.Unreadable, match="a second time"):
+        bits.word(reference.MAIN, (0, 4, 0), 8)

@@ -1,0 +1,74 @@
+"""Known answers: counton gives them, and so do the reference and a program in another language."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import reference
+from tools import vectors
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(vectors.FOLDER.glob("*.json"))
+ANSWERS: list[dict[str, Any]] = [one for file in FILES for one in json.loads(file.read_text())]
+
+
+def test_they_are_what_counton_releases() -> None:
+    """Whoever changes one of them changes what everybody's stream releases."""
+    answers = vectors.answers()
+    assert {path.stem for path in FILES} == set(answers)
+    for file, some in answers.items():
+        path = vectors.FOLDER / f"{file}.json"
+        assert path.read_text("ascii") == vectors.text_of(some), "run: python -m tools.vectors"
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: one["terms"]["name"])
+def test_the_reference_meets_them(answer: dict[str, Any]) -> None:
+    stream = reference.Stream(answer["terms"], bytes.fromhex(answer["key"]))
+    for cell, (sums, released) in enumerate(zip(answer["sums"], answer["released"], strict=True)):
+        noise = stream.strategy.noise(stream.z(cell), len(sums))
+        shift = stream.strategy.places
+        assert [(a << shift) + b for a, b in zip(sums, noise, strict=True)] == released
+    bound = reference.address(answer["terms"]).encode()
+    secret = reference.subkey(bytes.fromhex(answer["key"]), b"counter", bound)
+    assert secret.hex() == answer["subkey"]
+    if len(answer["sums"][0]) > 100:  # of so many draws of wide Gaussian noise some are rejected
+        assert any(block[15] == reference.RETRY for block, _ in stream._bits._read)
+
+
+def test_they_have_all_strategies_both_laws_wide_scales_and_rejections() -> None:
+    assert len(ANSWERS) == 40
+    assert {one["terms"]["strategy"]["strategy"] for one in ANSWERS} == set(reference.STRATEGIES)
+    laws = [reference.law_of(one["terms"]["law"]) for one in ANSWERS]
+    for family in ("laplace", "gaussian"):
+        assert max(float(width) for kind, width in laws if kind == family) > 2**39
+    assert max(len(one["sums"]) * len(one["sums"][0]) for one in ANSWERS) > 1000
+
+
+def program(*files: Path) -> subprocess.CompletedProcess[str]:
+    """What the program in JavaScript says of files of answers."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: examples/check.mjs is not run")
+    command = [node, str(ROOT / "examples/check.mjs"), *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_program_in_another_language_meets_them() -> None:
+    done = program(*FILES)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "40 of 40 answers are met\n", "")
+
+
+def test_the_program_says_which_answer_is_wrong(tmp_path: Path) -> None:
+    (answer,) = json.loads((vectors.FOLDER / "Binary.json").read_text())[:1]
+    answer["released"][0][0] += 1
+    (tmp_path / "wrong.json").write_text(vectors.text_of([answer]))
+    done = program(tmp_path / "wrong.json")
+    assert done.returncode == 1
+    assert f"{answer['terms']['name']}: " in done.stdout
+    assert done.stdout.endswith("0 of 1 answers are met\n")

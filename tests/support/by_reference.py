@@ -1,0 +1,103 @@
+"""Streams whose released values ``counton.reference`` computes again, from terms, key and sums."""
+
+from __future__ import annotations
+
+import csv
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from keys import chosen_key
+from numpy.typing import NDArray
+
+from counton import reference
+from counton.base.private import open_private
+from counton.noise import Key
+from counton.numbers import Design, Releases
+from counton.state import Store
+from counton.state.by_reference import written_out as written_out
+from counton.strategies import StreamStrategy
+
+SECRET = bytes(range(32))
+
+
+def described(terms: Design) -> dict[str, Any]:
+    """The public terms of a stream, as a file has them."""
+    found: dict[str, Any] = json.loads(json.dumps(terms.public()))
+    return found
+
+
+def strategy_by_reference(strategy: StreamStrategy) -> reference.Strategy:
+    """The reference's own, from the package's description."""
+    return reference.strategy_of(json.loads(json.dumps(strategy.to_dict())))
+
+
+def recomputed(
+    released: Releases,
+    xs: NDArray[np.int64],
+    secret: bytes = SECRET,
+    matrices: dict[str, Any] | None = None,
+) -> int:
+    """How many values of a stream's first releases the reference finds as they were released.
+
+    Args:
+        released: from step 1 on.
+        xs: what each step adds, in units of the grid.
+        secret: of the key.
+        matrices: of a strategy of another package.
+
+    Raises:
+        AssertionError: a value that is another one.
+        Unreadable: bits that are read twice.
+    """
+    stream = reference.Stream(described(released._design), secret, matrices)
+    values = released.values.reshape(len(released), -1)
+    inputs = xs.reshape(len(released), -1)
+    sums = inputs if stream.strategy.windows else inputs.cumsum(axis=0)
+    late = stream.strategy.delay
+    for cell in range(values.shape[1]):
+        noise = stream.strategy.noise(stream.z(cell), len(values))
+        totals = [0] * late + sums[:, cell].tolist()
+        mine = [stream.value(total, one) for total, one in zip(totals, noise, strict=False)]
+        assert mine == values[:, cell].tolist(), (released._design.strategy, cell)
+    return int(values.size)
+
+
+def known_key() -> Any:
+    """The key whose bytes are `SECRET`."""
+    return chosen_key(SECRET)
+
+
+def sums_of(state: Path, out: Path) -> Path:
+    """The exact sums of a state's one stream, beside a table of it: releases less their noise.
+
+    Args:
+        state: with its key beside it.
+        out: the table, whose description has the names of groups.
+    """
+    with Store(state) as store:
+        (name,) = (one["name"] for one in store.summary()["streams"])
+        reader = store.reader(name)
+        terms, values = reader.design, reader.releases().values
+        labels = list(open_private(reader.labels()))
+    told = json.loads(Path(f"{out}.json").read_text())["description"]
+    flat, steps = values.reshape(len(values), -1), range(1, len(values) + 1)
+    width = flat.shape[1] if terms.counters is not None else None
+    names = labels or told["groups"] or ["all"]
+    if "cells" in told:
+        names = [str(cell) for cell in range(flat.shape[1])]
+    field = terms.noise_field(Key.load(f"{state}.key"), width)
+    noise = terms.strategy.noise(field, steps).reshape(len(values), -1)
+    path = out.with_name("sums.csv")
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["step", "group", "cell", "sum"])
+        for step in steps:
+            for cell, name in enumerate(names):
+                released = round(Fraction(flat[step - 1, cell].item()) / terms.released_unit)
+                exact = (released - int(noise[step - 1, cell])) * terms.released_unit
+                # The reference is given the sums of all items so far, and looks back by itself.
+                rows.writerow([step - terms.strategy.facts.delay, name, cell, exact])
+    return path

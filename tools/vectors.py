@@ -1,0 +1,170 @@
+"""Known answers for programs in other languages: ``python -m tools.vectors`` writes them again.
+
+``tests/vectors/*.json`` has a file for each strategy, and one for the laws of noise. An answer is
+the 32 bytes of a key, the public terms of a stream, exact sums and the integers that are released
+of them, in units of 2^-places: ``docs/specification.md`` says how one follows from the other.
+Numbers of the first steps of several cells stand cell by cell. Also the key of the stream's own
+noise (``subkey``), at which a program that is not yet right may look first.
+
+Counton releases them; ``tests/reference/test_vectors.py`` holds that they are those of counton, of
+the reference and of ``examples/check.mjs``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counton import Counter, plan, reference
+from counton.base.errors import InvalidInput
+from counton.noise import InsecureKeyWarning, InsecureSeededKey
+from counton.numbers.design import design_for
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    ExpiringZCDP,
+    Guarantee,
+    PureDP,
+)
+from counton.strategies import (
+    Binary,
+    Expiring,
+    Independent,
+    KAry,
+    MultiscaleInterpolation,
+    StreamStrategy,
+    public_strategies,
+)
+
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors"
+_HORIZON = 9
+_ONE = Contribution.add_remove()
+_VALUES = Contribution.values(-3, 12, resolution="0.05")
+
+
+class Case(NamedTuple):
+    """What one answer is of.
+
+    Attributes:
+        file: where it stands.
+        strategy, guarantee, contribution, shape: of the stream.
+        steps: the first so many are released.
+        name: of the stream; empty: the number of the answer.
+    """
+
+    file: str
+    strategy: StreamStrategy
+    guarantee: Guarantee
+    contribution: Contribution = _ONE
+    shape: tuple[int, ...] = ()
+    steps: int = _HORIZON
+    name: str = ""
+
+
+def cases() -> Iterator[Case]:
+    """Each strategy with both kinds of noise, then what is special."""
+    for kind in public_strategies():
+        some = [*kind.examples(_HORIZON)]
+        first = next((one for one in some if has_pure_noise(one)), some[0])
+        wide = has_pure_noise(first)
+        if issubclass(kind, Expiring):
+            expiring = Expiring("1.5", 3), Expiring("1")
+            yield Case("Expiring", expiring[0], ExpiringDP("0.5"), steps=12)
+            yield Case("Expiring", expiring[1], ExpiringZCDP("0.01"), shape=(2,), steps=12)
+            continue
+        steps = 5 if kind.saved_name == "GrowingSquareRoot" else _HORIZON
+        pure: tuple[Guarantee, Contribution] = (PureDP(1), _VALUES) if wide else (ZCDP(5), _ONE)
+        yield Case(kind.saved_name, first, *pure, (2,), steps)
+        yield Case(kind.saved_name, some[len(some) // 2], ZCDP("0.5"), steps=steps)
+    for guarantee in (PureDP(1), ZCDP("0.5")):
+        best = plan(40, guarantee).best.strategy
+        yield Case(best.saved_name, best, guarantee, steps=40)
+    yield Case("Octave", MultiscaleInterpolation(1000), ZCDP("0.5"), steps=7)
+    yield Case("noise", Independent(12), PureDP("1e-12"), steps=12)
+    yield Case("noise", Independent(12), PureDP("0.001"), shape=(3,), steps=12)
+    yield Case(
+        "noise", Independent(12), PureDP(30), Contribution.add_remove(cells=2, per_cell=7), (4,), 12
+    )
+    yield Case("noise", Independent(400), ZCDP("1e-12"), shape=(3,), steps=400)  # some are rejected
+    yield Case("noise", Binary(7), ZCDP("1e-20"), steps=7)
+    yield Case(
+        "noise", KAry(30, 3), ApproxDP(1, "1e-6"), Contribution.events(3, most_a_step=2), steps=30
+    )
+    yield Case("noise", Binary(7), ApproxDP("0.3", "1e-9"), steps=7, name="Caf\u00e9 \u2713")
+
+
+def has_pure_noise(strategy: StreamStrategy) -> bool:
+    """Whether Laplace noise that is wide enough is not too wide."""
+    try:
+        design_for(strategy, PureDP(1), _VALUES)
+    except InvalidInput:
+        return False
+    return True
+
+
+def answer_of(number: int, case: Case) -> dict[str, Any]:
+    """What counton releases."""
+    secret = hashlib.sha256(f"counton's known answer {number}".encode()).digest()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureKeyWarning)
+        key = InsecureSeededKey.from_bytes(secret)
+    counter = Counter(
+        case.strategy,
+        case.guarantee,
+        key=key,
+        name=case.name or f"answer {number}",
+        contribution=case.contribution,
+        shape=case.shape,
+    )
+    xs = np.random.default_rng(number).integers(0, 50, (case.steps, *case.shape))
+    released = counter.release_many(counter.design.contribution.exact_from_grid(xs))
+    design, facts = counter.design, case.strategy.facts
+    late = np.concatenate([np.zeros((facts.delay, *case.shape), np.int64), xs])[: case.steps]
+    sums = late if case.strategy.workload == "windows" else late.cumsum(axis=0)
+    whole = [Fraction(one) / design.released_unit for one in released.values.reshape(-1).tolist()]
+    values = np.array([round(one) for one in whole]).reshape(case.steps, -1)
+    told = json.loads(json.dumps(design.public()))
+    return {
+        "key": secret.hex(),
+        "subkey": reference.subkey(secret, b"counter", reference.address(told).encode()).hex(),
+        "terms": told,
+        "sums": sums.reshape(case.steps, -1).T.tolist(),
+        "released": values.T.tolist(),
+    }
+
+
+def answers() -> dict[str, list[dict[str, Any]]]:
+    """By file."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for number, case in enumerate(cases(), start=1):
+        found.setdefault(case.file, []).append(answer_of(number, case))
+    return found
+
+
+def text_of(some: list[dict[str, Any]]) -> str:
+    """A file: each answer's parts on lines of their own."""
+    written = []
+    for one in some:
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in one.items()]
+        written.append("{\n" + ",\n".join(lines) + "\n}")
+    return "[\n" + ",\n".join(written) + "\n]\n"
+
+
+def main() -> None:
+    """Write all files."""
+    FOLDER.mkdir(exist_ok=True)
+    for file, some in answers().items():
+        (FOLDER / f"{file}.json").write_text(text_of(some), encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
