@@ -26,6 +26,7 @@ PAPERS = {
     "expiration": "papers.expiration",
     "constants": "papers.constants",
     "less-noise": "papers.less_noise",
+    "survey": "papers.survey",
     "flights": "papers.flights",
 }
 

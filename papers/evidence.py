@@ -329,16 +329,17 @@ _AGREED: dict[Kind, str] = {
     "limit": "keep a limit",
     "far limit": "keep a limit more than three times as large, which says little",
     "unproved": "keep a limit that is proved for other sizes only, which tests nothing",
-    "own": "are as counton computes them in another way, and no paper prints them",
 }
 
 
 def counted(rows: Iterable[Comparison]) -> str:
-    """How many rows have the digits that a paper prints; and, apart, what the others show.
+    """How many of the numbers of a paper have its digits; and, apart, what the others show.
 
     >>> agreeing = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
     '2 of 3 numbers have the digits that are printed. Among the others, 1 keep a limit'
+    >>> counted([Comparison("the page", "epsilon", "0.1341", 0.13407, own=True)])
+    'No paper prints these numbers: 1 are as counton computes them in another way'
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
@@ -346,8 +347,13 @@ def counted(rows: Iterable[Comparison]) -> str:
     said = [f"{told['DIFFERS']} DIFFER"] if told["DIFFERS"] else []
     said += [f"{told['explained']} differ, and say why"] if told["explained"] else []
     said += [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
-    words = f"{kinds['digits']} of {len(rows)} numbers have the digits that are printed"
-    return words + (f". Among the others, {', '.join(said)}" if said else "")
+    own = f"{kinds['own']} are as counton computes them in another way"
+    printed = sum(row.kind != "own" for row in rows)
+    if not printed:
+        return f"No paper prints these numbers: {', '.join([*said, own])}"
+    words = f"{kinds['digits']} of {printed} numbers have the digits that are printed"
+    words += f". Among the others, {', '.join(said)}" if said else ""
+    return words + (f". Besides, {own}, and no paper prints them" if kinds["own"] else "")
 
 
 def silent(_stage: str, _share: float) -> None:

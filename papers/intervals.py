@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton import ZCDP, Key, PureDP
+from counton import ZCDP, Key, PureDP, Running
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.numbers import StepRelease, interval_halfwidth
 from counton.statistics import Moments, Quantiles, rank_largest, ranking_levels
+from counton.statistics.readings import read_release
 
 LEVEL = 0.95
 LAWS: dict[str, NoiseDistribution] = {
@@ -99,7 +100,9 @@ def moments() -> list[Row]:
         a, b = price / 8 - 1, sold / 4 - 1
         sums = np.array([count, *(x.sum() for x in (a, b, 1 - a**2, 1 - b**2, a * b))])
         for law, guarantee in {"Laplace": PureDP("1/2"), "Gaussian": ZCDP("1/50")}.items():
-            counter = statistic.counter(1, guarantee, key=Key.generate(), name="s", batched=True)
+            counter = Running.start(
+                statistic, 1, guarantee, key=Key.generate(), name="s", batched=True
+            )
             std = float(counter.design.std(range(1, 2))[0])
             draws = np.random.default_rng(27)
             held = {name: np.zeros(2) for name in true}
@@ -108,7 +111,9 @@ def moments() -> list[Row]:
                 noise = draws.laplace(0, std / math.sqrt(2), 6)
                 noise = noise if law == "Laplace" else draws.normal(0, std, 6)
                 released = np.rint(sums * statistic.grid**2 + noise)
-                reading: Any = statistic.read(StepRelease(1, released, std, counter.design))
+                reading: Any = read_release(
+                    statistic, StepRelease(1, released, std, counter.design)
+                )
                 for name, value in true.items():
                     delta = reading._interval(reading._function(name), LEVEL)
                     ends = np.array([delta, reading.interval(name, LEVEL)])
@@ -138,7 +143,7 @@ def quantiles() -> list[Row]:
             if what == "evenly":
                 guarantee = PureDP(1) if law == "Laplace" else ZCDP("1/10")
             asked = Quantiles(lower=0, upper=cells, cells=cells)
-            counter = asked.counter(1, guarantee, key=Key.generate(), name="q", batched=True)
+            counter = Running.start(asked, 1, guarantee, key=Key.generate(), name="q", batched=True)
             statistic, counts = counter.statistic, np.full(cells, count // cells)
             assert isinstance(statistic, Quantiles)
             if what == "heaps":
@@ -158,7 +163,7 @@ def quantiles() -> list[Row]:
             released = np.rint(exact + noise(RUNS // 4))
             found = []
             for each in released:
-                one: Any = statistic.read(StepRelease(1, each, std, counter.design))
+                one: Any = read_release(statistic, StepRelease(1, each, std, counter.design))
                 found.append(one.quantile(0.5, LEVEL))
             held = np.mean([one.lower <= cell < one.upper for one in found])
             wide = np.mean([one.upper - one.lower for one in found])

@@ -69,7 +69,9 @@ def frontier() -> Iterator[str]:
     shared = BandedInverseSquareRoot.fit(*place, scaling="epochs")
     yield "| noise | error | kept, and normals a step | parameters |"
     yield "|---|---|---|---|"
-    yield f"| BLT-3, shares | {blt.rmse:.3f} | 3, and 1 | 14 |"
+    buffers = blt.buffers
+    parameters = 2 * buffers + EPOCHS
+    yield f"| BLT-{buffers}, shares | {blt.rmse:.3f} | {buffers}, and 1 | {parameters} |"
     yield f"| {shared.name} | {shared.rmse:.3f} | 0, and {shared.draws:.1f} | 9 |"
     few = BandedOptimum.fit(STEPS, EPOCHS, draws=PLACES)
     entries = int((few.increments()[0] != 0).sum())
@@ -77,7 +79,7 @@ def frontier() -> Iterator[str]:
     bands = f"{PLACES - 1}, and 1; or 0, and {(STEPS + 1) / 2:.1f}"
     start = blt_coefficients(PLACES, blt.theta, blt.thetahat)
     cut = best_bands(start, shares=True)
-    yield f"| BLT-3 cut off at an epoch, shares | {cut:.3f} | {bands} | 14 |"
+    yield f"| BLT-{buffers} cut off at an epoch, shares | {cut:.3f} | {bands} | {parameters} |"
     yield f"| equal bands, shares | {best_bands(start):.3f} | {bands} | {PLACES + EPOCHS} |"
     optimum = BandedOptimum.fit(STEPS, EPOCHS)
     entries = int((optimum.encoder() != 0).sum())
@@ -191,7 +193,7 @@ def counts() -> Iterator[str]:
             blt = BufferedToeplitz.fit(steps, buffers=buffers)
             variances = np.cumsum(np.cumsum(blt.inverse()) ** 2) * blt.squared_sensitivity()
             text = f"{blt.rmse:.4f}, {math.sqrt(variances[-1]):.4f}"
-            rows.setdefault(f"BLT-{buffers}, floating point", []).append(text)
+            rows.setdefault(f"BLT of up to {buffers} numbers, floating point", []).append(text)
     for name, cells in rows.items():
         yield f"| {name} | {' | '.join(cells)} |".replace("nan, nan", "-")
 

@@ -18,6 +18,7 @@ from counton.numbers.node_law import law_for
 from counton.privacy import ApproxDP, Contribution
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Statistic
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies.participation import sensitivity
 from papers.constants.numbers import DELTA, multiplier, psi, psi_star
 from papers.constants.released import certain, graph, kept, letters, noise, of_nodes
@@ -122,7 +123,7 @@ def _graphs() -> Iterator[Application]:
 
 def _moved(statistic: Statistic) -> float:
     """What counton covers with noise, squared and in Psi*(T)."""
-    return statistic.sensitivity(mechanisms(STEPS).ours, 2) ** 2 / psi_star(STEPS)
+    return unit_sensitivity(statistic, mechanisms(STEPS).ours, 2) ** 2 / psi_star(STEPS)
 
 
 def _doubt(error: str, runs: int) -> float:
@@ -158,7 +159,7 @@ def released(statistic: Statistic, events: tuple[Any, ...], runs: int) -> Found:
 
 
 def _runs(statistic: Statistic, runs: int) -> int:
-    return math.ceil(runs / FEWER) if statistic.on_demand else runs
+    return math.ceil(runs / FEWER) if statistic.card.on_demand else runs
 
 
 def achieved(application: Application, runs: int) -> float:
@@ -205,7 +206,7 @@ def _noise(applications: list[Application], runs: int) -> Iterator[Comparison]:
         each.statistic: each[:4] for each in applications
     }.values():
         found = released(statistic, events, runs)
-        least = sigma * statistic.sensitivity(mechanisms(STEPS).ours, 2)
+        least = sigma * unit_sensitivity(statistic, mechanisms(STEPS).ours, 2)
         yield Comparison(
             place, f"standard deviation of one measured number, {name}", f"{least:.4f}",
             found.std, tolerance=least * certain(found.numbers),

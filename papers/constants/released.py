@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton import Running
 from counton.privacy import ApproxDP
 from counton.statistics import Statistic
 from papers.constants.numbers import DELTA
@@ -56,8 +57,12 @@ def noise(
     strategy, guarantee = mechanisms(len(events)).ours, ApproxDP(epsilon, DELTA)
     true = np.cumsum(changes_of(statistic, [[event] for event in events]), axis=0)
     for run in range(runs):
-        counter = statistic.counter(
-            guarantee=guarantee, key=known_key(), name=f"constants {run}", strategy=strategy
+        counter = Running.start(
+            statistic,
+            guarantee=guarantee,
+            key=known_key(),
+            name=f"constants {run}",
+            strategy=strategy,
         )
         releases = counter.release_many(events).releases
         if releases is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.statistics import Statistic
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import SqrtToeplitz, matrices
 from papers.constants.numbers import psi_star
 from papers.evidence import Comparison
@@ -125,7 +126,7 @@ def by_events(statistic: Statistic, events: Sequence[Any], steps: int, *, replac
 
 def _claim(statistic: Statistic, steps: int) -> float:
     """What counton covers, squared and in Psi*."""
-    return statistic.sensitivity(SqrtToeplitz(steps), 2) ** 2 / psi_star(steps)
+    return unit_sensitivity(statistic, SqrtToeplitz(steps), 2) ** 2 / psi_star(steps)
 
 
 def _claimed(place: str, what: str, true: float, claim: float) -> Comparison:
@@ -143,7 +144,7 @@ def changes_of(statistic: Statistic, steps: Sequence[Sequence[Any]]) -> NDArray[
     events = [event for step in steps for event in step]
     stops = np.cumsum([len(step) for step in steps])
     changes: NDArray[np.int64] = exact.take(events, stops)
-    if not statistic.on_demand:
+    if not statistic.card.on_demand:
         return changes.reshape(len(steps), -1)
     cells = np.arange(math.prod(statistic.cells))
     totals = np.array([exact.counts(cells, step) for step in range(len(steps) + 1)])

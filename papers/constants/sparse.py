@@ -57,6 +57,7 @@ from typing import Any, NamedTuple, NoReturn, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counton import plan
 from counton.base.distributions import DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.base.exact import check_integer, exact, text
@@ -75,7 +76,6 @@ from counton.numbers.counter_state import (
 from counton.numbers.design import check_name, understanding
 from counton.numbers.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.numbers.node_law import law_for
-from counton.planning import plan
 from counton.privacy import (
     ZCDP,
     ApproxDP,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton import Running
 from counton.privacy import ApproxDP, Contribution
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.strategies import SqrtToeplitz, matrices
@@ -105,7 +106,7 @@ def _at_once(runs: int) -> Comparison:
         edges = list(itertools.combinations(range(vertices), 2))
         largest = []
         for run in range(4 * runs):
-            counter = Cuts(vertices).counter(
+            counter = Running.start(Cuts(vertices),
                 guarantee=ApproxDP(EPSILON, DELTA), key=known_key(), name=f"static {run}",
                 strategy=SqrtToeplitz(1), batched=True,
             )  # fmt: skip

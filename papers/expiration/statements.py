@@ -14,6 +14,7 @@ from counton.numbers.intervals import largest_expiring_error
 from counton.planning.lower_bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring, noise_variance
+from counton.strategies.strategy import node_factor
 from papers.evidence import Comparison
 from papers.simulation import Measured, errors
 
@@ -144,7 +145,7 @@ def _theorem_1_2() -> Iterator[Comparison]:
     for growth in GROWTHS:
         for step, delay in ((10**6, 0), (1000, 24)):
             strategy = Expiring(growth, delay)
-            read = (float(strategy.node_factor(node.level)) ** 2 for node in strategy.row(step))
+            read = (float(node_factor(strategy, node.level)) ** 2 for node in strategy.row(step))
             yield Comparison.with_formula(
                 place, f"squared error * epsilon^2, lambda = {growth}, t = {step:,}, B = {delay}",
                 squared_error(growth, step, delay), 2 * math.fsum(read), note="node by node",

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton import Counter, Ranges
+from counton import Counter, Ranges, Running
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.strategies import (
@@ -144,8 +144,13 @@ def ranges(runs: int) -> Iterator[Comparison]:
     truth = sums[high] - sums[low]
     errors = []
     for run in range(2 * runs):
-        counter = Ranges(CELLS, line="cascade", counts=True).counter(
-            1, ZCDP("0.5"), key=known_key(), name=f"delays {run}", batched=True
+        counter = Running.start(
+            Ranges(CELLS, line="cascade", counts=True),
+            1,
+            ZCDP("0.5"),
+            key=known_key(),
+            name=f"delays {run}",
+            batched=True,
         )
         reading: Any = counter.release_batch([*enumerate(counts.tolist())])
         found, std = reading.boxes(low[None], high[None])

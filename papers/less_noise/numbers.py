@@ -7,8 +7,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from counton import plan
 from counton.base.errors import InvalidInput
-from counton.planning import StreamPlan, plan
+from counton.planning import StreamPlan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counton.planning import plan
+from counton import plan
 from counton.strategies import KAry, LookAhead
 from papers import Comparison, Evidence, reproduce
 from papers.less_noise.numbers import (

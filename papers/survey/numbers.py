@@ -1,0 +1,287 @@
+"""Every published mechanism for continual counts that we know, and the exact error of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from counton import plan
+from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
+from counton.base.errors import InvalidInput
+from counton.strategies import KAry, Metric, Norm, StreamStrategy
+from papers.evidence import Comparison, ErrorRow
+from papers.less_noise.numbers import GUARANTEES, METRICS, PLANNED
+from papers.less_noise.numbers import PUBLISHED as ELSEWHERE
+
+#: A year of days, a year of hours, and a million.
+HORIZONS = (365, 8760, 10**6)
+#: A dense matrix is searched for up to here.
+_LARGEST_DENSE = 365
+_ONE, _HALF = GUARANTEES
+#: Mean and largest standard deviation.
+Errors = dict[Metric, float]
+
+
+class Published(NamedTuple):
+    """A mechanism.
+
+    Attributes:
+        name: as in the table.
+        source: who, where and when.
+        errors: mean and largest standard deviation for a horizon and a guarantee; None where it
+            is not for it.
+    """
+
+    name: str
+    source: str
+    errors: Callable[[int, str], Errors | None]
+
+
+def _std(norm: Norm, moved: float, variances: np.ndarray) -> Errors:
+    """Of B z with one law for all nodes, given what one unit moves and rows of B in squares."""
+    law: DiscreteLaplace | DiscreteGaussian
+    law = (
+        DiscreteLaplace(Fraction(moved)) if norm == 1 else DiscreteGaussian(Fraction(moved))
+    )  # epsilon = 1, and rho = 1/2
+    return {
+        "mean": math.sqrt(law.variance * float(variances.mean())),
+        "max": math.sqrt(law.variance * float(variances.max())),
+    }
+
+
+def _of_stream(
+    make: Callable[[int, Norm, Metric], StreamStrategy], norms: Sequence[Norm] = (1, 2)
+) -> Callable[[int, str], Errors | None]:
+    """A strategy of counton: its best one for each metric."""
+
+    def errors(horizon: int, guarantee: str) -> Errors | None:
+        stated, norm = GUARANTEES[guarantee]
+        if norm not in norms:
+            return None
+        found: Errors = {}
+        for metric in METRICS:
+            try:
+                strategy = make(horizon, norm, metric)
+            except InvalidInput:  # it serves no such horizon
+                return None
+            only = plan(horizon, stated, metric, strategies=[strategy])
+            found[metric] = only.best.by(metric)
+        return found
+
+    return errors
+
+
+def _each_count(horizon: int, _norm: Norm, _metric: Metric) -> StreamStrategy:
+    return KAry(horizon, horizon + 1, subtraction=False)
+
+
+def two_levels(horizon: int) -> KAry:
+    """Blocks of as many steps as there are blocks, or so.
+
+    >>> two_levels(365).height
+    2
+    """
+    return KAry(horizon, math.isqrt(horizon) + 1, subtraction=False)
+
+
+def _toeplitz(name: str) -> Callable[[int, str], Errors | None]:
+    """Of training, with Gaussian noise: C and its inverse are Toeplitz; a unit counts once."""
+
+    def errors(horizon: int, guarantee: str) -> Errors | None:
+        if guarantee != _HALF:
+            return None
+        from counton.strategies import training
+
+        fitted = getattr(training, name).fit(horizon)
+        read = np.cumsum(np.cumsum(fitted.inverse()) ** 2)  # by release
+        scale = float((fitted.coefficients() ** 2).sum())
+        # Normals of training are rounded far finer than a count.
+        return {"mean": math.sqrt(scale * float(read.mean())), "max": math.sqrt(scale * read[-1])}
+
+    return errors
+
+
+def group_algebra(horizon: int) -> float:
+    """Row norm times column norm of the square root of a circulant matrix of twice the size.
+
+    Its eigenvalues are those of as many ones: the horizon, and 1 / sin(pi k / 2 T) for odd k. Each
+    row and each column of the root has the mean of their absolute values as its squared norm.
+
+    >>> round(group_algebra(2), 4)
+    1.2071
+    """
+    odd = np.arange(1, 2 * horizon, 2)
+    return float((horizon + (1 / np.sin(np.pi * odd / (2 * horizon))).sum()) / (2 * horizon))
+
+
+def _group_algebra(horizon: int, guarantee: str) -> Errors | None:
+    std = group_algebra(horizon)
+    return {"mean": std, "max": std} if guarantee == _HALF else None
+
+
+def privelet(horizon: int, guarantee: str) -> Errors | None:
+    """The Haar wavelet over all steps: a total, and a difference of halves on each level."""
+    from counton.strategies.lines.haar import Haar
+
+    norm, tree = GUARANTEES[guarantee][1], Haar.wavelet(horizon)
+    ends = np.arange(1, horizon + 1)
+    variances = tree.variance(np.zeros(horizon, np.int64), ends)
+    return _std(norm, sum(weight**norm for weight in tree.weights), variances)
+
+
+@lru_cache(maxsize=2)
+def _dense(horizon: int, guarantee: str) -> Errors | None:
+    if guarantee != _HALF or horizon > _LARGEST_DENSE:
+        return None
+    from counton.strategies import LeastSquaresFactorization
+    from counton.strategies.lines.optimal import optimal_gaussian
+    from counton.strategies.lines.workloads import Prefixes
+
+    strategy = LeastSquaresFactorization(optimal_gaussian(Prefixes(horizon)), norm=2)
+    return _of_stream(lambda *_: strategy)(horizon, guarantee)
+
+
+def _searched(
+    make: Callable[[int, Norm, Metric], StreamStrategy],
+) -> Callable[[int, str], Errors | None]:
+    of = _of_stream(make, norms=(1,))
+    return lambda horizon, guarantee: of(horizon, guarantee) if horizon <= _LARGEST_DENSE else None
+
+
+_MAKE = {one.name: one for one in ELSEWHERE}
+
+
+def _as_there(name: str) -> Callable[[int, str], Errors | None]:
+    return _of_stream(_MAKE[name].make, _MAKE[name].norms)
+
+
+#: What takes a search.
+SEARCHED = ("HDMM", "dense optimum")
+PUBLISHED: tuple[Published, ...] = (
+    Published(
+        "noise for each count", "Dwork, McSherry, Nissim, Smith: TCC 2006", _of_stream(_each_count)
+    ),
+    Published(
+        "two levels",
+        "Chan, Shi, Song: ICALP 2010; TISSEC 2011",
+        _of_stream(lambda horizon, norm, metric: two_levels(horizon)),
+    ),
+    Published(
+        "binary tree",
+        "Dwork, Naor, Pitassi, Rothblum: STOC 2010; Chan, Shi, Song: TISSEC 2011",
+        _as_there("binary tree"),
+    ),
+    Published(
+        "Honaker online",
+        "Honaker: TPDP 2015, a workshop; Kairouz et al.: ICML 2021",
+        _as_there("Honaker online"),
+    ),
+    Published("smooth binary", "Andersson, Pagh: NeurIPS 2023", _as_there("smooth binary")),
+    Published(
+        "k-ary tree",
+        "Andersson, Pagh, Steiner, Torkamani: FORC 2025, Alg. 1",
+        _as_there("k-ary tree"),
+    ),
+    Published(
+        "k-ary with subtraction",
+        "Andersson, Pagh, Steiner, Torkamani: FORC 2025, Alg. 2",
+        _as_there("k-ary with subtraction"),
+    ),
+    Published(
+        "square root", "Fichtenberger, Henzinger, Upadhyay: ICML 2023", _as_there("square root")
+    ),
+    Published("group algebra", "Henzinger, Upadhyay: SODA 2025", _group_algebra),
+    Published(
+        "normalised square root",
+        "Henzinger, Kalinin, Upadhyay: FORC 2026",
+        _as_there("normalised square root"),
+    ),
+    Published(
+        "banded inverse square root",
+        "Kalinin, McKenna, Upadhyay, Lampert: arXiv 2025; up to 64 normals",
+        _toeplitz("BandedInverseSquareRoot"),
+    ),
+    Published(
+        "BLT",
+        "Dvijotham, McMahan, Pillutla, Steinke, Thakurta: FOCS 2024; 3 buffers",
+        _toeplitz("BufferedToeplitz"),
+    ),
+    Published(
+        "dense optimum",
+        "Li, Hay, Rastogi, Miklau, McGregor: PODS 2010; over time Denisov et al.: NeurIPS 2022",
+        _dense,
+    ),
+    Published(
+        "least-squares tree, drawn ahead",
+        "Hay, Rastogi, Miklau, Suciu: PVLDB 2010; children as Qardaji, Yang, Li: PVLDB 2013",
+        _as_there("least-squares tree"),
+    ),
+    Published("Privelet, drawn ahead", "Xiao, Wang, Gehrke: ICDE 2010; TKDE 2011", privelet),
+    Published(
+        "HDMM, drawn ahead",
+        "McKenna, Miklau, Hay, Machanavajjhala: PVLDB 2018",
+        _searched(_MAKE["HDMM"].make),
+    ),
+)
+
+
+def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
+    """A row for each guarantee, metric and mechanism that serves the horizon; ours at the end."""
+    found = []
+    for guarantee, (stated, _norm) in GUARANTEES.items():
+        for one in PUBLISHED:
+            if quick and one.name.partition(",")[0] in SEARCHED:
+                continue
+            errors = one.errors(horizon, guarantee)
+            for metric, std in (errors or {}).items():
+                found.append(ErrorRow(guarantee, metric, horizon, one.name, one.source, std))
+        for metric in METRICS:
+            ranked = plan(horizon, stated, metric)
+            source, std = f"counton: {ranked.best.kind}", ranked.best.by(metric)
+            found.append(ErrorRow(guarantee, metric, horizon, PLANNED, source, std))
+    return found
+
+
+#: Mean standard deviations that are stated elsewhere: of the best published one that plans weigh,
+#: and ours.
+STATED = {
+    (_ONE, 365): ("10.29", "7.89"),
+    (_ONE, 8760): ("18.64", "13.39"),
+    (_HALF, 365): ("2.67", "2.64"),
+    (_HALF, 8760): ("3.67", "3.67"),
+}
+_BEST = {_ONE: "k-ary with subtraction", _HALF: "normalised square root"}
+
+
+def comparisons(rows: Iterable[ErrorRow]) -> tuple[Comparison, ...]:
+    """What the front page and the page about choosing state, beside rows of the table."""
+    mean = [row for row in rows if row.metric == "mean"]
+    found = {(row.guarantee, row.horizon, row.mechanism): row.std for row in mean}
+    return tuple(
+        Comparison(at, f"{name}, T = {horizon:,}", printed, found[at, horizon, name], own=True)
+        for (at, horizon), both in STATED.items()
+        for name, printed in zip((_BEST[at], PLANNED), both, strict=True)
+    )
+
+
+def markdown(rows: Iterable[ErrorRow], guarantee: str) -> list[str]:
+    """A table of one guarantee: mean and largest standard deviation by mechanism and horizon."""
+    found = {
+        (row.mechanism, row.horizon, row.metric): f"{row.std:,.2f}"
+        for row in rows
+        if row.guarantee == guarantee
+    }
+    horizons = list(dict.fromkeys(horizon for _, horizon, _ in found))
+    heads = (f"T = {horizon:,}: {name}" for horizon in horizons for name in ("mean", "largest"))
+    lines = [f"| mechanism | {' | '.join(heads)} |", f"|---|{'--:|' * (2 * len(horizons))}"]
+    for name in dict.fromkeys(name for name, _, _ in found):
+        cells = (
+            found.get((name, horizon, metric), "") for horizon in horizons for metric in METRICS
+        )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines

@@ -1,0 +1,103 @@
+"""Who wants no mechanism of counton's own has the best that a refereed paper describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inside import inside, visit
+from typer.testing import CliRunner
+
+from counton import PureDP, plan, read, release
+from counton.base.errors import InvalidInput
+from counton.base.literature import REFERENCES, VENUES, paper_of
+from counton.cli.app import app
+from counton.privacy import ZCDP, Guarantee
+from counton.strategies import public_strategies
+
+ROWS = "day,page\n2024-03-01,home\n2024-03-03,home\n"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.csv"
+    path.write_text(ROWS)
+    return path
+
+
+def count(rows: Path, guarantee: Guarantee, **more: Any) -> Any:
+    when: dict[str, Any] = {
+        "time": "day",
+        "every": "1d",
+        "start": "2024-03-01",
+        "until": "2024-03-04",
+    }
+    state = rows.with_name(f"{len([*rows.parent.iterdir()])}.db")
+    steps: dict[str, Any] = {} if "around" in more else {"steps": 365}
+    out = rows.with_name(f"{state.stem}.json")
+    release("count", rows, state=state, guarantee=guarantee, out=out, **when, **steps, **more)
+    return read(out)
+
+
+def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
+    for guarantee, name in ((PureDP(1), "KAry"), (ZCDP("0.5"), "NormalisedSqrt")):
+        found = count(rows, guarantee, strategy="published")
+        assert found.design.strategy.saved_name == name
+        best = plan(365, guarantee).best_published
+        assert best is not None
+        assert found.design.strategy == best.strategy
+        assert "(FORC 202" in found.methods(full=True)
+    own = count(rows, PureDP(1))
+    assert own.design.strategy.saved_name == "Solved"
+    assert REFERENCES["own"] in own.methods(full=True)
+
+
+def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
+    found = count(rows, PureDP(1), strategy="published", release="windows")
+    assert found.design.strategy.saved_name == "Independent"
+
+
+def test_streams_without_an_end_have_none(rows: Path) -> None:
+    with pytest.raises(InvalidInput, match="'published' can serve any number of steps"):
+        count(rows, PureDP(1), strategy="published", around=365)
+
+
+def test_plans_say_papers_and_what_they_cost() -> None:
+    of = plan(365, PureDP(1))
+    rows = {row["strategy"]: row["paper"] for row in of.rows()}
+    assert "ours" in rows.values()
+    assert any("FORC 2025" in paper for paper in rows.values())
+    assert "10.29, 30% above the best (7.89); J. D. Andersson" in of.published_in_words
+    assert of.published_in_words in of.foot()
+    done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1"])
+    assert "10.29, 30% above the best (7.89)" in " ".join(done.output.split())
+
+
+def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(
+        f'[jobs.visits]\nstatistic = "count"\nevents = "{rows}"\ntime = "day"\n'
+        f'state = "{tmp_path / "file.db"}"\n'
+        'every = "1d"\nstart = "2024-03-01"\nuntil = "2024-03-04"\nsteps = 365\nepsilon = 1\n'
+        f'unit = "visit"\nstrategy = "published"\nout = "{tmp_path / "file.json"}"\n'
+    )
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "jobs.toml")])
+    assert done.exit_code == 0, done.output
+    assert read(tmp_path / "file.json").design.strategy.saved_name == "KAry"
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
+    assert "(FORC 2025)" in " ".join(described.output.split())
+    with inside(tmp_path, steps=60, strategy="published") as service:
+        service.post("b", [visit(0.5)])
+        service.at(1)
+        assert len(service.rows()) == 2
+
+
+@pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)
+def test_what_has_a_part_of_its_own_is_in_no_paper(kind: Any) -> None:
+    for strategy in kind.examples(9):
+        assert (paper_of(strategy.sources) is None) == ("own" in strategy.sources)
+
+
+def test_each_venue_is_of_a_reference() -> None:
+    assert VENUES.keys() < REFERENCES.keys()
+    assert REFERENCES.keys() - VENUES.keys() == {"own", "fluctuating"}
