@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.options import Kept, Option, OwnColumns, check_value, split_names
-from counton.spec.job import Job, options_of
+from counton.job.job import Job, options_of
+from counton.statistics.by_group import inner_of
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def statistic_class(name: str) -> type[Statistic]:
     """The statistic of a name.
 
-    >>> [option.name for option in statistic_class("average").options]
+    >>> [option.name for option in statistic_class("average").card.options]
     ['value', 'lower', 'upper', 'resolution', 'number']
     """
     from counton.statistics.catalogue import is_keyword, keywords, statistic_named
@@ -48,7 +49,7 @@ def nearest(name: object) -> str | None:
     word, known = str(name).strip().lower().replace("_", "-"), keywords()
     if word in known:
         return word
-    others = {other: one for one in known for other in statistic_named(one).also_called}
+    others = {other: one for one in known for other in statistic_named(one).card.also_called}
     found = others.get(word) or others.get(word.removesuffix("s"))
     near = get_close_matches(word, known, 1) or get_close_matches(word, others, 1, 0.8)
     return found or (others.get(near[0], near[0]) if near else None)
@@ -68,7 +69,7 @@ def stated_options(job: Job) -> dict[str, Any]:
     """
     return {
         option.name: kept_value(option, job.options[option.name])
-        for option in statistic_class(str(job.what)).options
+        for option in statistic_class(str(job.what)).card.options
         if job.options.get(option.name) is not None and job.options[option.name] is not False
     }
 
@@ -97,7 +98,7 @@ def kept_value(option: Option, value: Any) -> Any:
 def kind_of(what: str | Statistic) -> type[Statistic]:
     """The class of what a job asks for.
 
-    >>> kind_of("count").windowed
+    >>> kind_of("count").card.windowed
     True
     """
     return statistic_class(what) if isinstance(what, str) else type(what)
@@ -111,7 +112,7 @@ def name_of(what: str | Statistic) -> str:
     'top-k'
     """
     kind = kind_of(what)
-    return kind.keyword or kind.__name__
+    return kind.card.keyword or kind.__name__
 
 
 def is_once(job: Job) -> bool:
@@ -122,7 +123,7 @@ def is_once(job: Job) -> bool:
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
     """
-    return kind_of(job.what).is_table and job.time is None and job.steps is None
+    return kind_of(job.what).card.is_table and job.time is None and job.steps is None
 
 
 def declares_nodes(job: Job) -> bool:
@@ -131,14 +132,14 @@ def declares_nodes(job: Job) -> bool:
     >>> declares_nodes(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     True
     """
-    reads = statistic_class(job.what).reads if isinstance(job.what, str) else ()
+    reads = statistic_class(job.what).card.reads if isinstance(job.what, str) else ()
     return "domain" in reads and "by" not in reads
 
 
 def is_numbered(job: Job) -> bool:
     """Whether the cells of a new line have no names: its rows are they, one after the other."""
     unnamed = job.option("label") is None and job.option("value") is not None
-    options = kind_of(job.what).options if isinstance(job.what, str) else ()
+    options = kind_of(job.what).card.options if isinstance(job.what, str) else ()
     return "label" in {one.name for one in options} and is_once(job) and unnamed
 
 
@@ -157,7 +158,7 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
     found = checked_class(job)
-    return found.from_job(job), found.columns_of_job(job)
+    return found.from_spec(job), found.columns_of_spec(job)
 
 
 def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
@@ -166,11 +167,12 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
     if isinstance(statistic, Grouped):
         raise InvalidInput(
             f"{statistic!r} holds groups, which a job reads from a column: give "
-            f"{statistic.inner!r}, with {field('by')} and {field('domain')}"
+            f"{inner_of(statistic)!r}, with {field('by')} and {field('domain')}"
         )
     _check(job, own_options(job.what))
-    if statistic.own_columns is not None:
-        return statistic.own_columns
+    own: OwnColumns | None = getattr(statistic, "own_columns", None)  # a report knows them
+    if own is not None:
+        return own
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else split_names(columns)
     if isinstance(statistic, TallyStatistic) and (job.time is not None or is_once(job)):
@@ -192,7 +194,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
 def own_options(what: str | Statistic) -> tuple[Option, ...]:
     """The options that define a statistic: of one that is given as such its columns alone."""
     if isinstance(what, str):
-        return statistic_class(what).options
+        return statistic_class(what).card.options
     from counton.base.options import TABLE_COLUMNS, VALUE
 
     return (VALUE, TABLE_COLUMNS)
@@ -222,7 +224,7 @@ def all_options() -> dict[str, Option]:
 
     found: dict[str, Option] = {}
     for name in keywords():
-        for option in statistic_named(name).options:
+        for option in statistic_named(name).card.options:
             found.setdefault(option.name, option)
     return found
 
@@ -251,7 +253,9 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
         return called(name.strip()) if isinstance(name, str) else name
 
     def by_name(given: Any, between: str) -> Any:
-        """The same of names before values: a mapping, or a text of such pairs."""
+        """The same of names before values: a mapping, a text of such pairs, or a tree's levels."""
+        if levels := getattr(given, "levels", ()):
+            return given.with_levels([*map(one, levels[1:])])
         if isinstance(given, Mapping):
             return {one(name): value for name, value in given.items()}
         if isinstance(given, str) and "=" in given:
@@ -281,7 +285,7 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
 
         found = tables_of(given)
         for own in found.values():
-            own.update(new_names(kind_of_member(own).options, own))
+            own.update(new_names(kind_of_member(own).card.options, own))
             if "by" in own:
                 own["by"] = one(own["by"])
         return found
@@ -295,7 +299,7 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
 def checked_class(job: Job) -> type[Statistic]:
     """The statistic that a job names, whose options have the types they say."""
     found = statistic_class(str(job.what))
-    _check(job, found.options)
+    _check(job, found.card.options)
     return found
 
 
@@ -310,7 +314,7 @@ def _check(job: Job, own: Sequence[Option]) -> None:
         having = [
             word
             for word in keywords()
-            if any(option.name == name for option in statistic_named(word).options)
+            if any(option.name == name for option in statistic_named(word).card.options)
         ]
         what = f"belongs to {', '.join(having)}, and this is {job.what}"
         if not having:

@@ -21,17 +21,17 @@ from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.options import Kind, Option, Statement, check_text, check_value, wrong_type
-from counton.base.strategy_names import KINDS
-from counton.spec.own_strategies import own_strategy
+from counton.base.strategy_names import KINDS, PUBLISHED
+from counton.job.own_strategies import own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
 
     from counton.base.exact import Number
+    from counton.job.keywords import JobFields
     from counton.privacy import ZCDP, ApproxDP, PureDP
     from counton.rows.policies import Policies
     from counton.rows.sources import Source
-    from counton.spec.keywords import JobFields
     from counton.state.key_and_witness import Kept
     from counton.statistics import Statistic
     from counton.strategies.strategy import StreamStrategy
@@ -111,9 +111,6 @@ def _option(kind: type, item: Field[Any]) -> Option:
 LARGEST_DELTA = Fraction(1, 1000)
 #: The most events of one user that may count.
 MOST_EVENTS = 1_000_000
-#: How late a row of users or with an id may come, in days after the end of the window that was
-#: released last.
-LATE_DAYS = 35
 
 
 def check_delta(delta: Number | None) -> None:
@@ -183,8 +180,9 @@ def check_people_columns(user: str | None, row: str | None) -> None:
         )
 
 
-#: What is published of each window: the total so far, the window's own count, or both.
-RELEASES = ("totals", "windows", "both")
+#: What is published of each window: the total so far, the window's own count, or both; or of users
+#: who are counted anew in each period the number of the period so far.
+RELEASES = ("totals", "windows", "both", "periods")
 
 
 class OptionRecord:
@@ -229,6 +227,14 @@ class JobPart(OptionRecord):
             check_value(said, value)
             if said.kind == "whole":
                 object.__setattr__(self, name, int(value))
+            if name == "key" and isinstance(value, str | os.PathLike):
+                _refuse_key(value)
+
+
+def _refuse_key(value: str | os.PathLike[str]) -> None:
+    from counton.noise.key import refuse_key_as_place
+
+    refuse_key_as_place(value)
 
 
 def _check_key(value: object) -> None:
@@ -258,7 +264,7 @@ class Keeping(JobPart):
         kept="stream",
     )
     drop_waiting: bool = option(
-        False, "with continues: drop rows that wait in the stream that ends"
+        False, "with continues: drop rows that wait in the stream that ends", nightly=True
     )
     name: str = option(
         "",
@@ -278,7 +284,7 @@ class Keeping(JobPart):
     )
     witness: str | os.PathLike[str] | None = option(
         None,
-        "folder or URL away from the state that notices old copies of it; it is remembered",
+        "folder or URL away from the state that notices old copies; it is remembered; or none",
         file=True,
     )
 
@@ -311,6 +317,7 @@ class Times(JobPart):
         None,
         "release windows that ended by then; default: now; newest: the time of the newest event",
         words="moment",
+        nightly=True,
     )
     watermark: str | None = option(
         None,
@@ -319,7 +326,7 @@ class Times(JobPart):
         words="length",
     )
     confirmed: bool = option(
-        False, "release windows even long after the newest event", "yes", served=False
+        False, "release windows even long after the newest event", "yes", nightly=True
     )
     timezone: str | None = option(
         None, "zone of local times and calendar windows; default: UTC", kept="stream"
@@ -361,6 +368,7 @@ class Groups(JobPart):
         None,
         "names for spare groups, A,B; they count from the next window on",
         other=lambda _: None,
+        nightly=True,
     )
     unknown: str = option(
         "refuse",
@@ -437,13 +445,15 @@ class Arrangement(JobPart):
 
     release: str | None = option(
         None,
-        "totals so far, windows (each one's own number), or both; default: totals",
+        "totals so far, windows (each one's own number), both, or periods (where users are counted "
+        "anew in each: the number of the period so far); default: totals, or periods",
         choices=RELEASES,
         usual="totals",
     )
     strategy: str | StreamStrategy | None = option(
         None,
-        f"auto, {', '.join(KINDS)}; or a file with one of your own, mine.json",
+        f"auto, {PUBLISHED} (the best that a refereed paper has), {', '.join(KINDS)}; or a file "
+        f"with one of your own, mine.json",
         file=True,
         other=own_strategy,
         usual="auto",
@@ -554,14 +564,16 @@ class RowFormat(JobPart):
 class RowPolicies(RowFormat):
     """Which rows count, and what becomes of those that come late or again.
 
-    Rows that are ``late`` are refused or dropped where they count in their order; others count at
-    the next release. With ``counted`` "keep" nothing of a file of new events counts that looks
-    counted; with "new" all of them are new indeed, whatever they look like.
+    Rows that are ``late`` are refused or dropped where they count in their order; in files of new
+    events others count at the next release. For a file of all events a released window is closed,
+    but for rows with an ``id`` and those of bounded users.
     """
 
     heading = "Rows"
 
-    rename: str | None = option(None, "columns that have other names from now on: OLD=NEW,...")
+    rename: str | None = option(
+        None, "columns that have other names from now on: OLD=NEW,...", nightly=True
+    )
     id: str | None = option(
         None, "column of ids: a row counts once, in whatever file it comes", kept="stream"
     )
@@ -577,14 +589,8 @@ class RowPolicies(RowFormat):
         choices=("refuse", "drop"),
     )
     append: bool = option(
-        False, "the file holds new events only, not all since start", served=False
-    )
-    counted: str = option(
-        "refuse",
-        "files whose counted rows were erased or changed: refuse; keep what was counted as it was; "
-        "or new: they look counted, and are not",
-        served=False,
-        choices=("refuse", "keep", "new"),
+        False,
+        "each file holds new events only, and counts once; else one file holds all since start",
     )
 
 
@@ -804,13 +810,13 @@ class Job(
 
     @override
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        from counton.spec.public_tables import tree_of
+        from counton.job.public_tables import tree_of
 
         return tree_of(self.domain, levels, value)
 
     @override
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        from counton.spec.public_tables import names_of, values_of
+        from counton.job.public_tables import names_of, values_of
 
         self.refuse_counts(value)
         stated = self.options.get("columns")
@@ -819,7 +825,7 @@ class Job(
 
     @override
     def refuse_counts(self, value: str | None) -> None:
-        from counton.spec.public_tables import refuse_counts
+        from counton.job.public_tables import refuse_counts
 
         refuse_counts(self.domain, value)
 
@@ -846,7 +852,7 @@ def _stream_of(what: object) -> str:
         return str(getattr(what, "stream", "statistic"))
     from counton.statistics.catalogue import is_keyword, statistic_named
 
-    return statistic_named(what).stream if is_keyword(what) else "statistic"
+    return statistic_named(what).card.stream if is_keyword(what) else "statistic"
 
 
 def _plain(value: Any) -> Any:

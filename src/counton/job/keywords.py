@@ -87,7 +87,6 @@ class JobFields(RowFields, total=False):
     query: str | None
     late: str
     append: bool
-    counted: str
     out: str | os.PathLike[str] | None
     above: float | None
     surely_above: float | None

@@ -29,16 +29,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
-from counton.privacy.contribution import checked_unit
-from counton.spec.job import Events, Job, guarantee_from, options_of
-from counton.spec.own_strategies import is_file_of
-from counton.spec.stated_options import (
+from counton.job.job import Events, Job, guarantee_from, options_of
+from counton.job.own_strategies import is_file_of
+from counton.job.refusals import refuse_of_service
+from counton.job.stated_options import (
     all_options,
     hint,
     own_options,
     statistic_class,
     words_of_files,
 )
+from counton.privacy.contribution import checked_unit
 from counton.state.whole_file import replace_file
 from counton.statistics.catalogue import is_keyword, keywords
 
@@ -86,11 +87,12 @@ def _keys(options: Iterable[Option]) -> dict[str, Option]:
     return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
-def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str, Job]:
+def load(path: str | os.PathLike[str], *, without_rows: bool = False) -> dict[str, Job]:
     """The jobs of a file, by name, in their order.
 
     Args:
-        events: of all jobs, where these come from elsewhere and the file must name none.
+        without_rows: no row is read, so that jobs of a service may be among them, which name no
+            events.
 
     Raises:
         InvalidInput: no such file, no TOML, or a key or value that there is not, naming job and
@@ -102,7 +104,7 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
     'count'
     """
     found: dict[str, Job] = {}
-    for name, job in load_each(path, events).items():
+    for name, job in load_each(path, without_rows=without_rows).items():
         if isinstance(job, CountonError):
             raise job
         found[name] = job
@@ -110,9 +112,14 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
 
 
 def load_each(
-    path: str | os.PathLike[str], events: Events | None = None
+    path: str | os.PathLike[str], events: Events | None = None, *, without_rows: bool = False
 ) -> dict[str, Job | CountonError]:
-    """As `load`; in the place of a job that cannot be read, why."""
+    """As `load`; in the place of a job that cannot be read, why.
+
+    Args:
+        events: of all jobs, where these come from elsewhere and the file must name none.
+        without_rows: as of `load`.
+    """
     file, read = Path(path), read_file(path)
     taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
     unknown = [name for name in read if name not in taken]
@@ -134,7 +141,7 @@ def load_each(
     for name, own in {**jobs, **reports}.items():
         try:
             stated = _report(name, own, file) if name in reports else own
-            found[name] = _job(name, stated, defaults, file, events)
+            found[name] = _job(name, stated, defaults, file, events, without_rows=without_rows)
         except CountonError as error:
             found[name] = error
     return found
@@ -184,12 +191,27 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     to = read_table(file, read, PUBLISH, {"to": (str,)}).get("to")
     if PUBLISH in read and to is None:
         raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
+    if to is not None:
+        to = _place_to_publish(to, file)
     given = (limit.get(name) for name in numbers)
     stated = guarantee_from(*(repr(one) if isinstance(one, float) else one for one in given))
     if LIMIT in read and stated is None:
         raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
     about = None if limit.get("unit") is None else checked_unit(limit["unit"])
-    return ForAll(stated, about, None if to is None else _seen_from("state", to, file.parent))
+    return ForAll(stated, about, to)
+
+
+def _place_to_publish(to: str, file: Path) -> str:
+    """A database that can be one, before anything is released for it."""
+    from counton.state.database import state_file
+
+    called = f"'to' in [{PUBLISH}] of {str(file)!r}"
+    seen = _seen_from("state", to, file.parent) if to.strip() else ""
+    path = state_file(seen, called)
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        why = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
+        raise InvalidInput(f"{called} is {to!r}, which {why}: give a database file, or a URL")
+    return seen
 
 
 def read_table(
@@ -241,7 +263,9 @@ def _refuse_no_text(value: Any, where: str) -> None:
         _refuse_no_text(one, f"{where}.{key}" if where else str(key))
 
 
-def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) -> Job:
+def _job(
+    name: str, own: Any, defaults: Any, file: Path, events: Events | None, *, without_rows: bool
+) -> Job:
     where = f"job {name!r} of {str(file)!r}"
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
@@ -276,12 +300,18 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
                 f"{where} says 'events', and its rows come from elsewhere; leave it out"
             )
         taken["events"] = events
+    of_service = without_rows and "events" not in taken
+    if of_service:
+        taken["events"] = "-"
     for needed in ("events", "state"):
         if needed not in taken:
             raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
     try:
-        return Job(what, **taken)
-    except InvalidInput as error:  # a word that a field may not be
+        job = Job(what, **taken)
+        if of_service:
+            refuse_of_service(job)
+        return job
+    except InvalidInput as error:  # a word that a field may not be, or that a service decides
         raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
 
 
@@ -344,6 +374,7 @@ def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
     names_none = {
         "bad_rows": not quarantine,
         "key": path.startswith(("env:", "command:")),
+        "witness": path == "none",
         "domain": not (folder / path).exists(),  # but groups
         "strategy": not is_file_of(path),
     }
@@ -447,7 +478,7 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
         elif item.name == "strategy":
             raise InvalidInput(
                 f"{field('strategy')} is {value!r}, which a job file names by a file: write it "
-                f"with counton.spec.own_strategies.write_strategy"
+                f"with counton.job.own_strategies.write_strategy"
             )
         elif not isinstance(value, bool | int | float):
             value = str(value)
@@ -475,7 +506,7 @@ def schema() -> dict[str, Any]:
         STATISTIC: {
             "enum": [*keywords()],
             "description": "; ".join(
-                f"{name}: {statistic_class(name).says}" for name in keywords()
+                f"{name}: {statistic_class(name).card.says}" for name in keywords()
             ),
         }
     }

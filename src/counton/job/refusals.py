@@ -9,8 +9,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput, field
-from counton.spec import stated_options as statements
-from counton.spec.job import Job, OptionRecord, options_of
+from counton.job import stated_options as statements
+from counton.job.job import NEWEST, Job, OptionRecord, options_of
+from counton.statistics.statistic import protects
+from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
     from counton.base.options import OwnColumns
@@ -65,7 +67,6 @@ IN_ORDER = {
 #: The same of every run.
 RUNS_IN_ORDER = {
     "append": "is compared with all events since the first step, so that order and late rows show",
-    "counted": "knows rows by their order alone",
     **dict.fromkeys(
         ("missing", "bad_rows"),
         "has as many steps as rows, which would tell how many are left out",
@@ -132,6 +133,27 @@ def refuse(
             )
 
 
+def refuse_of_service(job: Job) -> None:
+    """Refuse what a job of a service may not state.
+
+    >>> refuse_of_service(Job("count", "-", "visits.db", plot="visits.png"))
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: plot=visits.png is for runs over files, and a service ...
+    """
+    for name, said in options_of(Job).items():
+        if not said.served and job.option(name) not in (None, False, said.default):
+            raise InvalidInput(
+                f"{field(name, job.option(name))} is for runs over files, and a service decides it "
+                f"by itself; leave it out"
+            )
+    if job.until is not None:
+        why = "the newest event is somebody's" if job.until == NEWEST else "time goes on"
+        raise InvalidInput(
+            f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
+            f"out"
+        )
+
+
 def refuse_others(stated: OptionRecord, taken: Collection[str], beside: str, why: str) -> None:
     """Refuse all options but some."""
     reasons = dict.fromkeys(options_of(type(stated)), why)
@@ -157,7 +179,7 @@ def check_within(request: Job) -> None:
     """Refuse what does not go with a guarantee that is found from a half-width, and without one."""
     if request.within is None:
         named = isinstance(request.what, str)
-        reads = statements.kind_of(request.what).reads if named else ()
+        reads = statements.kind_of(request.what).card.reads if named else ()
         refuse_without(request, "within", but=reads)
     else:
         refuse(request, WITHIN, field("within", request.within))
@@ -176,11 +198,13 @@ def refuse_of_ordered(
 ) -> None:
     """Refuse what does not go with rows that are taken in their order."""
     own: tuple[str, ...] = () if each_row else ("missing", "bad_rows")
-    if statistic.declares is not None and each_row:
+    if request.release == "periods":
+        own = (*own, "release")  # which is looked at where it is settled
+    if statistic.card.declares is not None and each_row:
         own = ("most", "first")
-    if parts is not None and request.user in parts.names and statistic.protects == "user":
+    if parts is not None and request.user in parts.names and protects(statistic) == "user":
         own = (*own, "user")
-    how = "where each row is a step," if statistic.tallied else "whose rows count in order,"
+    how = "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
     told = {**(IN_ORDER if parts is not None else {}), **RUNS_IN_ORDER}
     reasons = {name: f", {how} which {why}" for name, why in told.items()}
     refuse(request, reasons, statements.name_of(request.what), "leave it out", but=own)
