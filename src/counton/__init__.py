@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from counton.base.errors import CountonError as CountonError
     from counton.noise import Key as Key
     from counton.numbers import Counter as Counter
-    from counton.planning import plan as plan
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
@@ -50,11 +49,13 @@ if TYPE_CHECKING:
     from counton.statistics import Moments as Moments
     from counton.statistics import Quantiles as Quantiles
     from counton.statistics import Ranges as Ranges
+    from counton.statistics import Running as Running
     from counton.statistics import Stars as Stars
     from counton.statistics import Substrings as Substrings
     from counton.statistics import Sum as Sum
     from counton.statistics import TopK as TopK
     from counton.statistics import Triangles as Triangles
+    from counton.statistics.plan_verb import plan as plan
 
     __version__: str
 

@@ -30,6 +30,8 @@ _VALUE = re.compile(
     r"|(?:(?<=\w=)[^\s&]*)?[^\s&;#'\"`,:)\]}]|[^\s&;#'\"]+"
 )
 _LEFT_OUT = "***"
+#: What a key file holds.
+_KEY = re.compile(r"(counton-key-\d+:)\s*\w+")
 #: A field in a message: control characters, which no name and no shown value has, around both.
 _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 
@@ -57,9 +59,14 @@ def field(name: str, value: object = None) -> str:
 def hide_secrets(text: str) -> str:
     """A text whose addresses, of databases and services, show no password and no token.
 
+    Nor does it show the text of a key.
+
     >>> hide_secrets("postgresql://ann:x@db/visits?sslpassword=x"), hide_secrets("password = 'x y'")
     ('postgresql://ann:***@db/visits?sslpassword=***', 'password = ***')
+    >>> hide_secrets("no file counton-key-1:" + "0" * 64)
+    'no file counton-key-1:***'
     """
+    text = _KEY.sub(rf"\1{_LEFT_OUT}", text)
     if ":/" in text:
         lines = (line.rpartition("@") for line in text.split("\n"))  # the rest has no password
         text = "\n".join(_USER.sub(rf"\1:{_LEFT_OUT}@", head + at) + end for head, at, end in lines)

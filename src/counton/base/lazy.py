@@ -24,14 +24,14 @@ def attach(
         package: name of the package.
         file: its ``__init__.py``.
 
-    >>> import counton.planning
-    >>> load, names, public = attach("counton.planning", counton.planning.__file__)
-    >>> load("plan").__module__, "plan" in public
-    ('counton.planning.plan_verb', True)
-    >>> load("plane")
+    >>> import counton.statistics
+    >>> load, names, public = attach("counton.statistics", counton.statistics.__file__)
+    >>> load("Count").__module__, "Count" in public
+    ('counton.statistics.count', True)
+    >>> load("Counts")
     Traceback (most recent call last):
     ...
-    AttributeError: module 'counton.planning' has no attribute 'plane'
+    AttributeError: module 'counton.statistics' has no attribute 'Counts'
     """
     home = homes_of(ast.parse(Path(file).read_text("utf-8")))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 #: References by the names by which strategies and statistics give them.
@@ -62,3 +63,36 @@ REFERENCES: Final = {
     # Of mechanisms that stand in no paper.
     "own": "counton's own mechanism, whose proof of privacy stands in its documents",
 }
+
+#: Where they were refereed, and in which year they appeared there.
+VENUES: Final = {
+    "binary": "STOC 2010; ACM Transactions on Information and System Security 2011",
+    "honaker": "as streams use it: Kairouz et al., ICML 2021",
+    "elders": "FORC 2025",
+    "smooth": "NeurIPS 2023",
+    "constants": "ICML 2023",
+    "normalised": "FORC 2026",
+    "expiration": "NeurIPS 2024",
+    "ranges": "AISTATS 2025",
+    "consistency": "PVLDB 2010",
+    "wavelets": "IEEE Transactions on Knowledge and Data Engineering 2011",
+    "matrices": "The VLDB Journal 2015",
+    "optimal": "PVLDB 2018",
+    "laplace": "STOC 2009",
+    "gaussian": "NeurIPS 2020",
+}
+
+
+def paper_of(sources: Iterable[str]) -> str | None:
+    """The refereed papers that describe a mechanism whole; None where a part of it is in none.
+
+    >>> paper_of(["elders"])
+    'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs
+    Gaussian noise, 2024 (FORC 2025)'
+    >>> paper_of(["matrices", "own"]) is None
+    True
+    """
+    named = tuple(sources)
+    if not named or not all(name in VENUES for name in named):
+        return None
+    return "; ".join(f"{REFERENCES[name]} ({VENUES[name]})" for name in named)

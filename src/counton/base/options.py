@@ -35,7 +35,8 @@ class Option:
         kind: how it is written; "number" is a float, "text" any text or exact number.
         word: its name in commands and files, where it is not ``name``; without dashes.
         heading: under which it stands in the help.
-        default: what holds where nothing is stated.
+        default: what holds where nothing is stated; of a statistic's own options, whose later runs
+            have what the first one stated, `Statistic.from_spec` says it.
         argument: it has no name in a command, and stands by itself.
         several: a list of texts will do, too.
         by_name: a table of values by name will do, too.
@@ -50,6 +51,7 @@ class Option:
         words: what Python may say otherwise than commands: a length of time as a `timedelta`, a
             moment as a `date` or `datetime`, columns as a list.
         served: a job of a service may state it.
+        nightly: a run of a job file may state it for its jobs, whatever the file says.
         usual: what holds where nothing is stated and there is no default, so that it says nothing.
         needs: another option, without which it means nothing.
         bounds: the least and the largest that it may be: whole numbers, or lengths of time.
@@ -77,6 +79,7 @@ class Option:
     file: bool = False
     words: Literal["", "length", "moment", "columns"] = ""
     served: bool = True
+    nightly: bool = False
     usual: str | None = None
     needs: str = ""
     bounds: tuple[Any, Any] | None = None

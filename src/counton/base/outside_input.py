@@ -10,6 +10,7 @@ import stat
 import tomllib
 import unicodedata
 import zlib
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -65,11 +66,25 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     counton.base.errors.InvalidInput: it has lists or tables that lie too deep within each other...
     """
     try:
-        return tomllib.loads(data.decode())
+        found = tomllib.loads(data.decode())
     except RecursionError:
-        raise InvalidInput(
-            "it has lists or tables that lie too deep within each other to be read"
-        ) from None
+        raise _too_deep() from None
+    level: list[Any] = [found]
+    for _ in range(MOST_DEPTH):  # dotted keys make tables as deep as anybody likes
+        level = [one for table in level for one in _within(table)]
+        if not level:
+            return found
+    raise _too_deep()
+
+
+def _within(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput("it has lists or tables that lie too deep within each other to be read")
 
 
 def parse_json(text: str | bytes) -> Any:

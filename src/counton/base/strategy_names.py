@@ -41,6 +41,8 @@ EPOCHS = KindOfStrategy("epochs", "epochs")
 INDEPENDENT = KindOfStrategy("independent", "one draw a step", windows=True)
 CASCADE = KindOfStrategy("cascade", "growing cascade", windows=True)
 
+#: What users type who want the best of those that a refereed paper describes.
+PUBLISHED = "published"
 #: Every kind, by what users type.
 KINDS: dict[str, tuple[KindOfStrategy, ...]] = {}
 for _kind in [one for one in globals().values() if isinstance(one, KindOfStrategy)]:

@@ -1,4 +1,7 @@
-"""Time cut into consecutive windows: window k is step k of a stream.
+"""How rows become steps: time is cut into windows, all rows are one step, or each row is one.
+
+`Windows`, `Once` and `EachRow` answer the same questions, each in its own words, so that nobody
+asks which of them a stream has. Window k is step k.
 
 Times are integers, microseconds since 1970-01-01 UTC, so that no comparison depends on a time zone.
 Windows of seconds, minutes and hours have a fixed length in absolute time (an hour is an hour, also
@@ -8,10 +11,12 @@ arithmetic alone: no row is read here.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,8 +24,12 @@ import polars as pl
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
+from counton.base.lengths import PERIODS, days_in
 
+#: How late a row of users or with an id may come, in days after the end of the window that was
+#: released last.
+LATE_DAYS = 35
 #: Above all steps and below all moments: what is no moment stands for itself, less than this.
 NO_MOMENT = -(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -148,6 +157,21 @@ class Windows:
     every: str
     steps: int
     timezone: str = "UTC"
+    #: What one step is called.
+    noun: ClassVar[str] = "window"
+    #: Whether later releases follow the first one.
+    goes_on: ClassVar[bool] = True
+    #: Whether steps have times.
+    timed: ClassVar[bool] = True
+    #: Whether a step may hold several rows.
+    batched: ClassVar[bool] = True
+    #: A change of rows that stays visible; empty: there is none.
+    in_the_middle: ClassVar[str] = ""
+    #: What anybody may learn of the steps, whatever the noise.
+    unprotected: ClassVar[tuple[str, ...]] = (
+        "that a release took place, when, and the time of the newest row where that decided which "
+        "windows had ended",
+    )
 
     @classmethod
     def endless(cls, start: datetime, every: str, timezone: str = "UTC") -> Windows:
@@ -333,6 +357,81 @@ class Windows:
         """How many windows have ended at a moment."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
 
+    @property
+    def in_time(self) -> Windows:
+        """The windows by which rows are read.
+
+        Raises:
+            InvalidInput: each row is a step, so there are none.
+        """
+        return self
+
+    @property
+    def period(self) -> str | None:
+        """The usual name of one step's length, as "week"; None: it has none."""
+        return PERIODS.get(self.every)
+
+    def windows_within(self, per: str | None) -> float:
+        """Most windows that one period touches; None: the period is the whole stream.
+
+        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+        >>> days.windows_within("1w"), days.windows_within("12h"), days.windows_within(None)
+        (7, 1, inf)
+        """
+        return math.inf if per is None else math.ceil(days_in(per) / days_in(self.every) - 1e-9)
+
+    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+        """Return JSON values; the start is in the windows' zone if local, else in UTC."""
+        start = self.local(self.start) if local else self.start.astimezone(UTC)
+        return {
+            "every": self.every,
+            "from": start.isoformat(),
+            "steps": self.steps,
+            "timezone": self.timezone,
+        }
+
+    def when(self, step: int) -> dict[str, str]:
+        """The end of a step as text, by the name of a column; empty where steps have no times."""
+        return {"window_end": self.at(int(self.ends(range(step, step + 1))[0]))}
+
+    def count(self, steps: int) -> str:
+        """A number of steps in words, as "30 windows of 1d"."""
+        return f"{steps:,} window{'s' * (steps != 1)} of {self.every}"
+
+    def progress(self, steps: int) -> str:
+        """Say how far releases have come."""
+        until = f", {self.until(int(self.ends(range(steps, steps + 1))[0]))}" if steps else ""
+        return f"{steps:,} windows{until}"
+
+    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
+        """Lines that describe how time is cut; empty where it is not.
+
+        Args:
+            horizon: the last step of the stream; None: it has none.
+        """
+        number = "no end:" if horizon is None else f"{self.steps:,}"
+        start = self.local(self.start).isoformat()
+        windows = f"{number} windows of {self.every} from {start}"
+        return [("windows", windows), ("time zone", self.timezone)]
+
+    def span(self, steps: range) -> str:
+        """Say the time of some steps, both ends included.
+
+        >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+        >>> days.span(range(1, 8)), EachRow().span(range(1, 8))
+        ('1 March to 7 March 2024', 'steps 1 to 7')
+        """
+        begin = self.local(int(self.starts(steps)[0]))
+        end = self.local(int(self.ends(steps)[-1]))
+        if begin.time() == end.time() == time():  # midnight ends the day before
+            end -= timedelta(days=1)
+            if begin.date() == end.date():
+                return f"{end.day} {end:%B %Y}"
+            year = "" if begin.year == end.year else f" {begin.year}"
+            return f"{begin.day} {begin:%B}{year} to {end.day} {end:%B %Y}"
+        until = f"{end:%H:%M}" if begin.date() == end.date() else f"{end.day} {end:%B %Y, %H:%M}"
+        return f"{begin.day} {begin:%B %Y, %H:%M} to {until}"
+
 
 class Once(Windows):
     """One step and no calendar: all rows belong to it, whenever they happened.
@@ -341,8 +440,46 @@ class Once(Windows):
     (1, [1, 1])
     """
 
+    noun = "step"
+    goes_on = False
+    timed = False
+    unprotected: ClassVar[tuple[str, ...]] = ("that a release took place, and when",)
+
     def __init__(self) -> None:
         super().__init__(EPOCH, "1s", 1)
+
+    @property
+    @override
+    def period(self) -> str | None:
+        return None
+
+    @override
+    def windows_within(self, per: str | None) -> float:
+        return 1
+
+    @override
+    def to_dict(self, *, local: bool = False) -> dict[str, Any] | None:
+        return None
+
+    @override
+    def when(self, step: int) -> dict[str, str]:
+        return {}
+
+    @override
+    def progress(self, steps: int) -> str:
+        return "once"
+
+    @override
+    def count(self, steps: int) -> str:
+        return f"{steps:,} step{'s' * (steps != 1)}"
+
+    @override
+    def facts(self, horizon: int | None) -> list[tuple[str, str]]:
+        return []
+
+    @override
+    def span(self, steps: range) -> str:
+        return "of all rows"
 
     @override
     def step(self, us: str) -> pl.Expr:
@@ -352,3 +489,40 @@ class Once(Windows):
     @override
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.ones(len(us), np.int64)
+
+
+class EachRow(Once):
+    """Each row is a step: rows have an order and no windows.
+
+    >>> EachRow().in_time
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: each row is a step here, and there are no windows of time; ...
+    """
+
+    goes_on = True
+    batched = False
+    in_the_middle = (
+        "a row that comes or goes before others, since each row is a step, and all later ones move"
+    )
+    unprotected = (in_the_middle, *Windows.unprotected)
+
+    @property
+    @override
+    def in_time(self) -> Windows:
+        raise InvalidInput(
+            f"each row is a step here, and there are no windows of time; give {field('time')}"
+        )
+
+    @property
+    @override
+    def period(self) -> str | None:
+        return "row"
+
+    @override
+    def progress(self, steps: int) -> str:
+        return f"{steps:,} steps"
+
+    @override
+    def span(self, steps: range) -> str:
+        first, last = steps[0], steps[-1]
+        return f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"

@@ -124,6 +124,15 @@ def _number(one: Answer) -> str:
     return f"{value} ({bounds[0]})" if value else bounds[0]
 
 
+def shorten(name: str, letters: int) -> str:
+    """A name of so many letters at most.
+
+    >>> shorten("north", 9), shorten("north and south", 9)
+    ('north', 'north an…')
+    """
+    return name if len(name) <= letters else f"{name[: letters - 1]}…"
+
+
 #: Groups whose patterns one chart shows.
 _PATTERNS = len(PALETTE)
 
@@ -156,20 +165,112 @@ def plot_pattern(table: pl.DataFrame, words: Caption) -> Figure:
         largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
         drawn = [one for one in groups if one in largest]
         words = words.adding(f"; the {_PATTERNS} largest of {len(groups):,} groups")
-    figure, bottom, top = frame(words, 3.2, below=0.9)
-    ax = figure.add_axes((0.09, bottom, 0.88, top - bottom))
+    columns, letters = _legend_columns(drawn, words.width)
+    lines = -(-len(drawn) // columns) if len(groups) > 1 else 0
+    figure, bottom, top = frame(words, 3.2, above=0.12 + _LEGEND * lines, below=0.9)
+    wide = words.width
+    ax = figure.add_axes((0.68 / wide, bottom, 1 - 0.9 / wide, top - bottom))
     names = table[by].unique(maintain_order=True).to_list()
     for place, group in enumerate(drawn):
         rows = table.filter(pl.col("group") == group)
         at = [names.index(name) + 0.6 * ((place + 0.5) / len(drawn) - 0.5) for name in rows[by]]
         colour = PALETTE[place]
         ax.vlines(at, rows["lower"], rows["upper"], color=colour, linewidth=3, alpha=0.45)
-        label = group if len(groups) > 1 else "_"
+        label = shorten(group, letters) if len(groups) > 1 else "_"
         ax.plot(at, rows["estimate"], "o", color=colour, markersize=4, label=label)
     ax.axhline(0, color=FAINT, linewidth=1)
     clean(ax, grid="y")
     told = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
     ax.set_xticks(range(len(names)), told, rotation=90 if len(names) > 12 else 0)
-    if len(groups) > 1:
-        ax.legend(frameon=False, fontsize=9, ncols=min(len(drawn), 4), loc="best")
+    if lines:  # above the axes: beside points, it would lie over some
+        legend = ax.legend(
+            frameon=False, fontsize=9, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1),
+            borderaxespad=0.2, borderpad=0,
+        )  # fmt: skip
+        for one in legend.get_texts():
+            one.set_parse_math(False)
+    return figure
+
+
+def _legend_columns(names: Sequence[str], width: float) -> tuple[int, int]:
+    """How many names stand beside each other above a chart, and letters of one at most.
+
+    >>> _legend_columns(["north", "south"], 7.5), _legend_columns(["n" * 200], 7.5)
+    ((2, 76), (1, 76))
+    """
+    most = max(int((width - 1.5) / _LETTER), 10)
+    longest = min(max(map(len, names)), most)
+    fit = int((width - 1) / (0.5 + _LETTER * longest))
+    return max(min(fit, len(names), 4), 1), most
+
+
+#: Inches of a line of names, and of a day in a chart of the hours of the week.
+_LEGEND, _OF_A_DAY = 0.2, 0.24
+#: Groups whose weeks one chart shows.
+_WEEKS = 6
+
+
+@drawing
+def plot_week(table: pl.DataFrame, words: Caption) -> Figure:
+    """Averages in each hour of the week: a table of colours for each group, on one scale.
+
+    Of more than 6 groups those are drawn whose averages add up to most, and the chart says so.
+
+    Args:
+        table: of `Release.pattern` by both.
+        words: around the chart; of the axis what the colours say.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+
+    >>> import polars as pl
+    >>> rows = {"weekday": ["Monday"] * 2, "hour": [8, 9], "times": [3, 3], "group": ["all"] * 2,
+    ...         "estimate": [4.0, 7.0], "std": [1.0, 1.0], "lower": [2.0, 5.0],
+    ...         "upper": [6.0, 9.0]}
+    >>> figure = plot_week(pl.DataFrame(rows), Caption("Visits"))
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['Mon']
+    """
+    groups = table["group"].unique(maintain_order=True).to_list()
+    sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
+    drawn = groups
+    if len(groups) > _WEEKS:
+        largest = sorted(groups, key=lambda one: -sizes[one])[:_WEEKS]
+        drawn = [one for one in groups if one in largest]
+        words = words.adding(f"; the {_WEEKS} largest of {len(groups):,} groups")
+    days = table["weekday"].unique(maintain_order=True).to_list()
+    named = 0.24 if len(groups) > 1 else 0.06
+    tall = named + _OF_A_DAY * len(days)
+    axis = axis_inches(words.axis, words.width)
+    figure, bottom, top = frame(words, (tall + 0.1) * len(drawn), above=0.12, below=1.05 + axis)
+    whole = figure.get_figheight()
+    shown = table.filter(pl.col("group").is_in(drawn))["estimate"]
+    low, high = min(float(shown.min() or 0), 0.0), float(shown.max() or 0)  # type: ignore[arg-type]
+    image: Any = None
+    for place, group in enumerate(drawn):
+        up = top - ((tall + 0.1) * (place + 1) - 0.1) / whole
+        wide = words.width
+        ax = figure.add_axes((0.55 / wide, up, 1 - 0.75 / wide, (tall - named) / whole))
+        cells = np.full((len(days), 24), np.nan)
+        for day, hour, value in (
+            table.filter(pl.col("group") == group).select("weekday", "hour", "estimate").iter_rows()
+        ):
+            cells[days.index(day), hour] = value
+        image = ax.imshow(cells, aspect="auto", cmap="YlGnBu", vmin=low, vmax=max(high, low + 1e-9))
+        ax.set_yticks(range(len(days)), [day[:3] for day in days], fontsize=8.5)
+        last = place == len(drawn) - 1
+        ax.set_xticks(range(0, 24, 3), [f"{hour}:00" for hour in range(0, 24, 3)] if last else [])
+        ax.tick_params(length=0, colors=FAINT, labelsize=8.5)
+        for side in ax.spines.values():
+            side.set_visible(False)
+        if len(groups) > 1:
+            ax.set_title(shorten(group, 60), loc="left", size=9, color=INK, pad=3, parse_math=False)
+    scale = figure.add_axes(
+        (0.55 / words.width, bottom - 0.6 / whole, 2.4 / words.width, 0.12 / whole)
+    )
+    bar = figure.colorbar(image, cax=scale, orientation="horizontal")
+    bar.outline.set_visible(False)
+    scale.tick_params(length=0, colors=FAINT, labelsize=8.5)
+    lines = "\n".join(axis_lines(words.axis, words.width))
+    scale.set_title(lines, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
     return figure

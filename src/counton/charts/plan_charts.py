@@ -30,9 +30,10 @@ from counton.charts.style import (
     tick,
 )
 from counton.numbers import Design
-from counton.planning import StreamPlan, plan
+from counton.planning import StreamPlan
 from counton.planning.expiration_plans import FadingPlan
 from counton.planning.lower_bounds import far_from_possible, least_of_any_mechanism
+from counton.statistics.plan_verb import plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -31,6 +31,7 @@ from counton.charts.totals import (
     plot_totals,
     until_in_words,
 )
+from counton.statistics.by_group import inner_of, members_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +57,9 @@ def plot_statistic(
     by: str | None = None,
     of: str | None = None,
     counted: str = "count",
-    over: int | None = None,
+    over: int | str | None = None,
+    begins: NDArray[np.int64] | None = None,
+    anew: str | None = None,
 ) -> Figure:
     """How a statistic grew, or how its cells stand after the last step.
 
@@ -70,21 +73,26 @@ def plot_statistic(
         by: by what groups are told apart, in words; None: there are none.
         of: the column whose values are meant.
         counted: what cells count, in words.
-        over: how many steps are shown together; None: all so far.
+        over: how many steps are shown together, or the period up to each, as "week"; None: all so
+            far.
+        begins: after which step the period of each step began, where each is counted anew.
+        anew: that users are counted anew in each period, and added up; None: they are not.
 
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    inner = statistic.inner
-    how, chosen = inner.drawing, inner.drawing.rows
-    said = how.title or f"{inner.keyword or 'Statistic'} so far"
-    parts = _upper(list_in_words([*inner.statistics]))
+    inner = inner_of(statistic)
+    how, chosen = inner.card.chart, inner.card.chart.rows
+    said = how.title or f"{inner.card.keyword or 'Statistic'} so far"
+    parts = _upper(list_in_words([*members_of(inner)]))
     said, shown = (one.format(counted=counted, statistics=parts) for one in (said, how.axis))
     if of is not None and how.of_values:
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    left_out, table = inner.left_out_of_chart(table), inner.chart_rows(table)
+    said += "" if anew is None else f", {anew}"
+    left_out = "" if how.left_out is None else how.left_out(inner, table)
+    table = table if how.choose is None else how.choose(inner, table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -92,14 +100,14 @@ def plot_statistic(
             share = f"{'Running' if over is None else 'The'} {middle} quantile"
         said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
-    said += inner.cells_in_words
+    said += how.by
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
-    bars = names is not None and statistic.on_demand and len(steps) == 1
+    bars = names is not None and statistic.card.on_demand and len(steps) == 1
     promise = f"with {100 * level:g}% intervals" + (f"; {left_out}" if left_out else "")
     if how.jointly:
         promise += " for all groups at once"
-    profile = inner.profile(table)
+    profile = None if how.profile is None else how.profile(inner, table)
     if profile is not None and not how.bars:
         several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
         profile = profile if several else None
@@ -129,7 +137,10 @@ def plot_statistic(
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
     _leave_out_unknown(inner, grids)
     starts = None
-    if over == 1 and when_ended.dtype.kind == "M":
+    if begins is not None and (begins < steps - 1).any():
+        begun = np.asarray(times(range(int(steps[-1]))))[begins]
+        when_ended, grids = _begun_anew(when_ended, begun, grids)
+    elif over is not None and when_ended.dtype.kind == "M" and (begins is not None or over == 1):
         begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
         starts = begun[steps - steps[0]]
     groups: Sequence[str] = getattr(statistic, "groups", ())  # colours by all of them
@@ -142,9 +153,27 @@ def plot_statistic(
     return plot_totals(curves, words, alike=not how.panels, from_zero=how.from_zero)
 
 
+def _begun_anew(
+    ends: NDArray[Any], begun: NDArray[Any], grids: NDArray[np.float64]
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Times and numbers with a gap, and a beginning at 0, before each period.
+
+    Args:
+        ends: of the steps, whose numbers are of the period so far.
+        begun: when the period of each began.
+        grids: estimates and both ends of intervals, shape ``(3, steps, curves)``.
+    """
+    first = np.flatnonzero(begun[1:] != begun[:-1]) + 1
+    twice = np.repeat(first, 2)
+    blank = np.full((3, 2, grids.shape[2]), np.nan)
+    blank[:, 1] = 0.0
+    times = np.insert(ends, twice, begun[twice])
+    return times, np.insert(grids, twice, np.tile(blank, (1, len(first), 1)), axis=1)
+
+
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
     """Averages and quantiles whose interval is all that there can be say nothing: no line there."""
-    bounds = statistic.reading_bounds
+    bounds = statistic.card.chart.bounds
     if bounds is None:
         return
     least, most = bounds

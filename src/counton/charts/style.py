@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
+from counton.base.outside_input import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,11 +88,32 @@ def drawing(draw: Callable[_Given, Figure]) -> Callable[_Given, Figure]:
     def quiet(*args: _Given.args, **more: _Given.kwargs) -> Figure:
         with quietly():
             figure = draw(*args, **more)
+            _write_signs_as_codes(figure)
         # IPython asks for it by this name; matplotlib answers only where its backend is set up.
         vars(figure)["_repr_png_"] = partial(_png, figure)
         return figure
 
     return quiet
+
+
+def _write_signs_as_codes(figure: Figure) -> None:
+    """Write control characters of texts as codes: no file of SVG may hold them."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter
+
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_text(_as_drawn(text.get_text()))
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            for formatter in (axis.get_major_formatter(), axis.get_minor_formatter()):
+                if isinstance(formatter, FixedFormatter):
+                    formatter.seq = [_as_drawn(str(name)) for name in formatter.seq]
+
+
+def _as_drawn(text: str) -> str:
+    """A text without control characters, and without the two others that XML has not."""
+    return printable(text).replace("\ufffe", r"\ufffe").replace("\uffff", r"\uffff")
 
 
 def _png(figure: Figure) -> bytes:

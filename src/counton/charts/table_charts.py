@@ -69,7 +69,7 @@ def plot_table(
     """
     head, own = what[:1].upper() + what[1:], cast("Any", reading)
     this = own.statistic
-    kind = this.drawing.once
+    kind = this.card.chart.once
     if kind == "tree":
         levels = list_in_words(this.tree.levels[1:])
         title = f"{head} by {levels}" if levels else head
@@ -104,10 +104,12 @@ def plot_hierarchy(reading: HierarchyReading, words: Caption, *, fit: Fit | None
         words: around it: what is counted and protected; of the axis what areas show.
         fit: how the numbers are made to fit; None: as released.
 
-    >>> from counton import Hierarchy, Key, ZCDP
+    >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> from counton.strategies.trees import Tree
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]), counts=True)
-    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="people", batched=True)
+    >>> counter = Running.start(
+    ...     states, 1, ZCDP(0.5), key=Key.generate(), name="people", batched=True
+    ... )
     >>> reading = counter.release_batch([(("CA",), 39_538_223), (("DC",), 689_545)])
     >>> [axes.get_title("left") for axes in plot_hierarchy(reading, Caption("People")).axes]
     ['Standard deviation, in % of the count', 'Released counts by state']
@@ -428,9 +430,9 @@ def plot_ranges(reading: RangesReading, words: Caption) -> Figure:
         reading: what was released, on a line.
         words: around it: what is counted, what is protected and how; of the axis what heights show.
 
-    >>> from counton import Key, Ranges, ZCDP
+    >>> from counton import ZCDP, Key, Ranges, Running
     >>> line = Ranges(4, counts=True)
-    >>> counter = line.counter(1, ZCDP(0.5), key=Key.generate(), name="visits", batched=True)
+    >>> counter = Running.start(line, 1, ZCDP(0.5), key=Key.generate(), name="visits", batched=True)
     >>> reading = counter.release_batch([*enumerate([52, 31, 17, 40])])
     >>> [axes.get_title("left") for axes in plot_ranges(reading, Caption("Visits")).axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']

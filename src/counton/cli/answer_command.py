@@ -7,23 +7,32 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from counton.base.columns import TextTable
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import quantity
 from counton.cli.command_options import AnswerOptions
-from counton.cli.print_forms import Console, print_json
+from counton.cli.print_forms import Console, print_json, table_of_texts
 from counton.numbers.contrasts import Answer
 from counton.numbers.joint import jointly
 from counton.released.figures import AVERAGES, figure_of_answers, figure_of_pattern
-from counton.released.periods import groups_named
+from counton.released.periods import WEEK, WEEKDAYS, groups_named, patterns_of
 from counton.released.release import Release
-from counton.released.release_facts import promise_of
+from counton.released.release_facts import TABLES, promise_of
 from counton.released.release_files import ADDRESSES
 from counton.run.exports import released_in
 from counton.run.read_back import read_public
-from counton.run.written_files import PICTURES, draw_release, write_figure
+from counton.run.written_files import (
+    PICTURES,
+    check_output,
+    draw_release,
+    write_figure,
+    write_table,
+)
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share", "total")
@@ -42,7 +51,7 @@ def perform(options: AnswerOptions) -> None:
     released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
-    steps = released.steps_named(options.steps, options.start, options.until)
+    steps = released.steps_asked(options.steps, options.start, options.until)
     asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
     tables = [name for name in _TABLES if getattr(options, name)]
     if len(tables) + bool(asked) > 1:
@@ -61,10 +70,15 @@ def perform(options: AnswerOptions) -> None:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} is no chart; name a {', '.join(PICTURES)}"
         )
+    if options.out is not None:
+        inputs = [Path(one) for one in options.source.split(",") if Path(one).is_file()]
+        check_output(options.out, tuple(TABLES), inputs=inputs)
     if not asked and tables != ["hidden"]:
         table = _table(released, options, steps)
         if options.plot is not None:
             _draw(table, released, options, steps)
+        if options.out is not None:
+            write_table(table, options.out, _about(released))
         _print_table(table, released, options)
         return
     answers = [_answer(released, options, name, words, steps) for name, words in asked]
@@ -74,6 +88,9 @@ def perform(options: AnswerOptions) -> None:
         answers = [released.most_of_hidden()]
     if options.plot is not None:
         _draw(answers, released, options, steps)
+    if options.out is not None:
+        columns = [pl.DataFrame(_numbers(one)) for one in answers]
+        write_table(pl.concat(columns, how="diagonal_relaxed"), options.out, _about(released))
     if options.json:
         about = {"about": promise_of(released)}
         numbers = [_numbers(one) for one in answers]
@@ -86,6 +103,12 @@ def perform(options: AnswerOptions) -> None:
         level = f"{100 * released.level:g}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         Console().write_line(text)
+    Console().write_files(options.out, options.plot)
+
+
+def _about(released: Release) -> dict[str, Any]:
+    """What stands beside a file of answers: what protects their numbers; they are no release."""
+    return {"answers_from": released.design.name, **promise_of(released)}
 
 
 def _draw(
@@ -94,7 +117,7 @@ def _draw(
     """Write a chart of answers, or of the rows that were asked for."""
     assert options.plot is not None
     if options.band:
-        draw_release(released.only(steps).with_band(), options.plot)
+        draw_release(_steps_of(released, options).with_band(), options.plot)
         return
     other = None
     if options.other_steps is not None and options.beside is None:
@@ -107,7 +130,7 @@ def _draw(
             for name, value, std, low, high in rows
         ]
     figure = (
-        figure_of_pattern(released, found, str(options.by), steps)
+        figure_of_pattern(released, found, options.by or (), steps)
         if isinstance(found, pl.DataFrame)
         else figure_of_answers(released, found, asked, steps, other)
     )
@@ -124,11 +147,16 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
                 f"{field('other_steps')}, the earlier ones, too"
             )
         return released.changes(steps, options.other_steps, of=options.of)
-    chosen = options.steps or options.start or options.until
-    found = released.only(steps) if chosen else released
+    found = _steps_of(released, options)
     if options.by is not None:
         return found.pattern(options.by)
     return found.band() if options.band else found.table()
+
+
+def _steps_of(released: Release, options: AnswerOptions) -> Release:
+    """The steps that are named; all where none are."""
+    named = options.steps, options.start, options.until
+    return released if named == (None, None, None) else released.only(released.steps_named(*named))
 
 
 def _numbers(one: Answer) -> dict[str, Any]:
@@ -201,15 +229,57 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()
-    console.write_line(released.describe())
+    console.write_folded(released.describe())
     console.write_line("")
+    if options.by is not None and "weekday" in table.columns and "hour" in table.columns:
+        _print_week(console, table, released)
+        console.write_files(options.out, options.plot)
+        return
     shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
     console.write_released(shown)
     if table.height > _ROWS:
         which = "first" if options.changes else "last"
-        console.write_line(f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
+        console.write_line(
+            f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json, --out"
+        )
     if options.by is not None:
-        console.write_line(f"The average {AVERAGES[options.by]}; each interval by itself.")
+        said = (
+            f"The average {AVERAGES[','.join(patterns_of(options.by))]}; each interval by itself."
+        )
+        console.write_folded(said)
     if options.changes or options.band:
         level = f"{100 * released.level:g}%"
         console.write_line(f"All intervals hold together with probability {level}.")
+    console.write_files(options.out, options.plot)
+
+
+#: Groups whose weeks the screen shows.
+_WEEKS = 6
+
+
+def _print_week(console: Console, table: pl.DataFrame, released: Release) -> None:
+    """Hours below each other, days beside each other, for each group."""
+    groups = table["group"].unique(maintain_order=True).to_list()
+    half = (table["upper"] - table["lower"]) / 2
+    far = max(half.to_list(), default=0.0)
+    days = [day for day in WEEKDAYS if day in {*table["weekday"]}]
+    for group in groups[:_WEEKS]:
+        own = table.filter(pl.col("group") == group)["weekday", "hour", "estimate"]
+        told = {(day, hour): quantity(value, far) for day, hour, value in own.rows()}
+        rows = [
+            [f"{hour}:00", *(told.get((day, hour), "") for day in days)]
+            for hour in sorted({hour for _, hour in told})
+        ]
+        if len(groups) > 1:
+            console.write_line(group, bold=True)
+        names = [("hour", False), *((day[:3], True) for day in days)]
+        console.write_table(table_of_texts(TextTable(names, rows)))
+    if len(groups) > _WEEKS:
+        console.write_line(
+            f"the first {_WEEKS} of {len(groups):,} groups; all of them: --json, --out"
+        )
+    console.write_folded(
+        f"The average {AVERAGES[','.join(WEEK)]}. With a probability of {100 * released.level:g}% "
+        f"each, a number is within {quantity(far, far)} of the true one; --json and --out have the "
+        f"interval of each."
+    )

@@ -11,7 +11,7 @@ from counton.cli import command_options as options
 from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.command_options import BARE, Commands, takes
 from counton.cli.exits import epilogue
-from counton.spec.job import RowFormat
+from counton.job.job import RowFormat
 
 app = typer.Typer(
     name="counton",

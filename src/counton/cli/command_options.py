@@ -21,7 +21,7 @@ from counton.base.errors import hide_secrets
 from counton.base.options import Option, check_text
 from counton.cli.command_list import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.spec.job import Job, OptionRecord, option, options_of
+from counton.job.job import Job, OptionRecord, option, options_of
 
 _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.
@@ -95,7 +95,7 @@ class Commands(TyperGroup):
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
 
-            from counton.spec.stated_options import nearest
+            from counton.job.stated_options import nearest
 
             near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
             if statistic is not None and not near:
@@ -148,19 +148,21 @@ class Printing:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(OptionRecord):
     """Run the jobs of a file, one after the other, as every night.
 
     A job that fails is reported, and the others run all the same; the exit code is that of the
     first failure. counton count ... --save nightly.toml writes such a file; --schema says what it
-    may hold.
+    may hold. What is said of one night holds in all of its jobs, whatever the file says.
     """
 
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
-    until: str | None = option(
-        None, "release windows that ended by then, in all jobs, whatever the file says"
-    )
+    until: str | None = of_job("until")
+    confirmed: bool = of_job("confirmed")
+    also: str | None = of_job("also")
+    rename: str | None = of_job("rename")
+    drop_waiting: bool = of_job("drop_waiting")
     schema: bool = option(False, "print the JSON schema of job files, and do nothing")
     json: bool = option(False, JSON)
 
@@ -452,6 +454,12 @@ class LedgerOptions:
         "refused; default: whatever each release protects, in totals apart",
         "limit-unit",
     )
+    allow_raise: bool = option(
+        False,
+        "raise the limit that stands, or change it otherwise than to smaller numbers; the ledger "
+        "notes who did, and when",
+        "raise",
+    )
     json: bool = option(False, JSON)
 
 
@@ -610,8 +618,10 @@ class AnswerOptions:
         "how much is in these groups together: A, or A,B; all: in every group; may be repeated",
     )
     sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
-    by: str | None = option(
-        None, "how much there is on the average by hour (of the day), or by weekday"
+    by: list[str] | None = option(
+        None,
+        "how much there is on the average by hour (of the day), or by weekday; given twice, in "
+        "each hour of the week",
     )
     changes: bool = option(
         False,
@@ -623,6 +633,9 @@ class AnswerOptions:
         False, "all rows, with intervals that hold for all steps and groups at once"
     )
     hidden: bool = option(False, "an upper bound on the number of a group that is not shown")
+    out: Path | None = option(
+        None, "write all rows of the answer: .csv, .parquet, .json, .jsonl, .arrow or .xlsx"
+    )
     plot: Path | None = option(None, "draw the answers, with their intervals: .png, .svg or .pdf")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
@@ -673,10 +686,15 @@ class VerifyOptions:
         "where the key is kept: a file, env:NAME or command:...; default: STATE.key; repeat it for "
         "a state with several keys",
     )
-    adopt: bool = option(
+    by_reference: bool = option(
         False,
-        "accept the state on a server as the newest: use it when another machine wrote last, and "
-        "you know that no old copy was restored",
+        "compute each value once more by a program of one file that shares nothing with the rest, "
+        "counton.reference: seconds to minutes for a stream",
+    )
+    accept_old_copy: bool = option(
+        False,
+        "take it that the state is the newest, though no witness here knows: its place is lost, or "
+        "another machine wrote last; if it is an old copy, exact differences leak",
     )
     json: bool = option(False, JSON)
 
@@ -684,20 +702,24 @@ class VerifyOptions:
 #: What is no option of its own: the command, and another command.
 _COMMANDS = {
     "what": "counton",
-    "adopt": "counton verify --adopt",
+    "accept_old_copy": "counton verify --accept-old-copy",
     "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {"whole": whole_number, "number": fraction}
 
 
 def takes(
-    *kinds: type, own: Sequence[Option] = (), **fixed: Any
+    *kinds: type,
+    own: Sequence[Option] = (),
+    unneeded: Mapping[str, Any] | None = None,
+    **fixed: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function of dataclasses: typer sees their fields as parameters.
 
     Args:
         kinds: one dataclass for each argument of the function.
         own: options of a statistic, which `Job` takes besides its fields.
+        unneeded: fields that may be left out all the same, with what they are then.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -713,10 +735,12 @@ def takes(
     stated: dict[str, Option] = {}
     for kind in kinds:
         for name, said in options_of(kind).items():
+            if unneeded is not None and name in unneeded:
+                said = replace(said, needed=False, default=unneeded[name])
             stated[name] = said
             if kind is Job and name == "state":
-                # A later run may leave out what a new stream of a statistic must state.
-                stated |= {option.name: replace(option, needed=False) for option in own}
+                # A later run may leave out what defines its statistic: nothing is stated for it.
+                stated |= {one.name: replace(one, needed=False, default=None) for one in own}
     parameters = [
         inspect.Parameter(
             name,
@@ -731,10 +755,11 @@ def takes(
 
     def names() -> Mapping[str, str]:
         found = option_names(*kinds)
-        if Job in kinds:
-            from counton.spec.stated_options import all_options
+        if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # the latter take such words
+            from counton.job.stated_options import all_options
 
-            found = {name: f"--{said.key}" for name, said in all_options().items()} | found
+            known = {**all_options(), **options_of(Job)}
+            found = {name: f"--{said.key}" for name, said in known.items()} | found
         return found
 
     def make_command(perform: Callable[..., None]) -> Callable[..., None]:
@@ -767,12 +792,12 @@ def of_statistic(name: str) -> dict[str, Any]:
     >>> of_statistic("count")["own"], of_statistic("count")["what"]
     ((), 'count')
     """
-    from counton.spec.stated_options import statistic_class
+    from counton.job.stated_options import statistic_class
 
     of = statistic_class(name)
     defaults = {one: option.default for one, option in options_of(Job).items()}
-    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.shows}
-    return {"own": of.options, "what": name, **gone}
+    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.card.shows}
+    return {"own": of.card.options, "what": name, **gone}
 
 
 #: What is shown of readings: of some statistics.

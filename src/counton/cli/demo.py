@@ -16,8 +16,8 @@ import polars as pl
 from counton.base.lazy import missing
 from counton.cli.command_options import DemoOptions, command_line
 from counton.cli.run_statistic import perform as perform_job
+from counton.job.job import Job
 from counton.run.written_files import write_table
-from counton.spec.job import Job
 
 _START, _END = "2013-01-01T00:00", "2014-01-01T00:00"
 

@@ -12,9 +12,10 @@ from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json
 from counton.cli.privacy_by_age import named_ages, targets_from
-from counton.planning import FadingPlan, plan
-from counton.spec.job import options_of
-from counton.spec.refusals import refuse_others
+from counton.job.job import options_of
+from counton.job.refusals import refuse_others
+from counton.planning import FadingPlan
+from counton.statistics.plan_verb import plan
 
 
 def print_expiring_plan(options: PlanOptions) -> None:

@@ -98,11 +98,11 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
 
 def _reach(found: Release) -> list[int] | None:
     steps = found.shown_steps
-    return None if found.definition.once else [steps.start, steps.stop - 1]
+    return [steps.start, steps.stop - 1] if found.definition.cut.goes_on else None
 
 
 def _what(found: Release) -> str:
-    if found.definition.once:
+    if not found.definition.cut.goes_on:
         return f"{found.definition.what}, released at one go"
     return f"steps {found.shown_steps.start:,} to {found.shown_steps.stop - 1:,}"
 

@@ -21,12 +21,12 @@ from counton.cli.print_forms import (
     working,
 )
 from counton.cli.run_words import EXACT
+from counton.job.job import RowFormat, guarantee_from
+from counton.job.refusals import refuse, refuse_others
 from counton.privacy.guarantees import plural
-from counton.released.description import People
+from counton.released.counting import Bounded
 from counton.released.look_report import Inspection, Swept, planned_halfwidths
 from counton.run.private_look import BoundCost, activity, inspect, weigh
-from counton.spec.job import RowFormat
-from counton.spec.refusals import refuse, refuse_others
 
 _WARNING = (
     "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
@@ -56,10 +56,18 @@ def _planned_releases(options: InspectOptions) -> dict[str, Any]:
     """What is to come, as its words say: nothing where there are none."""
     if options.plan is None:
         return {}
-    from counton.cli.statistic_command import planned_job
+    from counton.cli.statistic_command import parse_words
 
-    statistic, steps, guarantee = planned_job(options.plan)
-    return {"of": statistic, "steps": steps, "guarantee": guarantee}
+    statistic, job = parse_words("plan", options.plan)
+    guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
+    if (job.steps is None and job.around is None) or guarantee is None:
+        raise InvalidInput(
+            f"{field('plan', options.plan)} lacks the number of windows or the guarantee; write it "
+            f"as in 'count --steps 366 --epsilon 1'"
+        )
+    told = ("metric", "release", "simple", "around", "most_a_window")
+    stated = {name: job.option(name) for name in told if job.states(name)}
+    return {"of": statistic, "steps": job.steps, "guarantee": guarantee, **stated}
 
 
 def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
@@ -73,7 +81,7 @@ def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, 
             f"in 'count --steps 366 --epsilon 1'"
         )
     if planned:  # refused here, it spends nothing
-        planned_halfwidths([1], planned["steps"], planned["guarantee"], planned["of"])
+        planned_halfwidths([1], **planned)
     warn_of_no_witness(errors, (options.state, [options.key], None))
     aside: list[int] = []
     with working(errors) as progress:
@@ -200,9 +208,9 @@ def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, An
         timezone=options.timezone,
         **vars(rows),
     )
-    bounds = weigh(found, planned.get("steps"), planned.get("guarantee"))
+    bounds = weigh(found, **{name: it for name, it in planned.items() if name != "of"})
     best = min(bounds, key=lambda bound: bound.error or 0) if planned else None
-    whose = People(1, options.per).of(options.user)
+    whose = Bounded(1, options.per).of(options.user)
     if options.plot is not None:
         noise = [(bound.std or 0) / found.events for bound in bounds]
         what = "NOT PRIVATE: drawn from the exact events; noise: typical deviation of a total"

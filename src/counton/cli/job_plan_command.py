@@ -13,11 +13,12 @@ from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.cli.run_command import failure
+from counton.job.jobfile import for_all, load
+from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 from counton.run.job_plan import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
-from counton.spec.jobfile import for_all, load
-from counton.spec.refusals import refuse_others
+from counton.statistics.by_group import inner_of, members_of
 
 #: Options of a plan that a job file takes; all others it says itself.
 _TAKES = ("asked", "level", "size", "simulate", "out", "json")
@@ -35,7 +36,7 @@ def print_job_plan(options: PlanOptions) -> None:
         )
     if options.size is not None and options.size < 1:
         raise InvalidInput(f"{field('size', options.size)} must be at least 1")
-    jobs = load(options.asked)
+    jobs = load(options.asked, without_rows=True)
     limit, about, _ = for_all(options.asked)
     found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
     if options.simulate is not None:
@@ -109,13 +110,14 @@ def _promise(job: PlannedJob) -> str:
 def _heading(job: PlannedJob) -> str:
     definition = job.definition
     groups = "" if definition.domain is None else f" of {len(definition.groups):,} groups"
-    what = definition.subject if definition.statistic.additive else definition.what
-    if definition.once:
+    what = definition.subject if definition.statistic.card.additive else definition.what
+    cut = definition.cut
+    if not cut.goes_on:
         return f"{what}{groups}, released once"
-    if definition.cut is None:
+    if not cut.timed:
         return f"{what}{groups}, {job.steps[-1]:,} steps"
     endless = definition.strategy.horizon is None
-    length = f"windows of {definition.cut.every}"
+    length = f"windows of {cut.every}"
     many = f"{length} without end" if endless else f"{job.steps[-1]:,} {length}"
     return f"{what}{groups}, {many}"
 
@@ -150,12 +152,12 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
 def _label(number: PlannedNumber, job: PlannedJob) -> str:
     """What a number is called; where a job or a part of a report has one kind, what it is."""
     definition = job.definition
-    part = definition.inner.statistics.get(number.what)
-    if number.what and (part is None or part.inner.known_beforehand is None):
+    part = members_of(definition.inner).get(number.what)
+    if number.what and (part is None or inner_of(part).card.known_beforehand is None):
         return number.what
-    if definition.statistic.additive:
+    if definition.statistic.card.additive:
         return "so far"
-    inner = definition.inner if part is None else part.inner
+    inner = definition.inner if part is None else inner_of(part)
     told = inner.error_of.what.partition(",")[0].removeprefix("how many ")
     return told if part is None else f"{number.what}: {told}"
 

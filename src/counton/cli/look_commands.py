@@ -13,11 +13,11 @@ from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
 from counton.cli.exits import ExitCode
-from counton.cli.print_forms import Console, print_json, warn_of_no_witness
+from counton.cli.print_forms import Console, print_json, warn_of_no_witness, working
+from counton.job.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import APART, NEIGHBOURS
-from counton.spec.job import guarantee_from
 from counton.state.stream_facts import record_in
 from counton.strategies import strategy_from_dict
 
@@ -46,12 +46,14 @@ def print_ledger(options: LedgerOptions) -> None:
                     f"or {field('rho')}"
                 )
     else:
-        Ledger(limit, **more)  # refused here, it leaves no empty state
+        Ledger(limit, **{**more, "unit": more["unit"] or None})  # before a state is made for it
     # A limit is set before anything is released, so the state may be new.
     with Store(options.state, create=limit is not None) as store:
         if limit is not None:
-            store.set_limit(limit, **more)
+            store.set_limit(limit, **more, allow_raise=options.allow_raise)
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
+        times = [*store.entry_times, *(one.entered for one in others)]
+        changes = store.limit_changes
         shared, totals = store.shared_ledger, store.totals
     places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]
     begun = [True] * len(spends) + [one.begun for one in others]
@@ -70,6 +72,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "spent": [
                     {
                         **spend.to_dict(),
+                        "entered": times[number],
                         **({"state": places[number], "begun": begun[number]} if others else {}),
                         **_counts_as(spend.guarantee, counted, number),
                     }
@@ -79,6 +82,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "about": None if ledger is None else ledger.unit,
                 "age": None if ledger is None else ledger.age,
+                "limit_changes": [change._asdict() for change in changes],
                 "remaining": _as_json(remaining),
                 "units": _units_as_json(totals, ledger),
             }
@@ -90,19 +94,20 @@ def print_ledger(options: LedgerOptions) -> None:
     if others:
         table.add_column("state", overflow="fold")
     table.add_column("spent", overflow="fold")
+    table.add_column("on", overflow="fold")
     kinds = {(spend.unit, spend.relation) for spend in spends}
     if len(kinds) > 1:
         table.add_column("for one", overflow="fold")
     differs = counted is not None and counted != [spend.guarantee for spend in spends]
     if differs:
-        at_age = f", {ledger.age:,} windows old" if ledger is not None and ledger.age else ""
-        table.add_column(f"counts as{at_age}", overflow="fold")
+        at_age = f" at age {ledger.age:,}" if ledger is not None and ledger.age else ""
+        table.add_column(f"counts{at_age} as", overflow="fold")
     for number, spend in enumerate(spends):
         present = [str(counted[number] or "nothing yet")] if counted and differs else []
         whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
         name = spend.name if begun[number] else f"{spend.name} (reserved)"
         place = [Path(places[number]).name] if others else []
-        table.add_row(name, *place, str(spend.guarantee), *whose, *present)
+        table.add_row(name, *place, str(spend.guarantee), times[number][:10], *whose, *present)
     console.write_table(table)
     if not all(begun):
         console.write_line(
@@ -126,6 +131,8 @@ def print_ledger(options: LedgerOptions) -> None:
     if ledger is not None and ledger.age is not None:
         words += f", for events up to {ledger.age:,} windows old"
     console.write_line(f"limit: {words}")
+    for change in changes[1:]:
+        console.write_line(f"{change.in_words()}, by {change.user} at {change.host}")
     if ledger is None:
         _print_totals(console, totals)
         return
@@ -217,20 +224,23 @@ _ROWS = 20
 def print_release(released: Release, as_json: bool) -> None:
     """What a released table, a published database or a service says of its stream."""
     from counton.base.columns import WHEN
+    from counton.base.literature import REFERENCES, paper_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import groups_in_words, protected_in_words, sharing_in_words
 
     definition, terms, shown = released.definition, released.design, released.table()
-    once = definition.once
+    once = not definition.cut.goes_on
     steps = [] if once else shown["step"].unique().sort().to_list()
     promised = promise_of(released)
     last = released.last_rows(_ROWS)
+    paper = paper_of(terms.strategy.sources) or f"ours: {REFERENCES['own']}"
     if as_json:
         public = definition.public()
         described = {
             **promised,
             **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
             "publishes": definition.release,
+            **({} if once else {"paper": paper}),
             **({} if once else _steps_there(steps)),
             "rows": last.with_columns(_as_text(last)).to_dicts(),
         }
@@ -239,8 +249,7 @@ def print_release(released: Release, as_json: bool) -> None:
     there = "once" if once else "none"
     if steps:
         gone = steps[-1] - steps[0] + 1 - len(steps)
-        kind = "steps" if definition.cut is None else "windows"
-        there = f"{len(steps):,} {kind}, {steps[0]:,} to {steps[-1]:,}"
+        there = f"{len(steps):,} {definition.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
         there += f"; missing between them: {gone:,}" if gone else ""
     rows = [
         ("holds", definition.holds),
@@ -248,17 +257,17 @@ def print_release(released: Release, as_json: bool) -> None:
         ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
-        *([] if once else [("noise", sharing_in_words(terms.strategy))]),
+        *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
         ("unit", definition.unit),
         *([] if once else [("publishes", _publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
+        *_besides(definition),
         ("written by", promised["written_by"]),
     ]
-    rows[2:2] = _windows(definition)
+    rows[2:2] = definition.cut.facts(definition.strategy.horizon)
     if definition.by is not None:
         several = f"{len(definition.groups):,} by {groups_in_words(definition)}"
-        found = f"found in {definition.by}, each shown once it is large enough"
-        rows[2:2] = [("groups", several if definition.discovery is None else found)]
+        rows[2:2] = [("groups", definition.cells.found_in(several, definition.by))]
     if "std" in promised["noise"]:
         noise = promised["noise"]
         rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
@@ -284,18 +293,6 @@ def _last_step(rows: pl.DataFrame) -> str:
     return said
 
 
-def _windows(definition: Description) -> list[tuple[str, str]]:
-    """How time is cut; nothing where it is not."""
-    if (cut := definition.cut) is None:
-        return []
-    number = "no end:" if definition.strategy.horizon is None else f"{cut.steps:,}"
-    start = cut.local(cut.start).isoformat()
-    return [
-        ("windows", f"{number} windows of {cut.every} from {start}"),
-        ("time zone", cut.timezone),
-    ]
-
-
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
     """The first step and the last one, and how many between them are missing."""
     first, last = (steps[0], steps[-1]) if steps else (None, None)
@@ -304,7 +301,8 @@ def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
 
 
 def _publishes(release: str) -> str:
-    return {"both": "totals and windows"}.get(release, release)
+    periods = "of each period in which users are counted anew, its number so far"
+    return {"both": "totals and windows", "periods": periods}.get(release, release)
 
 
 def _noise(std: float, of: str | None, *, once: bool) -> str:
@@ -345,7 +343,7 @@ def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> Non
         first.append(("statistic", _statistic(terms["statistic"])))
     last = [
         ("key", f"fingerprint {stream['key_fingerprint']}"),
-        *([("not shown", stream["refused"])] if "refused" in stream else []),
+        *([("not shown", _in_words(stream["refused"]))] if "refused" in stream else []),
     ]
     console.write_line(f"\nstream {stream['name']}", bold=True)
     console.write_words([*first, *described(stream, store), *last])
@@ -377,32 +375,40 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """What is said of a stream of events, or of a table of them."""
     from counton.cli.run_words import protection
+    from counton.released.periods import begun_anew
     from counton.run.definition import Definition
     from counton.run.journal_values import read_released
+    from counton.statistics.live_statistic import noise_at
 
     after = stream["step"]
     reader = store.reader(stream["name"])
     definition = Definition.reopen(reader.design, reader.details)
     cut, groups = definition.cut, definition.domain
-    released = "once" if definition.once else f"{after:,} steps"
-    if cut is not None:
-        released = f"{after:,} windows"
-        if after:
-            released += f", {cut.until(int(cut.ends(range(after, after + 1))[0]))}"
-    counted = f"{len(groups or ()):,} by {definition.by}"
-    if definition.discovery is not None:
-        counted = f"found in {definition.by}, each shown once it is large enough"
+    counted = definition.cells.found_in(f"{len(groups or ()):,} by {definition.by}", definition.by)
     rows = [
-        ("released", released),
-        *_windows(definition),
+        ("released", cut.progress(after)),
+        *cut.facts(definition.strategy.horizon),
         ("groups", "one total" if groups is None else counted),
         ("unit", definition.unit),
         *_living(definition),
         *protection(definition, reader.design.law),
+        *_besides(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:
         return [*rows, *read_released(reader, definition, None).screen().words]
+    if after and definition.release == "periods":
+        since = int(begun_anew(cut, definition.anew_every(), after)[-1])
+        std, of = noise_at(reader.design, after, since)
+        return [*rows, ("error", _noise(std, of, once=False))]
     return rows + _error(stream)
+
+
+def _besides(definition: Description) -> list[tuple[str, str]]:
+    """What is between numbers and the truth besides noise, a row each."""
+    from counton.released.besides_noise import besides_noise
+
+    lines = besides_noise(definition)
+    return [("besides" * (line == lines[0]), line) for line in lines]
 
 
 def _statistic(saved: dict[str, Any]) -> str:
@@ -427,14 +433,22 @@ def _living(definition: Definition) -> Iterable[tuple[str, str]]:
         yield "ended", f"at step {definition.ended:,}"
 
 
-def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:
-    from counton.state.watch import adopt
+def _in_words(said: str) -> str:
+    """A reason that the state gives Python, in the words of the command line."""
+    return said.replace("accept_old_copy=True", "counton verify --accept-old-copy")
+
+
+def _accept_old_copy(options: VerifyOptions, keys: Sequence[str | None]) -> None:
+    from counton.state.watch import accept_old_copy
 
     for key in keys:
-        for name in adopt(options.state, key, options.name):
+        taken = accept_old_copy(options.state, key, options.name)
+        for name in taken.streams:
             Console(stderr=True).write_line(
                 f"the witness takes your word that {name!r} is the newest"
             )
+        for place in taken.places:
+            Console(stderr=True).write_line(f"the witness in {place} is given up, as lost for good")
 
 
 def print_verification(options: VerifyOptions) -> None:
@@ -442,9 +456,13 @@ def print_verification(options: VerifyOptions) -> None:
     from counton.state import verify
 
     keys: list[str | None] = [*options.key] if options.key else [None]
-    if options.adopt:
-        _adopt(options, keys)
-    found = verify(options.state, options.name, key=keys)
+    if options.accept_old_copy:
+        _accept_old_copy(options, keys)
+    if options.by_reference:
+        with working(Console(stderr=True)) as told:
+            found = verify(options.state, options.name, key=keys, by_reference=told)
+    else:
+        found = verify(options.state, options.name, key=keys)
     warn_of_no_witness(Console(stderr=True), (options.state, keys, None))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
@@ -460,7 +478,7 @@ def print_verification(options: VerifyOptions) -> None:
             for words in one.checks:
                 console.write_line(f"  holds: {words}")
             for words in one.problems:
-                console.write_line(f"  WRONG: {words}")
+                console.write_line(f"  WRONG: {_in_words(words)}")
             for why in filter(None, (one.skipped, one.unchecked)):
                 console.write_line(f"  not computed again: {why}")
         right = sum(one.right for one in found)

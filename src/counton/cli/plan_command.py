@@ -12,15 +12,22 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
+from counton.job.job import Job, check_most, check_most_a_window, guarantee_from, require_guarantee
+from counton.job.refusals import WITHIN, refuse, refuse_without
 from counton.privacy import Contribution
-from counton.spec.job import check_most, check_most_a_window, guarantee_from, require_guarantee
-from counton.spec.refusals import WITHIN, refuse, refuse_without
+from counton.statistics.statistic import protects
+from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
     from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Beside a statistic, whose own words say it where it has users.
 OF = dict.fromkeys(("most", "most_a_window"), ", whose words say it where a statistic has users")
+#: Options that a plan has of the stream of a job.
+_OF_STREAM = (
+    *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
+    *("metric", "release", "simple"),
+)
 #: Whose variances are ranked, in a sentence.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
 
@@ -38,18 +45,23 @@ def perform(options: PlanOptions) -> None:
                 f"{field(name, str(getattr(options, name)))} belongs to a plan of a job file: "
                 f"counton plan nightly.toml --simulate true.csv"
             )
-    options = _with_steps(options)
+    options, planned, whom = _with_subject(_with_steps(options))
     if options.expire is not None:
         from counton.cli.expiring_plan import print_expiring_plan
 
         print_expiring_plan(options)
         return
-    _print_plan(options)
+    _print_plan(options, planned, whom)
 
 
-def _print_plan(options: PlanOptions) -> None:
-    """Strategies and their errors, best first."""
-    from counton.planning import plan
+def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None) -> None:
+    """Strategies and their errors, best first.
+
+    Args:
+        planned: a statistic, or what one unit of a count changes, as `counton.plan` takes it.
+        whom: who is protected, where it is no statistic.
+    """
+    from counton.statistics.plan_verb import plan
 
     if options.steps is None and options.around is None:
         raise InvalidInput(
@@ -65,7 +77,6 @@ def _print_plan(options: PlanOptions) -> None:
     check_chart(options.plot, options.width)
     metric = cast("Metric", options.metric or "mean")
     release = cast("ReleaseForm", options.release or "totals")
-    planned, whom = _subject(options)
     for needed in ("expire", "of", "most"):
         if not options.states(needed):
             refuse_without(options, needed)
@@ -147,6 +158,7 @@ def _print_plan(options: PlanOptions) -> None:
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; its "
         f"parts, for experts: --json"
     )
+    console.write_line(ranked.published_in_words)
     for factor in ranked.factors:
         console.write_line(f"how far from possible: {factor.distance}")
     said = [bound for bound in ranked.bounds if bound.at_least is not None]
@@ -170,8 +182,8 @@ def _print_plan(options: PlanOptions) -> None:
     console.write_files(None, options.plot)
 
 
-def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
-    """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic."""
+def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:
+    """Options with what the words of a statistic say besides; and what `_print_plan` takes."""
     if options.of is None:
         check_most(options.most)
         unit = Contribution.add_remove(unit="count")
@@ -179,11 +191,36 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
             check_most_a_window(options.most_a_window, options.most)
             unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit="user")
         whom = _whom(options.most, options.most_a_window)
-        return {"contribution": unit}, f"{whom} more or less"
-    from counton.cli.statistic_command import parse_statistic
+        return options, {"contribution": unit}, f"{whom} more or less"
+    from counton.cli.statistic_command import parse_words
 
     refuse(options, OF, field("of", options.of), "leave it out")
-    return {"of": parse_statistic(options.of), "batched": not options.each_row}, None
+    statistic, job = parse_words("of", options.of)
+    options = _as_said(options, job)
+    planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
+    # Whose rows count in order, and who protects users: it reads the column of users itself.
+    own = not is_tallied(statistic) and protects(statistic) == "user"
+    if job.user is None and protects(statistic) != "user":
+        refuse_without(job, "user")
+    elif job.user is not None and not options.each_row and not own:
+        from counton.run.new_stream import planned_people
+
+        planned["of"], planned["contribution"] = planned_people(job, options.steps)
+    return options, planned, None
+
+
+def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
+    """Options with those that a job states of its stream, where they say nothing else."""
+    said = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
+    if options.within is None and job.within is None:
+        said.pop("level", None)  # of intervals that a run prints
+    for name, value in said.items():
+        if options.states(name) and str(options.option(name)) != str(value):
+            raise InvalidInput(
+                f"{field(name, options.option(name))} is asked for, and {field('of', options.of)} "
+                f"says {value}; leave one of them out"
+            )
+    return replace(options, **said)
 
 
 def _target(options: PlanOptions) -> dict[str, Any]:

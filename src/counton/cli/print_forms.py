@@ -1,15 +1,17 @@
 """How commands print: lines, words beside names, tables, JSON, and a progress bar on stderr.
 
-Nothing is marked up or wrapped.
+Nothing is marked up, and lines are wrapped where it is said so.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 import rich.console
@@ -46,6 +48,15 @@ class Console(rich.console.Console):
         """A line as it is, however long."""
         style = "bold" if bold else None
         self.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def write_folded(self, text: str) -> None:
+        """Lines as wide as the screen; what goes on stands below where the words began."""
+        for line in printable(text).split("\n"):
+            begin = re.match(r"(\w+: +| +|)", line)
+            below = " " * (0 if begin is None else len(begin[0]))
+            lines = wrap(line, self.width, subsequent_indent=below, break_on_hyphens=False) or [""]
+            for one in lines:
+                self.print(one, highlight=False, markup=False, soft_wrap=True)
 
     def write_words(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names, and beside each of them words; a nameless row goes on with the one before."""
@@ -122,23 +133,26 @@ def warn_of_no_witness(
     *states: tuple[Any, Sequence[Any], Any],
     option: str = "witness",
     opened: Callable[[Any], Store | None] = lambda _: None,
+    in_file: bool = False,
 ) -> None:
-    """Say once where no old copy of a state would be noticed.
+    """Say once where an old copy of a state would not be noticed.
 
     Args:
         states: each with where its keys are kept, and where its second witness, if that is said.
         option: what names a second witness here.
         opened: of a state what is open of it already.
+        in_file: whether a job file would name a second witness, each time.
     """
-    from counton.state.key_and_witness import without_witness
+    from counton.state.key_and_witness import witness_remarks
 
     told: dict[str, None] = {}
     for state, keys, witness in states:
         with suppress(CountonError):  # said of what cannot be used
             store = opened(state)
             database = None if store is None else store.database
-            said_of = without_witness(state, *keys, witness=witness, opened=database)
-            told |= {} if said_of is None else {said_of: None}
+            told |= dict.fromkeys(
+                witness_remarks(state, *keys, witness=witness, opened=database, in_file=in_file)
+            )
     for said in told:
         errors.write_line(InvalidInput(said).translate({"witness": option}))
 

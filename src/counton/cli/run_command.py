@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
@@ -11,11 +10,11 @@ from counton.cli.command_options import RunOptions
 from counton.cli.exits import ExitCode, exit_code
 from counton.cli.print_forms import Console, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
+from counton.job.job import Job, options_of
+from counton.job.jobfile import for_all, load, schema, select_jobs
+from counton.job.stated_options import words_of_files
 from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared
-from counton.spec.job import Job
-from counton.spec.jobfile import for_all, load, schema, select_jobs
-from counton.spec.stated_options import words_of_files
 
 
 def perform(options: RunOptions) -> None:
@@ -30,18 +29,17 @@ def perform(options: RunOptions) -> None:
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
-        for job in jobs.values():
-            states.set_limit(job.state, shared.limit, shared.about)
+        states.set_limits(jobs, shared.limit, shared.about)
         told = ((job.state, [job.key], job.witness) for job in jobs.values())
-        warn_of_no_witness(errors, *told, opened=states.at)
+        warn_of_no_witness(errors, *told, opened=states.at, in_file=True)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     for number, (name, job) in enumerate(jobs.items()):
         if not options.json:
             console.write_line(f"{chr(10) if number else ''}job {name}", bold=True)
         try:
-            due = _until(job, options.until, known=name in states.begun)
-            reports[name] = carried_out(due, silently=options.json, about=f"job {name}: ")
+            tonight = _tonight(job, options, known=name in states.begun)
+            reports[name] = carried_out(tonight, silently=options.json, about=f"job {name}: ")
             if shared.publish is not None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
@@ -73,11 +71,13 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
         console.write_line(f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}")
 
 
-def _until(job: Job, until: str | None, *, known: bool) -> Job:
-    """A job with the time up to which all are released, where it cuts time."""
-    if until is None or (job.time is None and not known):
-        return job
-    return replace(job, until=until)
+def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
+    """A job with what is said of one night; of the time alone where it cuts time."""
+    nightly = (name for name, said in options_of(Job).items() if said.nightly)
+    said = {name: options.option(name) for name in nightly if options.states(name)}
+    if job.time is None and not known:
+        said.pop("until", None)
+    return job.having(**said)
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:

@@ -23,11 +23,13 @@ from counton.cli.print_forms import (
 )
 from counton.cli.run_words import SetAside, operator_notes, progress_line, promise, until_newest
 from counton.privacy.ledger import totals_in_words
+from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen
 from counton.run import Job, Outcome
 from counton.run.outputs import Outputs, WrittenOutputs
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
+from counton.statistics.catalogue import statistic_to_dict
 
 #: The option that writes all rows.
 _OUT = "--out"
@@ -38,7 +40,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
     printing = Printing() if printing is None else printing
     report = carried_out(job, silently=printing.json, bar=bar)
     if printing.save is not None:
-        from counton.spec.jobfile import save
+        from counton.job.jobfile import save
 
         save(job, printing.save)
         Console(stderr=True).write_line(f"saved as job {job.name} in {printing.save}")
@@ -134,17 +136,16 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
     report: dict[str, Any] = {
         "state": str(job.state),
         "name": job.name,
-        "statistic": {"name": definition.what, **definition.statistic.to_dict()},
-        "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
-        "once": definition.once,
+        "statistic": {"name": definition.what, **statistic_to_dict(definition.statistic)},
+        "steps": cut.steps if cut.timed else definition.strategy.horizon,
+        "once": not cut.goes_on,
         "released": outcome.after,
         "new": outcome.after - outcome.before,
-        "until": None if until is None or cut is None else cut.at(until),
+        "until": None if until is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
-        "protected": str(definition.contribution)
-        if definition.ordered
-        else definition.contribution.describe(definition.unit),
+        "protected": definition.contribution.describe(definition.unit),
         "people": definition.people_note,
+        "besides_noise": besides_noise(definition),
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
@@ -174,10 +175,8 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         return report
     last: dict[str, Any] = {"step": released.steps[-1]}
     report["last"] = last
-    if definition.cut is not None:
-        ends = definition.cut.ends(range(released.steps.stop))
-        last["window_end"] = definition.cut.at(int(ends[-1]))
-    if definition.once:
+    last |= cut.when(released.steps[-1])
+    if not cut.goes_on:
         report["last"] = last = {**released.facts()}
         last.pop("statistic")
     return report | {"last": last | released.last_numbers()}

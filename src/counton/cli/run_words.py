@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.exact import figures
 from counton.base.outside_input import read_plain
+from counton.base.windows import LATE_DAYS
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import loss_of_many, plural
 from counton.statistics import TallyStatistic
+from counton.statistics.statistic import neighbours_differ
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
-    from counton.numbers.discovery import Discovery
     from counton.run import Definition, Job, Outcome
     from counton.run.definition import Continuation
 
@@ -69,9 +69,12 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         (_aside(aside, counts.quarantined), aside),
         ("rows beyond their user's limit, not counted", counts.beyond_most),
     ]
-    if outcome.definition.once:
-        return _as_notes([("rows of undeclared cells, not counted", counts.unknown), *of_each])
-    if windows is None:
+    gone = ("rows that were counted and are gone, which stay counted", counts.gone)
+    if not windows.goes_on:
+        undeclared = ("rows of undeclared cells, not counted", counts.unknown)
+        came = "rows that came after the table was released, not counted: begin another --name"
+        return _as_notes([undeclared, *of_each, (came, counts.shut), gone])
+    if not windows.timed:
         return _as_notes([("rows after the last step, not counted", counts.beyond)])
     start = windows.at(windows.start)
     end = windows.at(windows.end)
@@ -83,7 +86,11 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         counted_at = "not counted: the stream has had its last release"
     before = outcome.definition.continues  # which has counted them, unless they came late
     nowhere = "not counted" if before is None else "counted in no window of this stream"
-    unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
+    closed = (  # whose ids and users are forgotten: many may be rows that count already
+        f"rows over {LATE_DAYS} days old, or of a period that was erased, not counted now; those "
+        f"that came in time were counted then"
+    )
+    unnamed = outcome.definition.cells.unnamed
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
@@ -91,12 +98,19 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
         *of_each,
         ("rows that an earlier run had counted, not counted again", counts.known),
-        ("rows that came too late, not counted", counts.closed),
-        ("rows of files that look counted, not counted again", counts.kept),
-        ("rows that were counted and are gone, which stay counted", counts.gone),
+        (closed, counts.closed),
+        (_SHUT, counts.shut),
+        gone,
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
     return _as_notes(notes)
+
+
+#: A file of all events says late rows of which nothing tells that they are new.
+_SHUT = (
+    "rows that came for windows released before, not counted from a file of all events "
+    "(release later, --watermark, or give each row an id, --id)"
+)
 
 
 def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
@@ -121,7 +135,7 @@ def promise(definition: Definition) -> str:
     from counton.released.stream_words import meaning_in_words
 
     guarantee, loss = definition.guarantee, None
-    if definition.expires and definition.cut is not None:
+    if definition.expires and definition.cut.timed:
         from counton.cli.privacy_by_age import loss_in_words
 
         loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
@@ -139,20 +153,18 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         sharing_in_words,
     )
 
-    if definition.ordered:
+    if definition.counting.in_order:
         return _of_statistic(definition)
-    unit, columns, people = definition.unit, definition.columns, definition.people
+    unit, columns, counting = definition.unit, definition.columns, definition.counting
     lines = [("protected", protected_in_words(definition))]
-    if not definition.statistic.additive:
+    if not definition.statistic.card.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
-    if people is None:
-        where = " in one group of one window" if definition.statistic.additive else ""
+    if not counting.users:
+        where = " in one group of one window" if definition.statistic.card.additive else ""
         one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
             one = f"each row stands for as many {plural(unit)} as it counts"
         if columns.id is not None:
-            from counton.spec.job import LATE_DAYS
-
             one = (
                 f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
                 f"of them was counted; an id that comes again later counts as another {unit}, with "
@@ -163,13 +175,11 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
     else:
         named = f"the column {columns.user!r} names the user of each event"
         lines.append(("", f"{named}; {hidden_in_words(definition)}"))
-        if people.per is not None:
+        if counting.per is not None:
             loss = loss_of_many(definition.guarantee, 10)
             words = f"each is protected by itself: somebody with 10 of these loses {loss}"
             lines.append(("", words))
-        if definition.late_note is not None:
-            lines.append(("", definition.late_note))
-    if definition.once:
+    if not definition.cut.goes_on:
         return [*lines, *_of_table(definition, law)]
     lines += _guarantee_lines(definition, definition.unit)
     if definition.expires:
@@ -183,8 +193,8 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
         _AGAINST,
         ("noise", sharing_in_words(definition.strategy)),
     ]
-    if definition.discovery is not None:
-        lines.append(("groups", _discovery_in_words(definition, definition.discovery)))
+    if (found := definition.cells.in_words(definition.unit)) is not None:
+        lines.append(("groups", found))
     delay = definition.strategy.facts.delay
     if delay:
         windows = f"{delay:,} window{'s' * (delay > 1)}"
@@ -196,7 +206,7 @@ def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str
 
 def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
     guarantee, relation = definition.guarantee, definition.contribution.relation
-    scope = "" if definition.once else f", {guarantee.scope}"
+    scope = f", {guarantee.scope}" if definition.cut.goes_on else ""
     return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
 
 
@@ -238,7 +248,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     from counton.released.stream_words import cost_in_words, protected_in_words, sharing_in_words
 
     people = [] if definition.people_note is None else [("", definition.people_note)]
-    differ = definition.statistic.neighbours_differ
+    differ = neighbours_differ(definition.statistic)
     return [
         ("statistic", _statistic_in_words(definition)),
         ("protected", protected_in_words(definition)),
@@ -254,7 +264,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 def until_newest(outcome: Outcome) -> list[str]:
     """A note on the time of the newest event, if it decided which windows are released."""
     cut, until, after = outcome.definition.cut, outcome.until, outcome.after
-    if cut is None or until is None or outcome.until_stated:
+    if until is None or outcome.until_stated:
         return []
     if until < (int(cut.ends(range(after, after + 1))[0]) if after else 0):  # its last end
         return []
@@ -262,16 +272,6 @@ def until_newest(outcome: Outcome) -> list[str]:
         f"Released windows ended by {cut.at(until)}, the time of the newest event; this time is "
         f"not protected: leave --until newest out, and the clock decides"
     ]
-
-
-def _discovery_in_words(definition: Definition, discovery: Discovery) -> str:
-    """How groups are found that nobody declared."""
-    margin = float(Fraction(discovery.margin))
-    return (
-        f"found in the events; a group is shown once its estimate reaches {discovery.change:,} "
-        f"plus {margin:.2f} standard deviations; a group with only one {definition.unit} is ever "
-        f"shown with probability below delta = {float(Fraction(discovery.delta)):g}"
-    )
 
 
 def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
@@ -287,7 +287,7 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
             f"one counts in the ledger, not the sum; rows that come late for {before.name!r} are "
             f"counted nowhere"
         )
-    elif definition.people is not None:
+    elif definition.counting.users:
         cost = "a person who is in both streams loses in both: the ledger adds the losses up"
     elif definition.columns.id is not None:
         cost = "an id with rows in both streams loses in both: the ledger adds the losses up"
@@ -307,19 +307,19 @@ def _succession(definition: Definition, before: Continuation) -> list[tuple[str,
 def progress_line(outcome: Outcome) -> str:
     """How many steps are new."""
     new = outcome.after - outcome.before
-    if outcome.again:
+    if outcome.again and not new:
         return (
             f"An earlier run has counted these events, so nothing was done. The numbers below come "
             f"from the journal of {outcome.after:,} windows."
         )
     forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut
-    if outcome.definition.once:
+    if not cut.goes_on:
         what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
         again = f"Nothing new: these {what} were released before, and are shown again."
         return f"Released {what}." if new else again
-    if cut is None:
-        new, after = outcome.after - outcome.before, outcome.after
+    if not cut.timed:
+        after = outcome.after
         steps = f"{after:,} step{'s' * (after != 1)}"
         return (
             f"Released {new:,} new; {steps} in all." if new else f"Nothing new: {steps} released."

@@ -58,7 +58,7 @@ def _which(given: str, jobs: Mapping[str, PlannedJob]) -> tuple[PlannedJob, Path
 def _numbers(path: Path, job: PlannedJob) -> NDArray[np.float64]:
     """What happens in each step and group, from a CSV file; 0 where it has no row."""
     definition = job.definition
-    if not definition.statistic.additive:
+    if not definition.statistic.card.additive:
         raise InvalidInput(
             f"job {job.name!r} releases {definition.what}, and a file has numbers of counts and "
             f"sums; in Python planned_job(job).simulate(...) takes what its cells change by"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ from counton.cli.command_options import (
     option_names,
     takes,
 )
-from counton.spec.job import Job, options_of
-from counton.spec.stated_options import hint, statistic_class
+from counton.job.job import Job
+from counton.job.refusals import refuse
+from counton.job.stated_options import hint, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
-    from counton.privacy import Guarantee
     from counton.statistics import Statistic
 
 
@@ -46,8 +45,8 @@ def commands() -> typer.Typer:
         """Release a statistic of events, step by step as they arrive."""
 
     for name in keywords():
-        if not statistic_class(name).additive:  # those stand beside it alone
-            command_of(app, name, statistic_class(name).says)
+        if not statistic_class(name).card.additive:  # those stand beside it alone
+            command_of(app, name, statistic_class(name).card.says)
     return app
 
 
@@ -60,23 +59,28 @@ def perform(name: str, words: list[str]) -> None:
 def _beside(name: str) -> Any:
     app = typer.Typer(**BARE)
     of = statistic_class(name)
-    own = {option.name: f"--{option.key}" for option in of.options}
-    more = InvalidInput(of.help).translate(own | option_names(Job))
-    command_of(app, name, f"{of.says}\n\n{more}")
+    own = {option.name: f"--{option.key}" for option in of.card.options}
+    more = InvalidInput(of.card.help).translate(own | option_names(Job))
+    command_of(app, name, f"{of.card.says}\n\n{more}")
     return get_command(app)
+
+
+def kinds_of(name: str) -> tuple[type, ...]:
+    """The records of the options that the command of a statistic takes."""
+    return (Job, OnceOptions, Printing) if statistic_class(name).card.is_table else (Job, Printing)
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:
     """Add the command of a statistic to a group of commands."""
     command: Any
-    if statistic_class(name).is_table:
+    kinds = kinds_of(name)
+    if OnceOptions in kinds:
 
         def command(job: Job, once: OnceOptions, out: Printing) -> None:
             from counton.cli.run_statistic import perform_table
 
             perform_table(job, out, once)
 
-        kinds: tuple[type, ...] = (Job, OnceOptions, Printing)
     else:
 
         def command(job: Job, out: Printing) -> None:
@@ -84,71 +88,62 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 
             perform(job, out)
 
-        kinds = (Job, Printing)
     command.__name__, command.__doc__ = name, says
     app.command(name=name, cls=CommandWithHeadings)(takes(*kinds, **of_statistic(name))(command))
 
 
-def parse_statistic(words: str) -> Statistic:
-    """The statistic that words define, as they stand in its command.
+#: What is planned reads no rows and keeps nothing, so that words need not name these.
+_UNREAD = {"events": ["-"], "state": "planned.db"}
+#: What no plan of a statistic knows.
+_UNPLANNED = {
+    "expire": f", whose protection fades; plan it by {field('plan(expire=...)')}",
+    "unknown": ", which shows some groups alone; plan the job file that says so",
+    "continues": ", which goes on from totals whose noise its state knows",
+}
 
-    >>> parse_statistic("top-k --domain JFK,LGA --top 1").parameters
-    {'groups': ['JFK', 'LGA'], 'k': 1}
-    """
-    return _parse_words("of", words, ())[0]
 
+def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
+    """The statistic and the job that the words of a command state.
 
-def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
-    """The statistic, the number of steps and the guarantee that the words of a command state.
+    They may be the whole command, with options that change no noise. Events, state and columns may
+    be left out.
 
     Args:
-        words: of a command, without the columns and the state: what they cost is asked.
+        option: that has the words.
 
-    >>> statistic, steps, guarantee = planned_job("count --steps 366 --epsilon 1")
-    >>> steps, str(guarantee)
-    (366, 'pure differential privacy with epsilon = 1')
+    >>> statistic, job = parse_words("of", "top-k --domain JFK,LGA --top 1 --release both")
+    >>> statistic.parameters, job.release
+    ({'groups': ['JFK', 'LGA'], 'k': 1}, 'both')
     """
-    from counton.spec.job import guarantee_from
-
-    words = words.removeprefix("statistic ")
-    statistic, job = _parse_words("plan", words, ("steps", "epsilon", "delta", "rho"))
-    guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
-    if job.steps is None or guarantee is None:
-        raise InvalidInput(
-            f"{field('plan', words)} lacks the number of windows or the guarantee; write it as in "
-            f"'count --steps 366 --epsilon 1'"
-        )
-    return statistic, job.steps, guarantee
-
-
-def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Job]:
-    """The statistic that words define, and what they state besides."""
     try:
-        name, *rest = shlex.split(words) or [""]
+        said = shlex.split(words)
     except ValueError as error:
         raise InvalidInput(f"{field(option, words)} is not understood ({error})") from error
+    for before in ("counton", "statistic"):
+        said = said[said[:1] == [before] :]
+    name, *rest = said or [""]
     if not is_keyword(name):
         raise InvalidInput(
             f"{field(option)} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
             f"each followed by the options that define it, as in 'distinct --changes 4'"
         )
-    of = statistic_class(name)
-    found: list[tuple[Statistic, Job]] = []
-    keep = {*of.reads, "unit", "most", "first", *more}
-    fixed: dict[str, Any] = {
-        one: taken.default for one, taken in options_of(Job).items() if one not in keep
-    }
+    of, kinds = statistic_class(name), kinds_of(name)
+    found: list[Job] = []
 
-    def command(job: Job) -> None:
-        job = job.having(by="group") if "by" in of.reads else job
-        found.append((of.from_job(job), job))
+    def command(job: Job, *_: Any) -> None:
+        found.append(job)
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    fixed |= {"what": name, "events": (), "state": ""}
-    app.command(name=name, add_help_option=False)(takes(Job, own=of.options, **fixed)(command))
+    taking = takes(*kinds, unneeded=_UNREAD, **of_statistic(name))
+    app.command(name=name, add_help_option=False)(taking(command))
     try:
         app(rest, prog_name=name, standalone_mode=False)
     except REFUSED as error:
-        said = error.format_message()
-        raise InvalidInput(f"{field(option, words)} is not understood: {said}") from error
-    return found[0]
+        said_of_it = error.format_message()
+        raise InvalidInput(f"{field(option, words)} is not understood: {said_of_it}") from error
+    (job,) = found
+    unplanned = {name: why for name, why in _UNPLANNED.items() if job.option(name) != "drop"}
+    refuse(job, unplanned, field(option, words), "leave it out")
+    if "by" in of.card.reads or (job.domain is not None and "domain" not in of.card.reads):
+        job = job.having(by=job.by or "group")
+    return of.from_spec(job), job

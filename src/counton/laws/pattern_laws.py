@@ -55,14 +55,6 @@ def _norms(moved: Integers) -> tuple[int, int]:
     return int(np.abs(moved).sum(axis=0).max()), int((moved**2).sum(axis=0).max())
 
 
-def _sums_of_runs(matrix: Integers, length: int) -> Integers:
-    """Sums of so many consecutive columns, or of those that are left, from every one on."""
-    zeros = np.zeros((len(matrix), 1), matrix.dtype)
-    running = np.concatenate([zeros, np.cumsum(matrix, axis=1)], axis=1)
-    last = np.minimum(np.arange(matrix.shape[1]) + length, matrix.shape[1])
-    return np.asarray(running[:, last] - running[:, :-1])
-
-
 def _of_runs(matrix: Integers, runs: tuple[Run, ...]) -> tuple[int, int]:
     """Most that runs of one sign move, each in cells of its own, over all first steps."""
     horizon = matrix.shape[1]
@@ -129,7 +121,12 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
         tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
-    aligned = _is_aligned(matrix)
+    # Whether products of columns are as `counton.strategies.participation` has them aligned.
+    products = matrix.T @ matrix
+    aligned = bool((products >= 0).all()) and all(
+        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
+        for q in range(1, len(products) - 1)
+    )
     require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
     alternating = _of_changes(matrix, changes)
     for number, (l1, squared) in enumerate(alternating, 1):
@@ -152,15 +149,6 @@ def check_pattern_sensitivity(strategy: StreamStrategy, changes: int = 4) -> Non
             l1 = 2 * sum(part[0] for part in parts)
             _enough(strategy, pattern, claimed, l1, 4 * sum(part[1] for part in parts))
     _check_bounded(strategy, matrix)
-
-
-def _is_aligned(matrix: Integers) -> bool:
-    """Whether products of columns are as `counton.strategies.participation` has them aligned."""
-    products = matrix.T @ matrix
-    return bool((products >= 0).all()) and all(
-        (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
-        for q in range(1, len(products) - 1)
-    )
 
 
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
@@ -202,7 +190,11 @@ def check_short_ways(strategy: StreamStrategy) -> None:
         inner = shown - length + 1 if shown < horizon else shown
         if inner < 1:
             continue
-        moved = _sums_of_runs(matrix, length)[:, :inner]
+        # Sums of so many consecutive columns, or of those that are left, from every one on.
+        zeros = np.zeros((len(matrix), 1), matrix.dtype)
+        running = np.concatenate([zeros, np.cumsum(matrix, axis=1)], axis=1)
+        last = np.minimum(np.arange(matrix.shape[1]) + length, matrix.shape[1])
+        moved = np.asarray(running[:, last] - running[:, :-1])[:, :inner]
         for norm in _NORMS:
             found = sums_of_runs(strategy, norm, length)
             if found is None:

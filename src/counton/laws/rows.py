@@ -15,7 +15,7 @@ from counton.base.arrays import Floats, Integers
 from counton.base.distributions import DiscreteLaplace, NoiseDistribution
 from counton.base.errors import InvalidInput
 from counton.strategies import Node, StreamStrategy
-from counton.strategies.strategy import EndlessStrategy, column_until
+from counton.strategies.strategy import EndlessStrategy, check_law, column_until, node_factor
 
 Address = tuple[int, int]
 #: Rows of fractions are checked one by one in exact arithmetic; this many of them at long horizons.
@@ -184,7 +184,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
 def takes(strategy: StreamStrategy, law: NoiseDistribution) -> bool:
     """Whether a calibrated law is not refused."""
     try:
-        strategy.check_law(law)
+        check_law(strategy, law)
     except InvalidInput:
         return False
     return True
@@ -197,5 +197,5 @@ def node_variance(strategy: StreamStrategy, level: int) -> float:
     """
     if not isinstance(strategy, EndlessStrategy):
         return 1.0
-    factor = float(strategy.node_factor(level))
+    factor = float(node_factor(strategy, level))
     return factor**2 if takes(strategy, DiscreteLaplace(Fraction(1))) else factor

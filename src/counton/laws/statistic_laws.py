@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,23 @@ from counton.base.errors import CountonError, InvalidInput
 from counton.laws.rows import LawBroken, require
 from counton.noise import Key
 from counton.numbers import Counter, StepRelease
-from counton.numbers.node_law import law_for, sensitivity_of
+from counton.numbers.node_law import sensitivity_of
 from counton.privacy import ZCDP, Contribution, PureDP
-from counton.statistics.statistic import Statistic
-from counton.strategies import Independent, StreamStrategy, matrices, noise_variance
+from counton.statistics.by_group import for_people, inner_of
+from counton.statistics.catalogue import statistic_of_kind, statistic_to_dict
+from counton.statistics.live_statistic import Running
+from counton.statistics.readings import place_of_name, read_release
+from counton.statistics.statistic import (
+    NamedCells,
+    Statistic,
+    neighbours_differ,
+    protects,
+    restore,
+    shape_of,
+)
+from counton.statistics.statistic_plan import least_errors, plan_statistic
+from counton.statistics.tally_statistic import is_tallied
+from counton.strategies import Independent, StreamStrategy, matrices
 
 #: What is proven for the largest of all errors is far below this many of the largest deviations.
 _REACH = 10.0
@@ -62,20 +76,17 @@ def check_statistic(
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
     """
     check_statistic_description(statistic, batches)
-    for one in _as_counted(statistic, len(batches)):
-        if one.tallied:
+    # What is counted for a guarantee of either norm, each once: one that is left open is none.
+    steps = len(batches)
+    promises = PureDP(1), ZCDP(Fraction(1, 2))
+    first, second = (statistic.settle(promise, steps) for promise in promises)
+    for one in [first] if first == second else [first, second]:
+        if is_tallied(one):
             check_statistic_rows(one, batches)
         check_statistic_counts(one, batches)
         check_statistic_neighbours(one, batches, unit_of=unit_of)
     check_statistic_reading(statistic, batches)
     check_statistic_running(statistic, batches)
-
-
-def _as_counted(statistic: Statistic, steps: int) -> list[Statistic]:
-    """What is counted for a guarantee of either norm, each once: one that is left open is none."""
-    promises = PureDP(1), ZCDP(Fraction(1, 2))
-    first, second = (statistic.settle(promise, steps) for promise in promises)
-    return [first] if first == second else [first, second]
 
 
 def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
@@ -93,8 +104,8 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
     require(alone, statistic, f"settled again it is another one than {settled}")
     require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
     for one in (statistic, settled):
-        saved: Any = json.loads(json.dumps(one.to_dict()))
-        again = type(one).from_dict(saved)
+        saved: Any = json.loads(json.dumps(statistic_to_dict(one)))
+        again = statistic_of_kind(type(one), saved)
         require(again == one, one, f"{saved} makes another one, {again}")
         alike = np.array_equal(_changes(again, batches), _changes(one, batches))
         require(alike, one, f"what {saved} makes counts otherwise")
@@ -102,13 +113,18 @@ def check_statistic_description(statistic: Statistic, batches: Batches) -> None:
             said = f"what {saved} makes says otherwise what one unit changes"
             same = again.contribution(batched=batched) == one.contribution(batched=batched)
             require(same, one, said)
-    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+    numbers: Sequence[Any] = statistic.number_names
+    place_of: Callable[[Any], int] = partial(place_of_name, statistic)
+    if isinstance(statistic, NamedCells):
+        numbers = list(map(statistic.name_of, range(min(math.prod(statistic.cells), _NAMES))))
+        place_of = statistic.cell
+    for place, name in enumerate([*numbers][:_NAMES] if [*numbers] != [None] else ()):
         try:
-            found = statistic.cell(statistic.name_of(cell))
+            found = place_of(name)
         except InvalidInput:
-            break  # cells without names
-        require(found == cell, statistic, f"the name of cell {cell} is that of cell {found}")
-    unknown = [source for source in statistic.sources if source not in REFERENCES]
+            break  # asked for in another way, as a pair of nodes
+        require(found == place, statistic, f"the name of cell {place} is that of cell {found}")
+    unknown = [source for source in statistic.card.sources if source not in REFERENCES]
     require(not unknown, statistic, f"sources {unknown} are not in counton.base.literature")
     _words_agree(settled)
 
@@ -118,16 +134,16 @@ def _words_agree(statistic: Statistic) -> None:
     for batched in (False, True):
         contribution = statistic.contribution(batched=batched)
         unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
-        said = f"protects says {statistic.protects!r}, and its contribution {contribution.unit!r}"
-        require(statistic.protects == unit, statistic, said)
+        said = f"protects says {protects(statistic)!r}, and its contribution {contribution.unit!r}"
+        require(protects(statistic) == unit, statistic, said)
         if contribution.relation == "replace":
             said = "its contribution replaces what a unit does, and neighbours_differ does not"
-            require("in what one unit does" not in statistic.neighbours_differ, statistic, said)
+            require("in what one unit does" not in neighbours_differ(statistic), statistic, said)
         said = "of_letters: then neighbours replace a letter, and its contribution does not"
-        letters = statistic.of_letters and not batched
+        letters = statistic.card.of_letters and not batched
         require(not letters or contribution.relation == "replace", statistic, said)
-    known = statistic.event in _UNITS or statistic.protects in ("event", "user")
-    said = f"an event is {statistic.event!r}, and what is protected {statistic.protects!r}"
+    known = statistic.card.event in _UNITS or protects(statistic) in ("event", "user")
+    said = f"an event is {statistic.card.event!r}, and what is protected {protects(statistic)!r}"
     require(known, statistic, said)
 
 
@@ -150,9 +166,9 @@ def check_statistic_counts(statistic: Statistic, batches: Batches) -> None:
         news = exact.news()
         if news is not None:
             said = f"what was saved before step {step} and its news are not what is saved after it"
-            joined = statistic.restore(statistic.join(before, [news])).save()
-            require(joined == statistic.restore(saved).save(), statistic, said)
-        exact = statistic.restore(saved)
+            joined = restore(statistic, before, [news]).save()
+            require(joined == restore(statistic, saved).save(), statistic, said)
+        exact = restore(statistic, saved)
 
 
 def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
@@ -170,7 +186,7 @@ def check_statistic_rows(statistic: Statistic, batches: Batches) -> None:
     require(np.array_equal(whole, turned), statistic, "the order of rows matters")
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
-    if tallied.inner is not tallied:
+    if inner_of(statistic) is not statistic:
         _each_group(tallied, batches, whole)
     else:
         _rows_added(tallied, batches, whole)
@@ -230,7 +246,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measure(units).reshape(statistic.places, -1)
-    additive = not statistic.additive or np.array_equal(measured, units)
+    additive = not statistic.card.additive or np.array_equal(measured, units)
     require(additive, statistic, "says additive, and measures other cells than the sums")
     each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
@@ -261,12 +277,12 @@ def check_statistic_neighbours(
 
     Each unit's events are taken away or, where neighbours replace one event, each event is replaced
     by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
-    Steps are batches of events (``batched``), and then have one event each. Contributions, those
-    within this many steps, ``sensitivities`` and ``sensitivity`` are no less, and no unit changes
-    other steps or cells than a contribution names.
+    Steps are batches of events (``batched``), and then have one event each. Contributions, also
+    within this many steps, are no less, and no unit changes other steps or cells than a
+    contribution names.
     """
     alone: Batches = [[event] for batch in batches for event in batch]
-    if not statistic.of_letters:
+    if not statistic.card.of_letters:
         alone = [[event] for batch in batches for event in batch or [None]]
         empty = [not batch for batch in batches for _ in batch or [None]]
         alone = [[] if none else one for none, one in zip(empty, alone, strict=True)]
@@ -285,8 +301,8 @@ def _check_neighbours(
     whole = _changes(statistic, batches).reshape(steps, -1)
     said = {
         f"contribution(batched={batched})": statistic.contribution(batched=batched),
-        f"contribution_within({steps}, batched={batched})": statistic.contribution_within(
-            steps, batched=batched
+        f"contribution(batched={batched}, horizon={steps})": statistic.contribution(
+            batched=batched, horizon=steps
         ),
     }
     first = next(iter(said.values()))
@@ -300,13 +316,9 @@ def _check_neighbours(
         one_by_name = {
             name: sensitivity_of(strategy, one, statistic.cells) for name, one in said.items()
         }
-        own = statistic.sensitivities(strategy, batched=batched)
-        one_by_name[f"sensitivities(batched={batched})"] = own
         found: dict[str, tuple[float, float]] = {
             name: (one.l1, one.l2_squared) for name, one in one_by_name.items()
         }
-        l1, l2 = (statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2))
-        found[f"sensitivity(batched={batched})"] = l1, l2**2 * (1 + 1e-12)
         claims.append((strategy, np.asarray(matrices(strategy)[1], np.int64), found))
     for who, other in near:
         change = whole - _changes(statistic, other).reshape(steps, -1)
@@ -378,7 +390,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     number = int(counted.sum())
     value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
     release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
-    reading = statistic.read(release)
+    reading = read_release(statistic, release)
 
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
         expected, room = float(number), 1e-6 * (1 + number)
@@ -411,15 +423,15 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
     events, none, and their first half: all say the same. Cells on demand have no such reading.
     """
     this = statistic.settle(PureDP(1), len(batches))
-    if this.on_demand:
+    if this.card.on_demand:
         return
     _changes(this, batches)
     last = len(batches)
-    counter = _counter_of(this, last, Key.generate(), this.to_dict())
+    counter = _counter_of(this, last, Key.generate(), statistic_to_dict(this))
     values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
     value = counter.design.to_data(values) if this.cells else counter.design.to_data(values).item()
     release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.design)
-    fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
+    fresh = statistic_of_kind(type(this), json.loads(json.dumps(statistic_to_dict(this))))
     try:
         expected = _all_that_is_shown(fresh, release)
     except InvalidInput:
@@ -428,22 +440,24 @@ def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:
         raise LawBroken(
             f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
         ) from error
-    shapes = this.shape_of(None), this.shape_of(3)
-    expected_shapes = ((), (3,)) if this.additive else (this.cells, this.cells)
+    shapes = shape_of(this, None), shape_of(this, 3)
+    expected_shapes = ((), (3,)) if this.card.additive else (this.cells, this.cells)
     require(shapes == expected_shapes, statistic, f"says shape_of {shapes}, not {expected_shapes}")
-    named = this.in_terms or this.keyword in ("count", "sum")
-    require(named, statistic, "says that terms need not name it, as those of counts and sums alone")
-    additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
+    named = not this.card.additive or this.card.keyword in ("count", "sum")
+    require(named, statistic, "says additive, and terms then name it not, as counts and sums alone")
+    additive = not this.card.additive or np.array_equal(
+        expected.get("estimate", ()), np.ravel(value)
+    )
     require(additive, statistic, "says additive, and shows other numbers than were released")
-    people = this.for_people(2).contribution_within(last, batched=True)
-    same_row = people == this.contribution_within(last, batched=True)
+    people = for_people(this, 2).contribution(batched=True, horizon=last)
+    same_row = people == this.contribution(batched=True, horizon=last)
     require(same_row, statistic, "says of people that one row changes something else")
     _check_gives(fresh, counter.design, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
     _numbers_follow(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]
-    streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
+    streams = [batches, [[] for _ in batches], half] if not this.card.of_letters else [batches]
     for stream in streams:
         _changes(this, stream)
         shown = _all_that_is_shown(this, release)
@@ -459,17 +473,16 @@ def _counter_of(this: Statistic, steps: int, key: Key, said: Mapping[str, Any] |
         PureDP(1),
         key=key,
         name="a law",
-        contribution=this.contribution_within(steps, batched=True),
+        contribution=this.contribution(batched=True, horizon=steps),
         shape=this.cells,
         statistic=said,
     )
 
 
 def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
-    reading = statistic.read(release)
-    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+    reading = read_release(statistic, release)
+    for name in [*reading.number_names][: min(math.prod(statistic.cells), _NAMES)]:
         try:
-            name = statistic.name_of(cell)
             found = reading.std(name)
         except InvalidInput:
             return
@@ -479,7 +492,7 @@ def _errors_of_cells(statistic: Statistic, release: StepRelease) -> None:
 
 def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
     """What a number says of itself is what it says as a function of released cells."""
-    reading = statistic.read(release)
+    reading = read_release(statistic, release)
     for name in [*reading.number_names][:_NAMES]:
         try:
             number = reading.number_of(name)
@@ -501,56 +514,23 @@ def _numbers_follow(statistic: Statistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: Statistic, batches: Batches) -> None:
-    """A counter and a plan are those of the contribution, a `reading_on_demand` of the noise.
-
-    A counter's terms and releases are, to the bit, those of the statistic's own contribution under
-    the same key, which the other laws compare with neighbours. A plan's errors are those of that
-    counter's noise times ``error_of``, and none is below ``least_errors``. What is asked of cells
-    on demand is what the machine releases of them.
-    """
-    promise, steps, key = PureDP(1), len(batches), Key.generate()
+    """Cells on demand are shown as the machine releases them; no plan is below ``least_errors``."""
+    promise, steps = PureDP(1), len(batches)
     this, strategy = statistic.settle(promise, steps), known.Binary(steps)
-    events: Any = [event for batch in batches for event in batch]
-    stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-    changes = _changes(this, batches)
-    named: Any = {"key": key, "name": "a law", "batched": True}
-    running = statistic.counter(guarantee=promise, strategy=strategy, **named)
-    contribution = this.contribution_within(steps, batched=True)
-    terms = running.design
-    stated = terms.contribution, terms.guarantee, terms.strategy, tuple(terms.shape), terms.law
-    law = law_for(strategy, promise, contribution, this.cells).law
-    right = contribution, promise, strategy, tuple(this.cells), law
-    for one, other in zip(stated, right, strict=True):
-        require(one == other, statistic, f"its counter has {one}, and {other} is promised")
-    found = running.release_batches(events, stops)
-    if this.on_demand:
-        others = statistic.counter(guarantee=promise, strategy=strategy, **named)
+    if this.card.on_demand:
+        events: Any = [event for batch in batches for event in batch]
+        stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+        named: Any = {"key": Key.generate(), "name": "a law", "batched": True}
+        running, others = (
+            Running.start(statistic, guarantee=promise, strategy=strategy, **named)
+            for _ in range(2)
+        )
+        found = running.release_batches(events, stops)
         others.release_batches([events[:1][0]] * len(events), stops)
         _asked_of_noise(this, running, others, found)
-    else:
-        expected = _counter_of(this, steps, key, terms.statistic).release_many(changes).values
-        same = found.releases is not None and np.array_equal(found.releases.values, expected)
-        require(same, statistic, "its counter releases something else under the same key")
-    _plan_agrees(statistic, this, steps)
-
-
-def _plan_agrees(statistic: Statistic, this: Statistic, steps: int) -> None:
-    """A plan's errors by the law that its contribution has, and the theorems beside it."""
-    promise, of = PureDP(1), this.error_of
-    best = statistic.plan(steps, promise, batched=True).best
-    contribution = this.contribution_within(steps, batched=True)
-    shape = () if this.on_demand else this.cells
-    law = law_for(best.strategy, promise, contribution, shape).law
-    deviations = np.sqrt(noise_variance(best.strategy, law, range(1, steps + 1)))
-    deviations *= float(contribution.resolution or 1)
-    for name, claimed, true in (
-        ("mean_std", best.mean_std, float(np.sqrt(np.mean(deviations**2))) * of.mean),
-        ("max_std", best.max_std, float(deviations.max()) * of.largest),
-    ):
-        said = f"its plan's {name} is {claimed:.6g}; by its contribution it is {true:.6g}"
-        require(math.isclose(claimed, true, rel_tol=1e-9), statistic, said)
+    best, of = plan_statistic(statistic, steps, promise, batched=True).best, this.error_of
     require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
-    for bound in this.least_errors(steps, promise, batched=True):
+    for bound in least_errors(this, steps, promise, batched=True):
         reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
         said = f"no {bound.quantity} is below {bound.at_least}, it says, and {reached:.6g} is met"
         require((bound.at_least or 0) <= reached, statistic, said)
@@ -559,10 +539,9 @@ def _plan_agrees(statistic: Statistic, this: Statistic, steps: int) -> None:
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
     """Cells on demand: shown is what is released of all cells, and no word hangs on counts."""
     for place, step in enumerate(found.steps):
-        readings = found[place], statistic.reading_on_demand(machine, step)
+        readings = found[place], statistic.card.reading(machine, step)
         words = {
-            (one.describe(), repr(one))
-            for one in (*readings, statistic.reading_on_demand(others, step))
+            (one.describe(), repr(one)) for one in (*readings, statistic.card.reading(others, step))
         }
         require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
         std = float(machine.design.std(range(step, step + 1))[0])
@@ -577,7 +556,7 @@ def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> No
                 require(same and high - low > std, statistic, said)
 
 
-def _asked_as(statistic: Statistic, cell: int) -> Any:
+def _asked_as(statistic: NamedCells, cell: int) -> Any:
     """The name by which a cell is asked for: a text, or its words; None where there is none."""
     name = statistic.name_of(cell)
     for one in (name, tuple(name.split())):
@@ -591,13 +570,12 @@ def _asked_as(statistic: Statistic, cell: int) -> Any:
 
 def _all_that_is_shown(statistic: Statistic, release: StepRelease) -> dict[str, Any]:
     """All that a reading of one release shows."""
-    reading = statistic.read(release)
+    reading = read_release(statistic, release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
     found[" words"] = np.array([reading.describe(), repr(reading)])
-    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+    for name in [*reading.number_names][:_NAMES]:
         try:
-            name = statistic.name_of(cell)
-            found[f" cell {cell}"] = np.array([reading[name], *reading.interval(name, 0.9)])
+            found[f" number {name}"] = np.array([reading[name], *reading.interval(name, 0.9)])
         except InvalidInput:
             break
     return found
@@ -662,7 +640,7 @@ def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
 
 def _changes(statistic: Statistic, batches: Batches) -> Integers:
     """By how much each cell changes in each step."""
-    if statistic.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
+    if statistic.card.on_demand and math.prod(statistic.cells) > _MOST_CELLS:
         raise InvalidInput(
             f"the cells of {statistic} are {math.prod(statistic.cells):,}, read on demand, of "
             f"which these laws count all; check one with at most {_MOST_CELLS:,}"
@@ -677,7 +655,7 @@ def _take_steps(statistic: Statistic, exact: Any, batches: Batches, first: int) 
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     try:
-        before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
+        before = _on_demand(statistic, exact, first - 1) if statistic.card.on_demand else None
         found: Integers = np.asarray(exact.take(events, stops))
         if before is not None:
             require(found.shape == (len(batches), 0), statistic, "on demand, and gives all cells")

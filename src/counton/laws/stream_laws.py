@@ -59,7 +59,6 @@ from counton.strategies import (
 from counton.strategies.participation import sensitivities, sensitivity
 from counton.strategies.strategy import (
     PART,
-    WIDE,
     EndlessStrategy,
     Norm,
     built_from,
@@ -69,6 +68,8 @@ from counton.strategies.strategy import (
     column_until,
     last_served_step,
     node_law,
+    reader_of,
+    window_rounding,
 )
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
@@ -79,7 +80,7 @@ _STATED = (
     "fraction_bits",
     "lattice_bits",
     "facts",
-    "largest_read",
+    "_largest_read",
     "sources",
 )
 #: Up to this many steps `StreamStrategy.matrices` are compared.
@@ -103,42 +104,37 @@ def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     >>> check_strategy(Binary(12))
     """
     with tables_kept(strategy):
-        _check_all(strategy, steps)
-
-
-def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
-    check_arguments(strategy)
-    check_parameters(strategy)
-    check_factorisation(strategy, steps)
-    check_causal(strategy, steps)
-    check_variance(strategy, steps)
-    check_window_variance(strategy, steps)
-    check_noise_variance(strategy, steps)
-    check_largest_reads(strategy, steps)
-    check_node_law(strategy, steps)
-    if not isinstance(strategy, EndlessStrategy):
-        said = "without a horizon it must be an EndlessStrategy"
-        require(strategy.horizon is not None, strategy, said)
-        check_sensitivity(strategy)
-        check_participation(strategy)
-        check_pattern_sensitivity(strategy)
-        check_short_ways(strategy)
-        check_released_variance(strategy)
-    else:
-        said = "an EndlessStrategy has no horizon"
-        require(strategy.horizon is None, strategy, said)
-        check_endless_sensitivity(strategy, steps)
-        check_endless_variance(strategy, steps)
-        check_expiry(strategy, steps)
-    # Scalars and wide nodes take different paths; a few coordinates share that of scalars.
-    few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
-    for shape in ((), (2, 20), *few):
-        check_noise_is_rows(strategy, steps, shape)
-        check_windows(strategy, steps, shape)
-        check_reader(strategy, steps, shape)
-        check_shift(strategy, steps, shape)
-    check_window_rounding(strategy, steps)
-    check_noise_parts(strategy, steps)
+        check_arguments(strategy)
+        check_parameters(strategy)
+        check_factorisation(strategy, steps)
+        check_causal(strategy, steps)
+        check_variance(strategy, steps)
+        check_window_variance(strategy, steps)
+        check_noise_variance(strategy, steps)
+        check_largest_reads(strategy, steps)
+        check_node_law(strategy, steps)
+        if not isinstance(strategy, EndlessStrategy):
+            said = "without a horizon it must be an EndlessStrategy"
+            require(strategy.horizon is not None, strategy, said)
+            check_sensitivity(strategy)
+            check_participation(strategy)
+            check_pattern_sensitivity(strategy)
+            check_short_ways(strategy)
+            check_released_variance(strategy)
+        else:
+            said = "an EndlessStrategy has no horizon"
+            require(strategy.horizon is None, strategy, said)
+            check_endless_sensitivity(strategy, steps)
+            check_endless_variance(strategy, steps)
+            check_expiry(strategy, steps)
+        few = ((3,),) if count_steps(strategy, steps) <= 64 else ()
+        for shape in ((), (2, 20), *few):
+            check_noise_is_rows(strategy, steps, shape)
+            check_windows(strategy, steps, shape)
+            check_reader(strategy, steps, shape)
+            check_shift(strategy, steps, shape)
+        check_window_rounding(strategy, steps)
+        check_noise_parts(strategy, steps)
 
 
 def check_parameters(strategy: StreamStrategy) -> None:
@@ -213,9 +209,9 @@ def check_arguments(strategy: StreamStrategy) -> None:
         lambda step: noise_variance(strategy, law, [step]),
         lambda step: strategy.variance([step], since=[step - 1]),
         lambda step: noise_variance(strategy, law, [step], since=[step - 1]),
-        lambda step: strategy.window_rounding([step - 1], [step]),
+        lambda step: window_rounding(strategy, [step - 1], [step]),
         lambda step: strategy.noise(HashedNoise(), range(step, step + 1)),
-        lambda step: strategy.reader(HashedNoise()).noise(range(step, step + 1)),
+        lambda step: reader_of(strategy, HashedNoise()).noise(range(step, step + 1)),
         strategy.column,
     ]
     for call in calls if strategy.horizon is not None else calls[:-1]:
@@ -578,7 +574,7 @@ def check_noise_is_rows(
     exact = reads.between(first, last) @ z * unit
     off = np.abs(noise[at - 1].reshape(len(at), -1) - exact).max(axis=1)
     # A tie may be rounded to the far side: a trifle more than half a unit.
-    wrong = off > strategy.window_rounding(reads.steps[first], at) * 1.00001
+    wrong = off > window_rounding(strategy, reads.steps[first], at) * 1.00001
     worst = int(np.argmax(wrong))
     said = f"noise at {at[worst] if len(at) else 0} is {off[worst] if len(at) else 0} off its row"
     require(not wrong.any(), strategy, said)
@@ -623,7 +619,7 @@ def check_reader(
     count = count_steps(strategy, steps)
     tables = HashedNoise(shape), HashedNoise(shape, seed=1)
     whole = [strategy.noise(table, range(1, count + 1)) for table in tables]
-    readers = [strategy.reader(table) for table in tables]
+    readers = [reader_of(strategy, table) for table in tables]
     windows, first = [], 1
     while first <= count:  # as a counter asks: one step, then more at once
         windows.append(range(first, min(2 * first, count) + 1))
@@ -637,7 +633,7 @@ def check_reader(
             require(found.dtype == np.int64, strategy, f"its reader's noise is {found.dtype}")
     nothing = np.empty((0, *shape), np.int64)
     for window in (range(1, count + 1), range(1 + count // 2, count + 1)):
-        reader = strategy.reader(tables[0])
+        reader = reader_of(strategy, tables[0])
         for where in ("parts", "parts, asked again,"):
             parts = [part.copy() for part in reader.parts(window)]
             found = np.concatenate([nothing, *parts])
@@ -647,7 +643,7 @@ def check_reader(
         require(local is True or local is False, strategy, f"its reader's local is {local!r}")
     for start in sorted({1, 2, 1 + count // 2, count} & set(range(1, count + 1))):
         window = range(start, min(start + 3, count + 1))
-        found = strategy.reader(tables[0]).noise(window)
+        found = reader_of(strategy, tables[0]).noise(window)
         same = np.array_equal(found, whole[0][start - 1 :][: len(window)])
         require(same, strategy, f"a new reader's noise differs on {window}")
 
@@ -660,9 +656,9 @@ def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> Non
     """
     count = count_steps(strategy, steps)
     window = range(1, count + 1)
-    for shape in ((PART * 5 // 4 // count + 1,), (WIDE - 1,)):
+    for shape in ((PART * 5 // 4 // count + 1,), (31,)):
         table = HashedNoise(shape)
-        parts = [part.copy() for part in strategy.reader(table).parts(window)]
+        parts = [part.copy() for part in reader_of(strategy, table).parts(window)]
         same = np.array_equal(np.concatenate(parts), strategy.noise(table, window))
         require(same, strategy, f"noise in {len(parts)} parts of {shape} differs on {window}")
 

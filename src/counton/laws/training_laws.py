@@ -15,7 +15,7 @@ from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES
 from counton.laws.rows import LawBroken, require
 from counton.strategies.participation import Schedule
-from counton.strategies.strategy import LARGEST_DENSE
+from counton.strategies.strategy import LARGEST_DENSE, built_from
 from counton.strategies.training.training_strategy import TrainingStrategy, training_schedule
 
 _NEAR = 1e-7
@@ -35,7 +35,7 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """It has a name, what it says survives JSON, steps beyond its own and long runs are refused."""
+    """It has a name, is rebuilt from JSON; steps beyond its own and long runs are refused."""
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     unknown = [source for source in strategy.sources if source not in REFERENCES]
     require(not unknown, strategy, f"sources {unknown} are not in counton.base.literature")
@@ -53,6 +53,15 @@ def check_training_description(strategy: TrainingStrategy) -> None:
     kept = kept and saved.get("steps") == strategy.steps
     kept = kept and saved.get("schedule") == list(strategy.schedule)
     require(kept, strategy, "to_dict does not hold its name, parameters, steps and schedule")
+    rebuilt = built_from(type(strategy), saved)
+    kept = rebuilt == strategy and json.loads(json.dumps(rebuilt.to_dict())) == saved
+    kept = kept and all(
+        rebuilt.taps(step) == strategy.taps(step)
+        and rebuilt.divisor(step) == strategy.divisor(step)
+        for step in range(1, strategy.steps + 1)
+    )
+    kept = kept and (rebuilt.decays, rebuilt.outputs) == (strategy.decays, strategy.outputs)
+    require(kept, strategy, "what to_dict says makes another strategy")
     same = copy.deepcopy(strategy)
     require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}

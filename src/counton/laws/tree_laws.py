@@ -66,7 +66,10 @@ def check_tree_description(strategy: TreeStrategy) -> None:
         require(apart, strategy, "equals one that measures something else")
     written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
     require(written == strategy, strategy, "its weights are not those that it was given")
-    above = _with_one_more(strategy.tree)
+    # Another tree: below a new root.
+    above = Tree.from_parents(
+        {"all": "above", **{f"{i}": "all" for i in range(len(strategy.tree.sizes))}}
+    )
     try:
         type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())), above)
     except InvalidInput:
@@ -104,11 +107,6 @@ def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list
     found = [part.copy() for part in weights]
     found[level][node] += by
     return found
-
-
-def _with_one_more(tree: Tree) -> Tree:
-    """Another tree: below a new root."""
-    return Tree.from_parents({"all": "above", **{f"{i}": "all" for i in range(len(tree.sizes))}})
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import warnings
 from contextlib import suppress
-from pathlib import Path
-from typing import Self
+from pathlib import Path, PurePath
+from typing import Any, Self
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from counton.base.errors import InvalidInput, WrongKey
+from counton.base.errors import InvalidInput, WrongKey, field
 from counton.base.outside_input import read_plain
 
 _MAGIC = "counton-key-1:"
@@ -155,6 +156,7 @@ class Key:
         Raises:
             WrongKey: the file exists; an overwritten key could never be recovered.
         """
+        refuse_key_as_place(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
             descriptor = os.open(path, flags, 0o600)
@@ -174,10 +176,15 @@ class Key:
     def load(cls, path: str | os.PathLike[str]) -> Key:
         """Read a key written by `save`.
 
+        Its mode says who may read it: its owner alone (0600, 0400), or a group that was chosen for
+        it, where nobody may write it (0440), as an orchestrator hands secrets to the group of a
+        service. Every other mode may be an accident: a umask makes 0640 of any file.
+
         Raises:
             WrongKey: the file is missing, not a key, has several names (hard links), or is
-            readable by others than its owner.
+            readable by others.
         """
+        refuse_key_as_place(path)
         file = Path(path)
         try:
             found = file.stat()
@@ -196,10 +203,11 @@ class Key:
                 f"key file {file} has {found.st_nlink} names (hard links), so that copies of a "
                 f"state could use it side by side: remove the other names"
             )
-        if os.name == "posix" and mode & 0o077:
+        if os.name == "posix" and mode & 0o077 and mode != 0o440:
             raise WrongKey(
-                f"key file {file} has mode {mode:04o}, which lets others read it: "
-                f"make it 0600 (chmod 600), or draw a new key if it may have been read"
+                f"key file {file} has mode {mode:04o}, which lets others read it: make it 0600 "
+                f"(chmod 600), or 0440 where its group alone is to read it; or draw a new key if "
+                f"it may have been read"
             )
         key = Key.from_text(text, f"key file {file}")
         key._file = file.resolve()
@@ -245,6 +253,40 @@ class Key:
     def __reduce__(self) -> str | tuple[object, ...]:
         raise WrongKey(
             "keys are never pickled: save the key to a file of its own with Key.save(path)"
+        )
+
+
+def secret_of(key: Key) -> bytes:
+    """The 32 bytes of a key, for who computes its noise once more; never written or shown.
+
+    >>> len(secret_of(Key.generate()))
+    32
+    """
+    return key._secret
+
+
+#: How the text of a key begins, of any format, and what follows.
+_BEGINS, _HEX = re.compile(r"counton-key-\d+:"), re.compile(r"[0-9a-fA-F]{64}")
+
+
+def refuse_key_as_place(place: object) -> None:
+    """Refuse the text of a key where it should be said where one is kept; it is not shown.
+
+    >>> refuse_key_as_place("secrets/counton-key")
+    >>> refuse_key_as_place("counton-key-1:" + "0" * 64)
+    Traceback (most recent call last):
+    counton.base.errors.WrongKey: key is the text of a key, and should say where one is kept: ...
+    """
+    given: Any = place
+    text = str(os.fspath(given)) if isinstance(given, str | os.PathLike) else ""
+    if text.startswith(("env:", "command:")):
+        return
+    if _BEGINS.search(text) or _HEX.fullmatch(PurePath(text).name):
+        raise WrongKey(
+            f"{field('key')} is the text of a key, and should say where one is kept: put the text "
+            f"into an environment variable and name it, as in env:NAME, or into a file; whoever "
+            f"saw the command, its log or a list of processes has the key, so draw a new one for "
+            f"a stream that has released nothing yet"
         )
 
 

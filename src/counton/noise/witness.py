@@ -126,13 +126,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
 
 class WitnessPlace(ABC):
-    """Where entries of a witness are remembered.
-
-    Attributes:
-        by_default: whether nobody has asked for it.
-    """
-
-    by_default = False
+    """Where entries of a witness are remembered."""
 
     @property
     def stands(self) -> bool:
@@ -208,13 +202,12 @@ class WitnessFile(WitnessPlace):
     """A file that remembers: beside a key, beside a state, or in a folder of its own.
 
     Args:
-        folder: whether its folder is made where it is missing.
-        needed: whether it has to be written, even where there is none yet.
+        second: whether it is in a folder of its own, where `begin` alone makes it: a folder that is
+            not there may be on a disk that is not mounted.
     """
 
-    def __init__(self, path: Path, *, folder: bool = False, needed: bool = False) -> None:
-        self.path, self._folder, self._needed = path, folder, needed
-        self.by_default = folder and not needed
+    def __init__(self, path: Path, *, second: bool = False) -> None:
+        self.path, self._second = path, second
 
     def __str__(self) -> str:
         return str(self.path)
@@ -222,7 +215,7 @@ class WitnessFile(WitnessPlace):
     @property
     @override
     def stands(self) -> bool:
-        return self._needed or os.path.lexists(self.path)
+        return self._second or os.path.lexists(self.path)
 
     @override
     def mark(self) -> object:
@@ -238,15 +231,25 @@ class WitnessFile(WitnessPlace):
             return parse_entries(read_plain(self.path))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        except PermissionError:
-            if self.by_default and not os.access(self.path.parent, os.X_OK):
-                return []  # a folder of somebody else's
-            raise
+
+    def begin(self, entries: Entries) -> None:
+        """Make it with its folder, and remember entries there too, unless they are known further.
+
+        Raises:
+            OSError: it cannot be made, read or written.
+            ValueError: it holds something else than entries.
+        """
+        folder = self.path.parent
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+        WitnessFile(self.path)._change(lambda known: merge_entries(entries, known))
 
     @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        path = self._place()
-        if not path.exists() and (first := change([])) and _begin(path, _text(first)):
+        path = self.path
+        made = not self._second and not path.exists()
+        if made and (first := change([])) and _begin(path, _text(first)):
             return
         with _alone_with(path) as (descriptor, before):
             entries = change(parse_entries(before))
@@ -255,14 +258,18 @@ class WitnessFile(WitnessPlace):
 
     @override
     def reserve(self, entry: dict[str, Any]) -> None:
-        path = self._place()
-        if not path.exists():
+        path = self.path
+        if not self._second and not path.exists():
             # A text as long as the one to come; what stands after the entries is not read.
             nothing = _text([{**entry, "step": 0, "digest": ""}])
             if _begin(path, nothing.ljust(len(_text([entry])))):
                 return
         with _alone_with(path) as (descriptor, before):
             same, others = _of(entry, parse_entries(before))
+            if not same:  # it is to be known that the stream was here, before it has released
+                known = [*others, {**entry, "step": 0, "digest": ""}]
+                _write(descriptor, before, _text(known))
+                before = _text(known)
             room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
             # Where there is room, bytes as they are: they tell whether the file may be written.
             data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
@@ -270,12 +277,14 @@ class WitnessFile(WitnessPlace):
                 os.ftruncate(descriptor, len(before))
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _place(self) -> Path:
-        folder = self.path.parent
-        if self._folder and not folder.exists():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_folder(folder.parent)
-        return self.path
+
+def merge_entries(entries: Entries, known: Entries) -> Entries:
+    """What is known, with entries that are as far or further."""
+    for entry in entries:
+        same, others = _of(entry, known)
+        if not any(old["step"] > entry["step"] for old in same):
+            known = [*others, _with_writers(entry, same)]
+    return known
 
 
 def _of(entry: dict[str, Any], known: Entries) -> tuple[Entries, Entries]:
@@ -353,22 +362,42 @@ def _text(entries: Entries) -> bytes:
 
 
 def parse_entries(data: bytes) -> Entries:
-    """Entries of a witness. After them may stand what is left of a longer text."""
-    found, _ = json.JSONDecoder().raw_decode(data.decode())
-    texts = ("key", "state", "stream", "digest")
-    if not (isinstance(found, list) and found):
-        raise ValueError("no entries")
-    for entry in found:
-        if not (
-            isinstance(entry, dict)
-            and all(isinstance(entry.get(word), str) for word in texts)
-            and isinstance(entry.get("step"), int)
-            and isinstance(entry.get("past", []), list)
-            and isinstance(entry.get("forgotten", 0), int)
-            and ("past" in entry) is ("writers" in entry) is ("forgotten" in entry)
-        ):
-            raise ValueError("no entry of a release")
+    """Entries of a witness. After them may stand what is left of a longer text.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        found, _ = json.JSONDecoder().raw_decode(data.decode())
+    except RecursionError:
+        raise ValueError("no entries, but lists within lists") from None
+    if not (isinstance(found, list) and found and all(map(_is_entry, found))):
+        raise ValueError("no entries of releases")
     return found
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+        return False
+    past, seen = entry.get("past", []), entry.get("seen")
+    return (
+        all(isinstance(entry.get(word), str) for word in ("key", "state", "stream", "digest"))
+        and isinstance(past, list)
+        and all(_is_of(one, int, str) for one in past)
+        and isinstance(entry.get("forgotten", 0), int)
+        and _are(int, entry.get("writers", []))
+        and _are(str, entry.get("onward", []))
+        and (seen is None or _is_of(seen, int, int))
+        and ("past" in entry) is ("writers" in entry) is ("forgotten" in entry)
+    )
+
+
+def _are(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(one, kind) for one in values)
+
+
+def _is_of(values: Any, *kinds: type) -> bool:
+    return isinstance(values, list) and [*map(type, values)] == [*kinds]
 
 
 def _lock(descriptor: int) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.arrays import pack, unpack
-from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
+from counton.base.errors import HorizonExceeded, InvalidInput, StateError
+from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import Design
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 from counton.strategies.strategy import last_served_step
@@ -167,11 +168,14 @@ def _refuse_overflow(
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
     if terms.strategy.workload == "windows":
-        if largest > terms.largest_sum:
-            raise SumOverflow(
+        refuse_overflow(
+            largest,
+            terms.largest_sum,
+            lambda: (
                 f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, the largest "
                 f"that is released exactly: coarsen the resolution or count in larger units"
-            )
+            ),
+        )
         return
     if _largest(done.totals_taken) + largest * len(totals) <= terms.largest_sum:
         return
@@ -180,13 +184,15 @@ def _refuse_overflow(
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
     running = np.abs(high + low + done.totals_taken)
     wrong = running > terms.largest_sum * (1 - 1e-9)
-    if wrong.any():
-        place = int(np.argwhere(wrong)[0][0])
-        raise SumOverflow(
-            f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
-            f"{terms.largest_sum:,} grid cells, the largest exact sum: coarsen the "
-            f"resolution or split the stream"
-        )
+    refuse_overflow(
+        float(running.max(initial=0.0)),
+        terms.largest_sum * (1 - 1e-9),
+        lambda: (
+            f"running total {running[wrong][0]:.6g} at step "
+            f"{done.step + 1 + int(np.argwhere(wrong)[0][0])} is beyond {terms.largest_sum:,} grid "
+            f"cells, the largest exact sum: coarsen the resolution or split the stream"
+        ),
+    )
 
 
 def _largest(numbers: NDArray[np.int64]) -> int:

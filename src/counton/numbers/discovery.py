@@ -1,17 +1,20 @@
-"""Groups nobody declared: which of them are shown, and what that costs.
+"""Which cells a stream has: declared ones (`Declared`), or groups that are found (`Discovery`).
 
-Each group has a counter of its own, whose noise is there from the first step on. It is shown from
-the first release at which its estimate reaches a threshold, and then for ever. A group to which
-only one unit belongs is ever shown with probability delta at most, over all groups of the unit and
-all releases: that is what has to be added to the guarantee of the counters.
+Both answer the same questions, so that nobody asks which of them a stream has.
+
+Where nobody declared the groups, each has a counter of its own, whose noise is there from the first
+step on. It is shown from the first release at which its estimate reaches a threshold, and then for
+ever. A group to which only one unit belongs is ever shown with probability delta at most, over all
+groups of the unit and all releases: that is what has to be added to the guarantee of the counters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +39,59 @@ _FEW = 64
 _LONGEST_STREAM = 2**24
 
 
-class Discovery(NamedTuple):
+@dataclass(frozen=True)
+class Declared:
+    """Cells with names that are public before any row is read: groups, or one total."""
+
+    #: Whether all names are known before rows are read.
+    named_beforehand: ClassVar[bool] = True
+    #: What a job says of rows of groups that nobody declared, where cells decide it.
+    policy: ClassVar[str | None] = None
+    #: What is said of rows of other groups, besides their number.
+    unnamed: ClassVar[str] = ""
+
+    def counters(self, guarantee: Any) -> PureDP | None:
+        """Return the guarantee of the cells alone where it is another than the stream's."""
+        return None
+
+    def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+        """Return the shape of one step.
+
+        Args:
+            own: computes the shape of the declared cells.
+        """
+        return own()
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return JSON values; None: the cells are declared."""
+        return None
+
+    def how(self, groups: int, said: str) -> str:
+        """Say how many groups there are, or when one is shown."""
+        return f"{groups:,} {said}"
+
+    def found_in(self, groups: str, by: str | None) -> str:
+        """Say which groups there are, in a line of their own."""
+        return groups
+
+    def in_words(self, unit: str) -> str | None:
+        """Say how groups are found; None: they are declared."""
+        return None
+
+    def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
+        """Refuse: nothing is hidden.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"{terms.name!r} shows all of its groups, which were declared: ask for the number of "
+            f"one"
+        )
+
+
+@dataclass(frozen=True)
+class Discovery:
     """How groups are found that nobody declared.
 
     Attributes:
@@ -56,6 +111,10 @@ class Discovery(NamedTuple):
     margin: str
     groups: int
     change: int
+
+    named_beforehand: ClassVar[bool] = False
+    policy: ClassVar[str | None] = "discover"
+    unnamed: ClassVar[str] = " (no label that can be shown)"
 
     @classmethod
     def of(
@@ -84,6 +143,34 @@ class Discovery(NamedTuple):
             enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change)
+
+    def counters(self, guarantee: Any) -> PureDP | None:
+        """Return what the counters give beside the probability that a group is shown."""
+        return counters_of(guarantee)
+
+    def shape(self, own: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+        """Return the shape of one step: room for all groups that may be found."""
+        return (ROOM,)
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return JSON values."""
+        return asdict(self)
+
+    def how(self, groups: int, said: str) -> str:
+        """Say when a group is shown."""
+        return "each group shown once it is large enough"
+
+    def found_in(self, groups: str, by: str | None) -> str:
+        """Say where groups are found, in a line of their own."""
+        return f"found in {by}, each shown once it is large enough"
+
+    def in_words(self, unit: str) -> str | None:
+        """Say how groups are found."""
+        return (
+            f"found in the events; a group is shown once its estimate reaches {self.change:,} "
+            f"plus {float(Fraction(self.margin)):.2f} standard deviations; a group with only one "
+            f"{unit} is ever shown with probability below delta = {float(Fraction(self.delta)):g}"
+        )
 
     def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
         """From what estimate on a group is shown at each of some steps, shape ``(len(steps),)``."""
@@ -165,3 +252,13 @@ def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDA
     """
     reached = values >= thresholds[:, None]
     return np.where(reached.any(axis=0), reached.argmax(axis=0), -1)
+
+
+#: The kinds of cells.
+Cells = Declared | Discovery
+DECLARED = Declared()
+
+
+def cells_from_dict(kept: Mapping[str, Any] | None) -> Cells:
+    """Inverse of `to_dict`."""
+    return DECLARED if kept is None else Discovery(**kept)

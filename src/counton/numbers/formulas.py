@@ -37,7 +37,7 @@ from counton.numbers.design import Design
 from counton.numbers.intervals import check_level, interval_halfwidth
 from counton.strategies import noise_variance
 from counton.strategies.joint_errors import sum_noise_variance
-from counton.strategies.strategy import largest_reads
+from counton.strategies.strategy import largest_reads, window_rounding
 
 #: Ends of windows whose joint noise is computed pair by pair.
 _FEW_ENDS = 32
@@ -811,7 +811,7 @@ class _Noise:
         at = self._ends = np.array(ends, dtype=np.int64)
         self._rounding = np.zeros(len(at))
         if len(at):
-            self._rounding = strategy.window_rounding(np.zeros_like(at), at)
+            self._rounding = window_rounding(strategy, np.zeros_like(at), at)
         bits = 2.0**-strategy.lattice_bits
         self._full = float(largest_reads(strategy, at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # of a node read at weight 1, in lattice cells

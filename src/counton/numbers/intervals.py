@@ -37,6 +37,7 @@ from counton.strategies.strategy import (
     checks_laws,
     largest_reads,
     node_law,
+    window_rounding,
     window_rows,
 )
 
@@ -271,7 +272,7 @@ def window_halfwidths(
             return exact.reshape(shape)
     variance = strategy.variance(last, since=first) * cells
     std = np.sqrt(noise_variance(strategy, law, last, since=first) * cells)
-    rounding = strategy.window_rounding(first, last) * cells
+    rounding = window_rounding(strategy, first, last) * cells
     full = largest_reads(strategy, last)
     if law.variance and checks_laws(strategy):  # the same numbers, whose last bits show
         variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
@@ -336,8 +337,8 @@ def widest_halfwidth(
         return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
     std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
-    rounding = strategy.window_rounding(np.zeros_like(ends), ends).max(keepdims=True)
-    full = np.array([strategy.largest_read])
+    rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
+    full = largest_reads(strategy, ends[:1])
     return float(
         _of_variances(strategy, law, np.array([variance]), np.array([std]), rounding, level, full)[
             0

@@ -7,10 +7,11 @@ from importlib.metadata import version
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
-from counton.base.literature import REFERENCES
+from counton.base.literature import REFERENCES, paper_of
 from counton.numbers.design import Design
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
+from counton.strategies import Independent, KAry, StreamStrategy
 
 
 def methods(
@@ -20,6 +21,8 @@ def methods(
     unit: str | None = None,
     mechanism: str | None = None,
     errors: Sequence[str] = (),
+    besides: Sequence[str] | None = None,
+    before: Sequence[str] = (),
     unprotected: Sequence[str] = (),
     sources: Sequence[str] = (),
     constants: Sequence[tuple[str, str]] = (),
@@ -35,6 +38,8 @@ def methods(
         unit: what one protected unit is called; its own word unless stated.
         mechanism: what was measured, a sentence; None: as the terms say.
         errors: sentences about the error.
+        besides: sentences about errors besides noise; None: what the terms say.
+        before: sentences about the guarantees of streams that this one goes on from.
         unprotected: what else was not protected, parts of one sentence.
         sources: of what was measured, by names of `counton.base.literature`, besides those of a
             stream's strategy and of the noise.
@@ -48,11 +53,15 @@ def methods(
     The protected unit is one unit, counted in one cell of one step by at most 1; two data sets are
     neighbours if they differ in one that is added or removed.
     """
+    guarantee, contribution = terms.guarantee, terms.contribution
+    meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
+    scope = "" if is_once(terms) else f", {guarantee.scope}"
     paragraphs = [
         [released or _what_is_released(terms)],
         [_unit_in_words(terms, unit)],
-        [_guarantee_in_words(terms, unit), _attacker(terms)],
-        [*errors, *_clipping_in_words(terms)],
+        [f"The guarantee is {guarantee}{scope}: {meaning}.", *before, _attacker(terms)],
+        [*errors, *(_clipping_in_words(terms) if besides is None else ())],
+        [*(besides or ())],
         [mechanism or _mechanism(terms), _noise(terms)],
         [_limits_in_words(terms, unit, unprotected)],
     ]
@@ -61,7 +70,7 @@ def methods(
     table = [
         *([] if is_once(terms) else [("strategy", repr(terms.strategy))]),
         *constants,
-        *(("source", REFERENCES[name]) for name in dict.fromkeys(named)),
+        *(("source", paper_of([name]) or REFERENCES[name]) for name in dict.fromkeys(named)),
         ("software", f"counton {version('counton')}"),
     ]
     wide = max(len(name) for name, _ in table)
@@ -91,13 +100,6 @@ def _unit_in_words(terms: Design, unit: str | None) -> str:
     )
 
 
-def _guarantee_in_words(terms: Design, unit: str | None) -> str:
-    guarantee, contribution = terms.guarantee, terms.contribution
-    meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
-    scope = "" if is_once(terms) else f", {guarantee.scope}"
-    return f"The guarantee is {guarantee}{scope}: {meaning}."
-
-
 def _attacker(terms: Design) -> str:
     guarantee = terms.guarantee
     chooses = (
@@ -117,10 +119,29 @@ def _attacker(terms: Design) -> str:
 
 
 def _mechanism(terms: Design) -> str:
+    if not shares_noise(terms.strategy):
+        return (
+            f"Each step has noise of its own, and a number of several steps adds it up: the "
+            f"strategy {terms.strategy.saved_name}."
+        )
     return (
         f"Noise is correlated over time by a factorisation of running sums, the strategy "
         f"{terms.strategy.saved_name}."
     )
+
+
+def shares_noise(strategy: StreamStrategy) -> bool:
+    """Whether releases share noise; else each step has its own, which later ones may add up.
+
+    >>> from counton.strategies import Binary
+    >>> shares_noise(Binary(365)), shares_noise(Independent(365))
+    (True, False)
+    >>> shares_noise(KAry(365, 366, subtraction=False))
+    False
+    """
+    if isinstance(strategy, KAry):
+        return strategy.subtraction or strategy.arity <= strategy.horizon
+    return not isinstance(strategy, Independent)
 
 
 def _noise(terms: Design) -> str:

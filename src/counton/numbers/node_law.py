@@ -20,6 +20,7 @@ from counton.privacy import (
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
 from counton.strategies.participation import pattern_sensitivity, sensitivities
+from counton.strategies.strategy import check_law
 
 #: Nodes of a level are no more than these for horizons below the first; releases read none that is
 #: further from the last step's own than the second.
@@ -90,7 +91,7 @@ def law_for(
     DiscreteLaplace(scale=Fraction(6, 1))
     """
     found = calibration_of(strategy, guarantee, contribution, shape, family)
-    strategy.check_law(found.law)
+    check_law(strategy, found.law)
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from counton.base.arrays import Integers, pack, unpack
 from counton.noise import NoiseField
 from counton.strategies import StreamStrategy
-from counton.strategies.strategy import Reader, last_served_step
+from counton.strategies.strategy import Reader, last_served_step, reader_of
 
 #: Windows grow from the first to the second size (numbers, all coordinates together).
 _FIRST = 2**6
@@ -90,7 +90,7 @@ class NoiseAhead:
         self, strategy: StreamStrategy, field: NoiseField, store: NoiseStore | None = None
     ) -> None:
         self._strategy, self.field = strategy, field
-        self._reader = strategy.reader(field)
+        self._reader = reader_of(strategy, field)
         self._size = math.prod(field.shape)
         self._ahead = _FIRST
         self.window = range(0)

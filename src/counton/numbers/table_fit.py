@@ -39,9 +39,11 @@ class AdjustedHierarchy:
             whole or non-negative; 0 where a total is known.
         fit: what was asked.
 
-    >>> from counton import Hierarchy, Key, ZCDP
+    >>> from counton import ZCDP, Hierarchy, Key, Running
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
-    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="states", batched=True)
+    >>> counter = Running.start(
+    ...     states, 1, ZCDP(0.5), key=Key.generate(), name="states", batched=True
+    ... )
     >>> reading = counter.release_batch([(("CA",), 300), (("DC",), 4)])
     >>> fitted = reading.adjust(known={(): 304}, integers=True, nonnegative=True)
     >>> fitted.estimates[0].tolist(), int(fitted.estimates[1].sum()), fitted.std[0].tolist()

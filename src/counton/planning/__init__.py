@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from counton.planning.largest_error import expected_largest_error as expected_largest_error
     from counton.planning.lower_bounds import factors_of_design as factors_of_design
     from counton.planning.lower_bounds import far_from_possible as far_from_possible
-    from counton.planning.plan_verb import plan as plan
     from counton.planning.planner import Plan as Plan
     from counton.planning.planner import StreamPlan as StreamPlan
     from counton.planning.ranges_plan import CellsDesign as CellsDesign

@@ -171,7 +171,13 @@ def plan_expiration(
         )
     else:
         if wanted_largest is not None and not concentrated and space.per_step >= 1:
-            _refuse_impossible(losses, wanted_largest, steps)
+            least = least_largest_error(losses, steps)
+            if wanted_largest <= least:
+                raise InvalidInput(
+                    f"no mechanism at all can keep {steps:,} errors below {least:g} with these "
+                    f"targets (Andersson et al., Theorem 5.1): allow larger losses or a larger "
+                    f"error than that"
+                )
         aims = limits or [Limit(TypicalError(steps), 1.0)]
         typical = wanted_largest is None or wanted_rmse is not None
         best = least_error(space, losses, aims)
@@ -229,15 +235,6 @@ def _plan(
         shown=("strategy", unit, "rmse", "largest_error"),
         targets=targets,
     )
-
-
-def _refuse_impossible(targets: Mapping[int, float], largest_error: float, steps: int) -> None:
-    least = least_largest_error(targets, steps)
-    if largest_error <= least:
-        raise InvalidInput(
-            f"no mechanism at all can keep {steps:,} errors below {least:g} with these targets "
-            f"(Andersson et al., Theorem 5.1): allow larger losses or a larger error than that"
-        )
 
 
 def _refuse_unreached(plan: FadingPlan, rmse: float | None, largest_error: float | None) -> None:

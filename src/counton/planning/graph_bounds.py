@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from counton.base.arrays import Integers
 
 _SAFE = 1 - 1e-9
-#: From here on e^-epsilon is 0 as a float.
+#: From here on e^-epsilon counts as 0.
 _LARGEST_LOSS = 700.0
 
 
@@ -55,16 +55,20 @@ def least_square_of_a_bit(guarantee: Guarantee) -> float:
     released. *Pure*: p is between 1 / (1 + e^epsilon) and one less that, so p (1 - p) is at least
     e^epsilon / (1 + e^epsilon)^2. *Approximate*: what is released can be made from a randomised
     answer of loss epsilon, but for a probability of delta (Kairouz, Oh and Viswanath, "The
-    composition theorem for differential privacy", 2015). *rho*: let P and Q be the two laws of what
-    is released, and c the integral of sqrt(P Q). The mean is half the integral of P Q / (P + Q),
-    which by Cauchy and Schwarz is at least c^2 / 4; and c^2 = exp(-D_{1/2}) with D_{1/2} <= rho.
+    composition theorem for differential privacy", 2015). *rho*, at whole orders: let P and Q be the
+    two laws of what is released and M their mean, so that P = 2 p M and Q = 2 (1 - p) M. The
+    divergences of order 2 are at most 2 rho. So the means under M of 2 p^2 / (1 - p) and of
+    2 (1 - p)^2 / p are at most e^(2 rho), and with u = p (1 - p) their half sum, the mean of
+    1 / u - 3, is too. By Jensen the mean of u is at least 1 / (3 + e^(2 rho)). An answer of two
+    values that has this u keeps rho at all whole orders: they imply no more.
 
     >>> from counton import PureDP
     >>> [round(least_square_of_a_bit(one), 4) for one in (PureDP(1), ApproxDP(1, 0.5), ZCDP(1))]
-    [0.1966, 0.0983, 0.092]
+    [0.1966, 0.0983, 0.0963]
     """
     if isinstance(guarantee, ZCDP):
-        return math.exp(-_loss(guarantee.rho)) / 4 * _SAFE
+        kept = math.exp(-2 * _loss(guarantee.rho))
+        return kept / (1 + 3 * kept) * _SAFE
     if not isinstance(guarantee, (PureDP, ApproxDP)):
         return 0.0
     delta = float_above(guarantee.delta) if isinstance(guarantee, ApproxDP) else 0.0
@@ -91,11 +95,6 @@ def sets_of_bits(bits: int) -> Integers:
     return ones % 2
 
 
-def _bits_within(most: int) -> int:
-    """The largest power of two, less one, up to some number; 0 if there is none."""
-    return 2 ** ((most + 1).bit_length() - 1) - 1 if most >= 1 else 0
-
-
 def _bits_among(nodes: int | None) -> int:
     """How many bits fit into so many nodes: n^2 + 2 n are needed."""
     return 2**31 if nodes is None else math.isqrt(nodes + 1) - 1
@@ -104,7 +103,9 @@ def _bits_among(nodes: int | None) -> int:
 def _by_reconstruction(sets: int, steps: int, guarantee: Guarantee) -> float:
     """Root of the least mean square of the worst error, where so many sets can be asked for."""
     longest = (math.isqrt(4 * steps + 1) - 1) // 2  # n (n + 1) <= T
-    bits = _bits_within(min(sets, longest))
+    # The largest power of two, less one, up to some number; 0 if there is none.
+    most = min(sets, longest)
+    bits = 2 ** ((most + 1).bit_length() - 1) - 1 if most >= 1 else 0
     return math.sqrt((bits + 1) * least_square_of_a_bit(guarantee)) / 2 if bits > 1 else 0.0
 
 

@@ -25,6 +25,7 @@ from counton.base import strategy_names as names
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures
+from counton.base.literature import paper_of
 from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
@@ -209,6 +210,32 @@ class StreamPlan(Plan[Design]):
         """Steps over which errors are means and maxima: the horizon, or those in mind."""
         return self.best.steps if self.horizon is None else self.horizon
 
+    @cached_property
+    def best_published(self) -> Design | None:
+        """The best choice that refereed papers describe; None where none was weighed.
+
+        >>> from counton import PureDP, plan
+        >>> of = plan(365, PureDP(1))
+        >>> round(of.best.mean_std, 2), of.best_published.kind, round(of.best_published.mean_std, 2)
+        (7.89, 'k-ary with subtraction', 10.29)
+        """
+        described = (one for one in self.choices if paper_of(one.strategy.sources) is not None)
+        return next(described, None)
+
+    @property
+    def published_in_words(self) -> str:
+        """What choosing only what a paper describes costs; the paper."""
+        best = self.best_published
+        if best is None:
+            return "published: none of these strategies is in a refereed paper"
+        std, least = best.by(self.metric), self.best.by(self.metric)
+        more = f", {std / least - 1:.0%} above the best" if std > least > 0 else ""
+        return (
+            f"published: {best.kind} with {best.family.title()} noise has a "
+            f"{_MEASURE[self.metric]} error of {figures(std)}{more} ({figures(least)}); "
+            f"{paper_of(best.strategy.sources)}"
+        )
+
     def std(self, steps: Any = None) -> Any:
         """`Design.std` of the best choice."""
         return self.best.std(steps)
@@ -302,10 +329,16 @@ class StreamPlan(Plan[Design]):
     def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
 
-        The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps.
+        The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps; the
+        paper is the refereed one that describes the strategy, or "ours".
         """
         return [
-            {**row, "planning_seconds": seconds, "why": self.why(choice)}
+            {
+                **row,
+                "planning_seconds": seconds,
+                "why": self.why(choice),
+                "paper": paper_of(choice.strategy.sources) or "ours",
+            }
             for row, choice, seconds in zip(
                 super().rows(), self.choices, self.planning_seconds, strict=True
             )
@@ -314,6 +347,7 @@ class StreamPlan(Plan[Design]):
     @override
     def foot(self) -> list[str]:
         return [
+            *([] if self.best_published is None else [self.published_in_words]),
             *(f"how far from possible: {factor.distance}" for factor in self.factors),
             *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
             *(f"note: {note}" for note in self.notes),

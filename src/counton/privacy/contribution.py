@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,7 @@ from counton.base.exact import (
     quote,
     text,
 )
+from counton.base.lengths import PERIODS
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -41,17 +43,8 @@ _ANYWHERE = ("add_remove", 1, 1)
 #: What a unit is called where nobody says.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
-#: What lengths of time are called.
-PERIODS: Final = {
-    "1h": "hour",
-    "1d": "day",
-    "1w": "week",
-    "1mo": "month",
-    "3mo": "quarter",
-    "12mo": "year",
-}
-#: What stands behind the word of a whole, where its part is meant.
-_PART = re.compile(r"('s (.+)| within one window)$")
+#: What stands behind the word of a whole, where its part is meant: which part, and by which clock.
+_PART = re.compile(r"(?:'s (.+?)| within one window)( \(.+\))?$")
 _LENGTHS = {name: length for length, name in PERIODS.items()}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 #: Time zones are this many seconds apart, or a multiple of it: shorter periods end with days.
@@ -77,9 +70,10 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     >>> checked_unit(" visiteur  e\u0301gare\u0301 ") == "visiteur \u00e9gar\u00e9"
     True
     """
-    given = unicodedata.normalize("NFKC", unit).strip() if isinstance(unit, str) else ""
+    said, clock = _apart(unit.strip()) if isinstance(unit, str) else ("", "")
+    given = unicodedata.normalize("NFKC", said).strip()
     word = " ".join(part for part in given.split(" ") if part)
-    if not word or not word.isprintable():
+    if not word or not (word + clock).isprintable():
         raise InvalidInput(
             f"{what} is {quote(unit)}; it must be a word such as 'visitor', without control "
             f"characters: what one protected unit is called"
@@ -89,11 +83,13 @@ def checked_unit(unit: object, what: str = "unit") -> str:
             f"{what} has {len(word)} characters; it may have at most {_LONGEST_UNIT}: choose a "
             f"shorter word"
         )
-    return word
+    return word + clock
 
 
 def known_unit(unit: str, known: Iterable[str]) -> str:
     """A unit in the spelling in which it is known already: case and width tell no units apart.
+
+    Columns may differ in them, so a clock is compared as it is written.
 
     >>> known_unit("Visitor", ["order", "visitor"]), known_unit("user", ["order"])
     ('visitor', 'user')
@@ -103,17 +99,79 @@ def known_unit(unit: str, known: Iterable[str]) -> str:
     return alike.get(_fold(unit), unit)
 
 
-def _fold(unit: str) -> str:
-    return unicodedata.normalize("NFKC", unit.casefold()).casefold()
+def _fold(unit: str) -> tuple[str, str]:
+    word, clock = _apart(unit)
+    return unicodedata.normalize("NFKC", word.casefold()).casefold(), clock
+
+
+def _apart(unit: str) -> tuple[str, str]:
+    """What a unit is called, and its clock with the space before it."""
+    found = _PART.search(unit)
+    clock = "" if found is None else found[2] or ""
+    return unit.removesuffix(clock), clock
+
+
+def with_clock(unit: str, *clock: str) -> str:
+    """A part of a whole, and the clock by which it begins and ends; any other unit as it is.
+
+    A day in one time zone meets two days in another one, and a row with two times is in two days.
+    So a reader's days by two clocks are two kinds of units. To a ledger a part is called with
+    its clock.
+
+    Args:
+        unit: what it is called.
+        clock: what tells its clock from others, as time zone and column of times.
+
+    >>> with_clock("reader's day", "UTC", "seen at"), with_clock("reader", "UTC", "seen at")
+    ("reader's day (UTC, seen at)", 'reader')
+    >>> print(with_clock("reader's day", "UTC", "seen, (at)"))
+    reader's day (UTC, "seen, (at)")
+    """
+    if _PART.search(unit) is None or clock_of(unit):
+        return unit
+    return f"{unit} ({', '.join(map(_as_written, clock))})"
+
+
+def _as_written(name: str) -> str:
+    """A name that cannot be taken for another one, whatever stands in it."""
+    plain = re.fullmatch(r"[\w/+-]+( [\w/+-]+)*", name) and name.isprintable()
+    return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def clock_of(unit: str) -> str:
+    """The clock of a unit, as it is written behind its word; empty: nobody said which.
+
+    >>> clock_of("reader's day (UTC, time)"), clock_of("reader's day")
+    ('(UTC, time)', '')
+    """
+    return _apart(unit)[1].strip()
+
+
+def without_clock(unit: str) -> str:
+    """What a unit is called where no other clock is near.
+
+    >>> without_clock("reader's day (UTC, time)"), without_clock("reader")
+    ("reader's day", 'reader')
+    """
+    return _apart(unit)[0]
 
 
 def whole_of(unit: str) -> str:
     """The word of the whole that a unit is, or is a part of.
 
-    >>> whole_of("reader's month"), whole_of("reader")
-    ('reader', 'reader')
+    >>> whole_of("reader's month"), whole_of("reader's day (UTC, time)"), whole_of("reader")
+    ('reader', 'reader', 'reader')
     """
     return _PART.sub("", unit)
+
+
+def is_a_part(unit: str) -> bool:
+    """Whether a unit is a part of a whole, as a reader's day.
+
+    >>> is_a_part("reader's day (UTC, time)"), is_a_part("reader")
+    (True, False)
+    """
+    return _PART.search(unit) is not None
 
 
 def is_part(unit: str, of: str) -> bool:
@@ -123,7 +181,7 @@ def is_part(unit: str, of: str) -> bool:
 
     - a reader with all events, then a reader's period, the longer before the shorter, as long as
       each of the shorter ones lies within one of the longer. A week may begin in one month and end
-      in the next, so neither is a part of the other;
+      in the next, so neither is a part of the other; nor are periods by two clocks (`with_clock`);
     - units of different words are no parts of each other: nobody has said whose rows are whose, and
       the word for an event is another one than that for a user.
 
@@ -135,6 +193,8 @@ def is_part(unit: str, of: str) -> bool:
     (True, False)
     >>> is_part("reader's day", "reader's week"), is_part("reader's week", "reader's month")
     (True, False)
+    >>> is_part("reader's day (UTC, time)", "reader's day (Asia/Kolkata, time)")
+    False
     >>> is_part("visit", "reader")
     False
     """
@@ -143,7 +203,7 @@ def is_part(unit: str, of: str) -> bool:
     one, other = _PART.search(unit), _PART.search(of)
     if known_unit(whole_of(unit), [whole_of(of)]) != whole_of(of) or one is None:
         return False
-    return other is None or _lies_within(one[2], other[2])
+    return other is None or (one[2] == other[2] and _lies_within(one[1], other[1]))
 
 
 def _lies_within(short: str | None, long: str | None) -> bool:

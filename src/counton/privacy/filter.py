@@ -14,7 +14,7 @@ in Differential Privacy", 2023). By kind of limit:
   fits if either the plain sum of epsilon stays within the limit, which needs no share, or the sum
   of Renyi divergences of one of the orders stays within what that order can turn into (epsilon, its
   share). What is seen then lies in one of these processes, each stopped at its own end, so that the
-  shares add up to at most delta. The proof stands in docs/proofs.md.
+  shares add up to at most delta. The proof stands in docs/theory.md.
 
 Streams that run at the same time add up in the same way (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu
 and Zhang, "Concurrent Composition for Interactive Differential Privacy with Adaptive Privacy-Loss

@@ -331,12 +331,8 @@ def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | Appr
 
 def _delta_factor(epsilon: Fraction) -> Fraction:
     """How many times delta one change after another costs, each of this epsilon: 1 + e^epsilon."""
-    return 1 + _exp_above(epsilon)
-
-
-def _exp_above(epsilon: Fraction) -> Fraction:
-    """At least e^epsilon; a delta times that of a larger epsilon than 700 is beyond 1."""
-    return Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
+    # At least e^epsilon; a delta times that of a larger epsilon than 700 is beyond 1.
+    return 1 + Fraction(math.exp(min(float_above(epsilon), 709)) * (1 + 2**-50))
 
 
 def _exp(epsilon: Fraction) -> str:

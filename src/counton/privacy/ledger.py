@@ -19,8 +19,12 @@ from counton.privacy.contribution import (
     Relation,
     check_relation,
     checked_unit,
+    clock_of,
+    is_a_part,
     is_part,
     known_unit,
+    whole_of,
+    without_clock,
 )
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
@@ -198,7 +202,9 @@ class Ledger:
     promised to a visit is not promised to a visitor, and the totals do not add up to one promise.
     With ``unit`` the ledger is about that one: there is one total, and a release is refused that
     does not protect it. One that protects a whole, and the unit as a part, counts as for a unit
-    that is replaced (`counton.privacy.contribution.is_part`). Within one kind of unit the
+    that is replaced (`counton.privacy.contribution.is_part`). A reader's period has a clock, which
+    is a part of what it is called: where ``unit`` says none, it is that of the first release
+    that has one, and periods by other clocks are refused. Within one kind of unit the
     neighbouring relation is that of its first entry. If units are replaced, what is promised to a
     unit added or removed counts as for a removal and an addition: twice epsilon, four times rho. If
     they are added or removed, guarantees for replaced units are refused, since they promise nothing
@@ -214,7 +220,7 @@ class Ledger:
             may spend; the rest turns zero-concentrated and many small pure guarantees into epsilon
             and delta. None: all of it if the first entry is ApproxDP, else a quarter.
         unit: the subject of the limit, such as "reader" or "reader's month"; None: that of each
-            release.
+            release. With its clock once there is one: "reader's month (UTC, time)".
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; another
@@ -357,16 +363,38 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = self._in_known_words(_check_spend(Spend(name, guarantee, unit, relation, follows)))
+        entry = _check_spend(Spend(name, guarantee, unit, relation, follows))
+        before, self.unit = self.unit, self._with_clock_of(entry)
+        try:
+            self._spend(entry, before or entry.unit)
+        except BaseException:
+            self.unit = before
+            raise
+
+    def _spend(self, entry: Spend, known_as: str) -> None:
+        """Enter what is spent under a unit that may have been known without its clock."""
+        entry = self._in_known_words(entry)
         refuse_not_following(entry, self._spends)
         unit = self.unit or entry.unit
-        account = self._accounts.get(unit) or self._open_account([entry])
+        known_as = unit if self.unit is None else known_as
+        account = self._accounts.get(known_as) or self._open_account([entry])
         counted = self._as_counted(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
         if not after.filter.within:
             raise BudgetExceeded(self._refusal(entry, counted, account))
         self._spends.append(entry)
+        self._accounts.pop(known_as, None)
         self._accounts[unit] = after
+
+    def _with_clock_of(self, entry: Spend) -> str | None:
+        """The subject of the limit, by the clock of the first release that has one."""
+        about, clock = self.unit, clock_of(entry.unit)
+        if about is None or not is_a_part(about) or clock_of(about) or not clock:
+            return about
+        if any(is_a_part(known.unit) for known in self._spends):  # whose clock nobody said
+            return about
+        timed = f"{about} {clock}"
+        return timed if is_part(timed, entry.unit) else about
 
     def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
         """Every entry, and as what it counts by its unit's relation and at the ledger's age.
@@ -496,6 +524,9 @@ class Ledger:
             InvalidInput: a guarantee cannot be counted against this limit.
         """
         entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
+        parts = [entry for entry in entries if is_a_part(entry.unit)]
+        if parts and not self._spends:
+            self.unit = self._with_clock_of(parts[0])
         for number, entry in enumerate(entries):  # each in the spelling of the first
             entries[number] = entry = self._in_known_words(entry, words)
             words.setdefault(entry.unit)
@@ -517,10 +548,14 @@ class Ledger:
         if self.unit is None or is_part(self.unit, entry.unit):
             return entry
         less = "less" if is_part(entry.unit, self.unit) else "something else"
+        remedy = f"protect one {self.unit}"
+        if is_a_part(entry.unit) and is_part(without_clock(self.unit), without_clock(entry.unit)):
+            less = "a period by another clock, of which one meets several of the other"
+            remedy = f"count by that time zone and column, protect one {whole_of(self.unit)}"
         raise InvalidInput(
             f"release {entry.name!r} protects one {entry.unit}, and the limit of this ledger is "
             f"about one {self.unit}: that is {less}, so that the release would be counted against "
-            f"nothing; protect one {self.unit}, or use another ledger"
+            f"nothing; {remedy}, or use another ledger"
         )
 
     def _open_account(self, known: list[Spend]) -> _Account:
@@ -541,7 +576,17 @@ class Ledger:
             )
         if unit is None or self.unit is not None:
             return next(iter(self._accounts.values()), None)
-        return self._accounts.get(known_unit(unit, self._accounts))
+        found = known_unit(unit, self._accounts)
+        if found not in self._accounts:
+            short = {one: without_clock(one) for one in self._accounts}
+            alike = [one for one in short if short[one] == known_unit(unit, short.values())]
+            if len(alike) > 1:
+                raise InvalidInput(
+                    f"this ledger has separate totals for {' and '.join(map(repr, alike))}, by one "
+                    f"clock each; name one: {field('unit', alike[0])}"
+                )
+            found = next(iter(alike), found)
+        return self._accounts.get(found)
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
         """A guarantee at the ledger's age and by a relation."""

@@ -6,119 +6,95 @@ as JSON, so that whoever has the file can ask it what the run could be asked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.base.distributions import BoundedChange, NoiseDistribution, law_from_dict, law_to_dict
-from counton.base.errors import InvalidInput, field
+from counton.base.distributions import NoiseDistribution, law_from_dict, law_to_dict
+from counton.base.errors import InvalidInput
 from counton.base.exact import quote
 from counton.base.groups import GroupNames
-from counton.base.windows import Once, Windows
+from counton.base.lengths import PERIODS
+from counton.base.windows import EachRow, Once, Windows
 from counton.numbers import Design
-from counton.numbers.discovery import Discovery
+from counton.numbers.discovery import DECLARED, Cells, cells_from_dict
 from counton.privacy import Contribution, Guarantee
-from counton.privacy.contribution import PERIODS
-from counton.privacy.guarantees import people_in_words, plural
+from counton.privacy.guarantees import guarantee_from_dict, people_in_words, plural
+from counton.released.counting import ADDED, Counting, Ordered, counting_from_dict
 from counton.statistics import Statistic
-from counton.statistics.catalogue import is_keyword, statistic_named
+from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.catalogue import statistic_named
+from counton.statistics.count import statistic_of_rows
 from counton.statistics.live_statistic import statistic_of
+from counton.statistics.statistic import protects
+from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy, strategy_from_dict
 
-if TYPE_CHECKING:
-    from counton.strategies.strategy import ReleaseForm
-
+#: What is published at each step: the total so far, the step's own number, both, or of users who
+#: are counted anew in each period the number of that period.
+Published = Literal["totals", "windows", "both", "periods"]
+RELEASES: tuple[Published, ...] = get_args(Published)
 #: Parts of a description that are words: which ones there are; (): any text, or none.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "what": (),
     "by": (),
     "value": (),
     "unit": (),
-    "release": ("totals", "windows", "both"),
+    "release": RELEASES,
     "metric": (),
 }
 
 
-class People(NamedTuple):
-    """Whose events they are and how many of them count: what is protected is a user.
+def period_anew(statistic: Statistic, per: str | None) -> int | str | None:
+    """How long the period is in which a statistic counts each user anew; None: each counts once."""
+    if statistic.card.anew_every is not None or per is None or members_of(statistic):
+        return statistic.card.anew_every
+    return per if getattr(statistic, "counted_ranks", ()) else None
+
+
+def counted_anew(period: str) -> str:
+    """What is said of users who count in each period, where all periods are added up.
+
+    >>> counted_anew("week")
+    'each counted anew in each week'
+    """
+    return f"each counted anew in each {period}"
+
+
+class Predecessor(NamedTuple):
+    """A stream that another one goes on from, with a loss of its own.
 
     Attributes:
-        most: how many events of a user count at most; with ``per`` in each period, with ``each`` in
-            how many groups they count.
-        per: length of a period, as of a window; None: the whole stream is one.
-        distinct: at most one event of a user counts in each window and group.
-        each: how many events of a user count in each group; None: as many as ``most``, wherever
-            they are.
-        most_a_window: of the ``most``, how many count in one window at most.
+        name: of the stream.
+        guarantee: for it alone; None: its state is older than what keeps this.
+        apart: nobody's part of the data is in it and in the stream after it too.
 
-    >>> People(3, "1d").of("visitor")
-    "visitor's day"
+    >>> from counton.privacy import PureDP
+    >>> one = Predecessor("visits of 2023", PureDP(1))
+    >>> Predecessor.from_dict(one.to_dict()) == one
+    True
     """
 
-    most: int
-    per: str | None = None
-    distinct: bool = False
-    each: int | None = None
-    most_a_window: int | None = None
+    name: str
+    guarantee: Guarantee | None = None
+    apart: bool = False
 
-    def of(self, user: str) -> str:
-        """What one protected unit is called: the user, or the user's period."""
-        return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        found = None if self.guarantee is None else self.guarantee.to_dict()
+        return {"name": self.name, "guarantee": found, "apart": self.apart}
 
-    def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
-        """What all rows of one unit change that count.
-
-        Args:
-            row: what one of them changes; with ``each`` what those of one group change together.
-            norms: what all of them together change, where that is not as many times as much: l1,
-                and the square of l2.
-
-        Raises:
-            InvalidInput: a bound for each window, and rows of several cells.
-
-        >>> print(People(3).bounding(Contribution.add_remove(unit="visitor")))
-        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
-        and steps
-        """
-        once: Literal["group"] | None = None if self.each is None else "group"
-        if row.pattern is None:
-            a_step, most = self.most_a_window, self.most * (row.most or 1)
-            return Contribution.events(
-                most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
-            )
-        if self.most_a_window is not None:
-            raise InvalidInput(
-                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and what is "
-                f"released here changes in several cells with each row; leave it out"
-            )
-        assert isinstance(row.pattern, BoundedChange)
-        l1, l2_squared = norms or (
-            self.most * row.pattern.l1,
-            self.most**2 * row.pattern.l2_squared,
-        )
-        rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
-        words = f"of whom {rows} {row.words}"
-        return Contribution.of_pattern(BoundedChange(l1, l2_squared), words, unit=row.unit)
-
-
-#: Days of each unit of time, about.
-_DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
-
-
-def _days(length: str) -> float:
-    """About how many days a length is.
-
-    >>> _days("2w"), _days("12h")
-    (14, 0.5)
-    """
-    number = length.rstrip("smhdwo")
-    return int(number) * _DAYS[length.removeprefix(number)]
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Predecessor:
+        """Inverse of `to_dict`."""
+        found = saved["guarantee"]
+        guarantee = None if found is None else guarantee_from_dict(found)
+        return cls(str(saved["name"]), guarantee, bool(saved["apart"]))
 
 
 class Threshold(NamedTuple):
@@ -162,20 +138,22 @@ class Description:
         what: name of the statistic.
         statistic: what rows become.
         by, value: columns of the groups, and of what is added up, in words of the data.
-        cut: how time is cut; window k is step k. None: it is not.
+        cut: how rows become steps: `Windows`, `Once`, or `EachRow`.
         simulated: numbers are made up, and noise is of no stream (`Release.simulate`).
-        once: released once, of all rows. Where this is not so and time is not cut, each row is a
-            step.
         domain: the groups, in the order of their cells. None for one total.
-        unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
-        people: whose events they are, and how many count; None where single events are protected.
+        unit: what is protected, in a word: one row, one user or a user's period.
+        counting: how rows count: `Added`, `Bounded` by user, or `Ordered`.
         guarantee, contribution, strategy: as in `Counter`.
-        release: whether totals so far, the windows' own counts, or both are published.
+        release: whether totals so far, the windows' own counts, or both are published; or of users
+            who are counted anew in each period the number of the period so far.
         metric: by which error the strategy was chosen.
-        discovery: how groups are found where none is declared; then ``domain`` is empty.
+        cells: whether groups are declared, or how they are found; then ``domain`` is empty.
         above: which rows are shown, where it is not all; then ``domain`` has the groups of these.
         block: which groups these are of all, in a file of some; then ``domain`` has them, and the
             rows name them.
+        drops: rows of groups that nobody declared were left out, in one run at least.
+        ids: rows are known by an id.
+        follows: the streams that this one goes on from, the last of them first.
 
     >>> from counton.numbers import Counter
     >>> from counton import Key, PureDP
@@ -193,20 +171,22 @@ class Description:
     statistic: Statistic
     by: str | None
     value: str | None
-    cut: Windows | None
+    cut: Windows
     domain: GroupNames | None
     unit: str
     guarantee: Guarantee
     contribution: Contribution
     strategy: StreamStrategy
-    release: ReleaseForm
+    release: Published
     metric: str
-    people: People | None = None
-    discovery: Discovery | None = None
-    once: bool = False
+    counting: Counting = ADDED
+    cells: Cells = DECLARED
     simulated: bool = False
     above: Threshold | None = None
     block: GroupBlock | None = None
+    drops: bool = False
+    ids: bool = False
+    follows: tuple[Predecessor, ...] = ()
 
     @classmethod
     def of_stream(cls, terms: Design) -> Description:
@@ -216,7 +196,7 @@ class Description:
             statistic=statistic_kept(terms, "stream"),
             by=None,
             value=None,
-            cut=None,
+            cut=EachRow(),
             domain=None,
             unit=terms.contribution.unit,
             guarantee=terms.guarantee,
@@ -224,6 +204,7 @@ class Description:
             strategy=terms.strategy,
             release="windows" if terms.strategy.workload == "windows" else "totals",
             metric="mean",
+            counting=Ordered(),
         )
 
     @property
@@ -233,98 +214,82 @@ class Description:
         Raises:
             InvalidInput: each row is a step.
         """
-        if self.once:
-            return Once()
-        if self.cut is None:
-            raise InvalidInput(
-                f"each row is a step here, and there are no windows of time; give {field('time')}"
-            )
-        return self.cut
+        return self.cut.in_time
+
+    @property
+    def window(self) -> str:
+        """One of its windows in a word, as "day", for readers who know no windows."""
+        return self.cut.period or f"period of {self.cut.every}"
 
     @property
     def ranks(self) -> bool:
         """Whether the largest are shown of groups that nobody declared."""
-        return self.discovery is not None and statistic_named(self.what).ranks
+        return not self.cells.named_beforehand and statistic_named(self.what).card.ranks
 
     @property
     def shows_cells(self) -> bool:
         """Whether its cells themselves are shown: counts and sums."""
-        return self.statistic.additive and not self.ranks
+        return self.statistic.card.additive and not self.ranks
 
     @property
     def holds(self) -> str:
         """What a stream holds, in words."""
-        return self.subject if self.statistic.additive else repr(self.statistic)
+        return self.subject if self.statistic.card.additive else repr(self.statistic)
 
     @property
     def of_people(self) -> bool:
         """Whether what is protected is a user, or a user's period, with all rows that count."""
-        return self.people is not None or (self.ordered and self.statistic.protects == "user")
+        return self.counting.of_people
 
     @property
     def people_note(self) -> str | None:
-        """What is said of people where numbers are shown; None: nothing.
-
-        That single events are protected, and not they; or that a bound on them bends the numbers.
-        """
-        if self.of_people:
-            return self.late_note or self.bound_note
-        return people_in_words(self.guarantee, self.unit)
-
-    @property
-    def bound_note(self) -> str | None:
-        """That rows beyond a bound on people do not count, which no noise says."""
-        beyond = self.beyond_bound
-        return None if beyond is None else f"{beyond} do not count, and no interval includes them"
+        """That single events are protected, and not people; None: people are."""
+        return None if self.of_people else people_in_words(self.guarantee, self.unit)
 
     @property
     def beyond_bound(self) -> str | None:
         """The rows or groups that a bound on people leaves out, in words; None: there are none."""
-        people = self.people
-        if people is None:
-            return None
-        if people.each is not None:
-            all_groups = self.by is None or 0 < self.declares <= people.most
-            return None if all_groups else f"groups beyond {people.most:,} of each {self.unit}"
-        beyond = f"rows beyond {people.most:,} of each {self.unit}"
-        if people.most_a_window is not None:
-            beyond += f", or {people.most_a_window:,} of it in one window,"
-        return beyond
+        return self.counting.beyond(self.cut, self.unit, self._groups_apart)
+
+    @property
+    def _groups_apart(self) -> int | None:
+        """How many groups are declared; None where there is one total."""
+        return None if self.by is None else self.declares
+
+    def anew_every(self, of: Statistic | None = None) -> int | str | None:
+        """How long the period is in which each user is counted anew: so many steps, or a length.
+
+        Args:
+            of: one of a report; None: the statistic.
+
+        Returns:
+            None where each user counts once.
+        """
+        return period_anew(self.inner if of is None else of, self.counting.per)
+
+    def anew(self, of: Statistic | None = None) -> str | None:
+        """The same in a word, as "week"."""
+        found = self.anew_every(of)
+        if found is None or isinstance(found, str):
+            return None if found is None else PERIODS.get(found, f"period of {found}")
+        step = self.cut.period or "window"
+        return step if found == 1 else f"run of {found:,} {plural(step)}"
+
+    @property
+    def adds_users_up(self) -> str | None:
+        """That users are counted anew in each period, and all that are counted added up."""
+        anew = self.anew()
+        return None if anew is None or self.release != "totals" else counted_anew(anew)
 
     @property
     def late_note(self) -> str | None:
-        """That late windows are counted too low, where a bound spans several; None: it does not.
-
-        A bound is spent in the order of rows (`counton.run.contribution_bounds`), so that rows
-        beyond it are those of late windows.
-        """
-        people = self.people
-        if people is None or self.cut is None or self.once or people.each is not None:
-            return None
-        if people.per is not None:
-            windows = math.ceil(_days(people.per) / _days(self.cut.every) - 1e-9)
-            if windows <= 1 or people.most >= windows * (people.most_a_window or people.most + 1):
-                return None  # no bound of several windows is ever reached
-        part = "the stream" if people.per is None else "a period"
-        return (
-            f"late windows of {part} are counted too low: the bound of {people.most:,} for each "
-            f"{self.unit} is spent in the order of rows, and no interval includes rows beyond it"
-        )
-
-    @property
-    def ordered(self) -> bool:
-        """Whether rows are taken one after the other, in their order."""
-        return self.each_row or not self.statistic.tallied
-
-    @property
-    def each_row(self) -> bool:
-        """Whether each row is a step."""
-        return self.cut is None and not self.once
+        """That late windows are counted too low, where a bound spans several; None: it does not."""
+        return self.counting.late_note(self.cut, self.unit, self._groups_apart)
 
     @property
     def inner(self) -> Statistic:
         """The statistic of one group."""
-        return self.statistic.inner
+        return inner_of(self.statistic)
 
     @property
     def least(self) -> Literal["mean", "max"]:
@@ -347,25 +312,8 @@ class Description:
         """What is counted or added up."""
         if self.value is not None:
             return f"sum of {self.value}"
-        if self.people is None:
-            return f"number of {plural(self.unit)}"
-        if self.people.each is None:
-            if self.people.distinct:
-                return self.users_once(alone=self.release == "windows")
-            return "number of events"
-        users, most = f"number of distinct {plural(self.unit)}", self.people.most
-        if self.by is None or 0 < self.declares <= most:
-            return users
-        first = "first group" if most == 1 else f"first {most:,} groups"
-        return f"{users} (each in the {first} alone)"
-
-    def users_once(self, *, alone: bool) -> str:
-        """Users who count once in a window, in words: of windows alone, or added up."""
-        assert self.people is not None
-        users = plural(self.unit.removesuffix(self.people.of("")))
-        return (
-            f"number of distinct {users}" if alone else f"number of {users}, each once in a window"
-        )
+        alone = self.release == "windows"
+        return self.counting.subject(self.unit, self._groups_apart, alone=alone)
 
     def public(self) -> dict[str, Any]:
         """As JSON values, but for what the terms of the stream say."""
@@ -374,17 +322,20 @@ class Description:
             "what": self.what,
             "by": self.by,
             "value": self.value,
-            "windows": None if self.cut is None else windows_to_dict(self.cut, local=True),
+            "windows": self.cut.to_dict(local=True),
             "groups": None if named is None else list(named),
             "unit": self.unit,
-            "people": None if self.people is None else self.people._asdict(),
+            "people": self.counting.to_dict(),
             "release": self.release,
             "metric": self.metric,
-            "discovery": None if self.discovery is None else self.discovery._asdict(),
-            **({"once": True} if self.once else {}),
+            "discovery": self.cells.to_dict(),
+            **({} if self.cut.goes_on else {"once": True}),
             **({"simulated": True} if self.simulated else {}),
             **({} if self.above is None else {"above": self.above._asdict()}),
             **({} if self.block is None else {"block": self.block._asdict()}),
+            **({"drops": True} if self.drops else {}),
+            **({"ids": True} if self.ids else {}),
+            **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
 
     @classmethod
@@ -402,13 +353,14 @@ class Description:
                     f"{name} of the description is {quote(said)}: give the file as it was written"
                 )
         windows, groups = public["windows"], public["groups"]
-        people, found = public["people"], public["discovery"]
+        statistic = statistic_kept(terms, public["what"])
+        cut = cut_from_dict(windows, once=public.get("once", False))
         return Description(
             what=public["what"],
-            statistic=statistic_kept(terms, public["what"]),
+            statistic=statistic,
             by=public["by"],
             value=public["value"],
-            cut=None if windows is None else windows_from_dict(windows),
+            cut=cut,
             domain=None if groups is None else GroupNames(groups),
             unit=public["unit"],
             guarantee=terms.guarantee,
@@ -416,11 +368,17 @@ class Description:
             strategy=terms.strategy,
             release=public["release"],
             metric=public["metric"],
-            people=None if people is None else People(**people),
-            discovery=None if found is None else Discovery(**found),
-            once=public.get("once", False),
+            counting=counting_from_dict(
+                public["people"],
+                in_order=not (cut.batched and is_tallied(statistic)),
+                of_people=protects(statistic) == "user",
+            ),
+            cells=cells_from_dict(public["discovery"]),
             simulated=public.get("simulated", False),
             above=Threshold(**public["above"]) if "above" in public else None,
+            drops=public.get("drops", False),
+            ids=public.get("ids", False),
+            follows=tuple(Predecessor.from_dict(one) for one in public.get("follows", ())),
         )
 
 
@@ -481,22 +439,12 @@ def statistic_kept(terms: Design, what: str) -> Statistic:
     """The statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
         return statistic_of(terms)[0]
-    of = statistic_named(what) if is_keyword(what) else Statistic
-    return of.of_contribution(terms.contribution)
+    return statistic_of_rows(what, terms.contribution)
 
 
-def windows_to_dict(windows: Windows, *, local: bool = False) -> dict[str, Any]:
-    """As JSON values; the start as clocks show it in the windows' zone, or in UTC."""
-    start = windows.local(windows.start) if local else windows.start.astimezone(UTC)
-    return {
-        "every": windows.every,
-        "from": start.isoformat(),
-        "steps": windows.steps,
-        "timezone": windows.timezone,
-    }
-
-
-def windows_from_dict(kept: Mapping[str, Any]) -> Windows:
-    """Inverse of `windows_to_dict`."""
+def cut_from_dict(kept: Mapping[str, Any] | None, *, once: bool) -> Windows:
+    """Inverse of `Windows.to_dict`; where no windows are kept, all rows are one step or each is."""
+    if kept is None:
+        return Once() if once else EachRow()
     start = datetime.fromisoformat(kept["from"])
     return Windows(start, kept["every"], kept["steps"], kept["timezone"])

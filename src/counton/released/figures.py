@@ -11,8 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput
+from counton.base.exact import quantity
 from counton.privacy.guarantees import plural
-from counton.released.periods import periods_of
+from counton.released.besides_noise import besides_noise
+from counton.released.periods import WEEK, patterns_of, periods_of
 from counton.released.read_options import Look
 from counton.released.series import Series
 from counton.released.stream_words import (
@@ -20,7 +22,6 @@ from counton.released.stream_words import (
     foot_of,
     groups_in_words,
     series_in_words,
-    span_in_words,
     times_in_words,
 )
 from counton.statistics import Statistic
@@ -49,6 +50,7 @@ _DRAWN_AS = {
 AVERAGES = {
     "hour": "of each hour of the day, over the days that have it whole",
     "weekday": "of each day of the week, over those that are there whole",
+    "weekday,hour": "of each hour of the week, over those that are there whole",
 }
 
 
@@ -61,7 +63,7 @@ def figures_of(released: ReleasedNumbers, look: Look, *, panels: bool) -> dict[s
         return {"statistic": _chart_of_readings(released, statistic, released.table(), look)}
     if isinstance(released.said, Series):
         return _charts_of_cells(released, look, panels=panels)
-    if definition.once:
+    if not definition.cut.goes_on:
         return {"table": _chart_of_table(released, look)}
     drawn = _drawn_rows(released)
     return {"statistic": _chart_of_readings(released, released.statistic, drawn, look)}
@@ -166,7 +168,7 @@ def _curves(
 
 def _drawn_rows(released: ReleasedNumbers) -> pl.DataFrame:
     """The rows that a chart of a statistic shows, the last step's among them."""
-    if released.statistic.on_demand and released.shown.ask is None:
+    if released.statistic.card.on_demand and released.shown.ask is None:
         return released.table()
     count, after = released.steps.stop - released.first, released.steps.stop - 1
     stride = max(1, count // _DRAWN)
@@ -194,7 +196,7 @@ def _chart_of_readings(
     """
     from counton.charts.statistic_charts import plot_statistic
 
-    definition, over = released.definition, released.shown.over
+    definition, over = released.definition, released.over
     return plot_statistic(
         statistic,
         {name: table[name].to_numpy() for name in table.columns},
@@ -205,6 +207,8 @@ def _chart_of_readings(
         of=definition.value,
         counted=counted_in_words(definition, over),
         over=over,
+        begins=released.begins_of_periods(np.unique(table["step"].to_numpy())),
+        anew=definition.adds_users_up,
     )
 
 
@@ -227,9 +231,12 @@ def _chart_of_table(released: ReleasedNumbers, look: Look) -> Figure:
         f"{definition.guarantee} protects each single {definition.unit} "
         f"({definition.contribution.neighbours})"
     )
+    foot = [] if look.source is None else [f"Source: {look.source}."]
+    if lines := besides_noise(definition):
+        foot.append(f"Besides noise: {'; '.join(lines)}.")
     return plot_table(
         released.reading,
-        look.around(promise, "" if look.source is None else f"Source: {look.source}."),
+        look.around(promise, " ".join(foot)),
         what=plural(definition.unit),
         fit=released.shown.fit,
         level=released.level,
@@ -256,7 +263,7 @@ def figure_of_answers(
     from counton.charts.style import Caption
 
     definition = released.definition
-    subject = definition.subject if definition.statistic.additive else released.design.name
+    subject = definition.subject if definition.statistic.card.additive else released.design.name
     kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
     if [*asked] == ["changes"]:
         several = len(released.groups)
@@ -264,9 +271,9 @@ def figure_of_answers(
         kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
     elif len(answers) == 1:
         kind = kind.replace("changes", "change").removesuffix("s")
-    when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
+    when = definition.cut.span(steps)
     if other_steps is not None:
-        when += f", against {span_in_words(definition.cut, other_steps)}"
+        when += f", against {definition.cut.span(other_steps)}"
     drawn = [_as_drawn(one, f" ({when})") for one in answers]
     subtitle = f"{when}; with {100 * released.level:g}% intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
@@ -289,18 +296,24 @@ def _as_drawn(one: Answer, said: str) -> Answer:
 
 
 def figure_of_pattern(
-    released: ReleasedNumbers, table: pl.DataFrame, by: str, steps: range
+    released: ReleasedNumbers, table: pl.DataFrame, by: str | Sequence[str], steps: range
 ) -> Figure:
     """A chart of what `Release.pattern` says of some steps."""
-    from counton.charts.answer_charts import plot_pattern
+    from counton.charts.answer_charts import plot_pattern, plot_week
     from counton.charts.style import Caption
 
-    definition = released.definition
+    definition, named = released.definition, patterns_of(by)
     subject, grouped = definition.subject, groups_in_words(definition)
-    times = span_in_words(definition.cut, steps)
+    times, level = definition.cut.span(steps), f"{100 * released.level:g}%"
+    intervals = f"with {level} intervals"
+    if named == WEEK:
+        half = max(((table["upper"] - table["lower"]) / 2).to_list(), default=0.0)
+        far = quantity(half, half)
+        intervals = f"each is within {far} of the true one with probability {level}"
     words = Caption(
         f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
-        f"the average {AVERAGES[by]}, {times}; with {100 * released.level:g}% intervals",
-        foot=foot_of(definition, None),
+        f"the average {AVERAGES[','.join(named)]}, {times}; {intervals}",
+        subject,
+        foot_of(definition, None),
     )
-    return plot_pattern(table, words)
+    return plot_week(table, words) if named == WEEK else plot_pattern(table, words)

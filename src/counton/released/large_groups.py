@@ -70,7 +70,7 @@ def only_above(
     """
     name = field("above" if of == "estimate" else "surely_above", value)
     check_thresholds(*((value, None) if of == "estimate" else (None, value)))
-    if not released.statistic.additive or released.definition.domain is None:
+    if not released.statistic.card.additive or released.definition.domain is None:
         raise InvalidInput(
             f"{name} chooses among groups by their counts or sums, and {released.design.name!r} "
             f"has none: leave it out"

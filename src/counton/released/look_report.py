@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -20,10 +20,13 @@ from counton.base.exact import check_integer, figures
 from counton.numbers.intervals import check_level
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import plural
-from counton.released.description import People
+from counton.released.counting import Bounded
 from counton.released.release import Release
 from counton.statistics import Count, Quantiles, TallyStatistic
 from counton.statistics.quantiles import QuantilesReading
+
+if TYPE_CHECKING:
+    from counton.planning.planner import StreamOptions
 
 #: Numbers of events are told apart one by one up to here, and beyond by these times powers of ten.
 EXACTLY = 16
@@ -170,7 +173,10 @@ class Inspection:
     of_values: bool
 
     def __post_init__(self) -> None:
-        if not isinstance(self.released.statistic, Quantiles) or not self.released.definition.once:
+        if (
+            not isinstance(self.released.statistic, Quantiles)
+            or self.released.definition.cut.goes_on
+        ):
             raise InvalidInput(
                 f"{self.released.design.name!r} is no look at events that was released once; give "
                 f"what inspect has released"
@@ -190,7 +196,7 @@ class Inspection:
         """What is protected, in words."""
         definition, whose = self.released.definition, "with all events"
         if self.of_values:
-            most = 1 if definition.people is None else definition.people.most
+            most = definition.counting.most
             values = "one value counts" if most == 1 else f"up to {most:,} values count"
             whose = f"of whose {definition.value} {values}"
         return f"one {self.unit}, {whose}, {definition.contribution.neighbours}"
@@ -274,6 +280,8 @@ class Inspection:
         steps: int | None = None,
         guarantee: Guarantee | None = None,
         of: TallyStatistic | None = None,
+        most_a_window: int | None = None,
+        **options: Unpack[StreamOptions],
     ) -> tuple[Swept, ...]:
         """What bounds on the events of a user keep and cost: a function of what was released, and
         of the plan.
@@ -282,6 +290,8 @@ class Inspection:
             most: bounds to try; None: 1, 2, 5, 10, ... up to what is found for the shares.
             steps, guarantee: of the stream that is planned.
             of: its statistic; None: a count.
+            most_a_window: how many events of a user count in each of its windows, at most.
+            options: of its plan, such as ``release="windows"`` (`counton.plan`).
 
         Raises:
             InvalidInput: a look at values, a bound below 1, steps without a guarantee, or a
@@ -293,7 +303,9 @@ class Inspection:
                 "inspect the events of users"
             )
         bounds = self._candidates() if most is None else [check_integer("most", m, 1) for m in most]
-        planned = planned_halfwidths(bounds, steps, guarantee, of, self.level)
+        planned = planned_halfwidths(
+            bounds, steps, guarantee, of, self.level, most_a_window=most_a_window, **options
+        )
         return tuple(
             Swept(bound, *self._kept_share(bound), half)
             for bound, half in zip(bounds, planned, strict=True)
@@ -451,6 +463,9 @@ def planned_halfwidths(
     guarantee: Guarantee | None,
     of: TallyStatistic | None = None,
     level: float = 0.95,
+    *,
+    most_a_window: int | None = None,
+    **options: Unpack[StreamOptions],
 ) -> list[float | None]:
     """Half-widths of an interval of the last release, for each bound on the events of a user.
 
@@ -459,6 +474,7 @@ def planned_halfwidths(
         steps, guarantee: of the stream that is planned; None: none is.
         of: its statistic; None: a count.
         level: of the intervals.
+        most_a_window, options: as of `Inspection.sweep`.
 
     Raises:
         InvalidInput: one of steps and guarantee without the other; or a statistic that does not add
@@ -469,41 +485,42 @@ def planned_halfwidths(
     >>> 1.9 < two / one < 2.1
     True
     """
-    if (steps is None) != (guarantee is None):
+    if (steps is None and options.get("around") is None) != (guarantee is None):
         raise InvalidInput(
             f"the error of the noise needs {field('steps')} and a guarantee, such as "
             f"{field('epsilon', 1)}; give both, or neither"
         )
-    if steps is None or guarantee is None:
+    if guarantee is None:
         return [None] * len(most)
     statistic: Any = Count() if of is None else of
-    if not isinstance(statistic, TallyStatistic) or statistic.declares is not None:
+    if not isinstance(statistic, TallyStatistic) or statistic.card.declares is not None:
         raise InvalidInput(
             f"{statistic!r} bounds what a user does by its own parameters; plan a statistic that "
             f"adds up rows, such as count, sum or average"
         )
     statistic = statistic.settle(guarantee, steps)
-    row = statistic.contribution_within(steps, batched=True)
-    return [
-        _last_halfwidth(statistic, People(bound).bounding(row), steps, guarantee, level)
-        for bound in most
-    ]
+    row = statistic.contribution(batched=True, horizon=steps)
+    found: list[float | None] = []
+    for bound in most:
+        a_window = None if most_a_window is None else min(most_a_window, bound)
+        unit = Bounded(bound, most_a_window=a_window).bounding(row)
+        found.append(_last_halfwidth(statistic, unit, steps, guarantee, level, options))
+    return found
 
 
 def _last_halfwidth(
-    statistic: TallyStatistic, unit: Contribution, steps: int, guarantee: Guarantee, level: float
+    statistic: TallyStatistic,
+    unit: Contribution,
+    steps: int | None,
+    guarantee: Guarantee,
+    level: float,
+    options: StreamOptions,
 ) -> float:
     from counton.planning.planner import plan_stream
 
-    ranked = plan_stream(
-        steps,
-        guarantee,
-        contribution=unit,
-        shape=statistic.cells,
-        compare=False,
-        simple=steps == 1,
-    )
-    return ranked.best.halfwidth(steps, level) * statistic.error_of.largest
+    told: StreamOptions = {"compare": False, "simple": steps == 1, **options}
+    ranked = plan_stream(steps, guarantee, contribution=unit, shape=statistic.cells, **told)
+    return ranked.best.halfwidth(ranked.steps, level) * statistic.error_of.largest
 
 
 def check_share(share: Any) -> float:

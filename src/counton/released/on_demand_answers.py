@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from counton.numbers.design import Design
 from counton.released.read_options import View
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
+from counton.statistics.statistic import NamedCells
 
 
 class Answers:
@@ -57,18 +58,18 @@ class Answers:
         self.step = int(rows["step"].to_numpy().max(initial=0))
         self._known: dict[bytes, dict[int, Any]] = {}
         if shown.ask is None:
-            names = map(statistic.name_of, range(math.prod(statistic.cells)))
+            names = map(cast("NamedCells", statistic).name_of, range(math.prod(statistic.cells)))
             there = {cell: of[name] for cell, name in enumerate(names) if name in of}
             self.listed = np.array(list(there), np.int64)
             self._known = {_key([cell]): found for cell, found in there.items()}
         for given in shown.ask or ():
-            name, cells = statistic.asked_cells(given)
+            name, cells = cast("NamedCells", statistic).asked_cells(given)
             self._known[_key(cells)] = of.get(name, {})
 
     @staticmethod
     def named_by(statistic: Statistic, shown: View) -> str:
         """The column of a table that says what is asked about."""
-        return "cell" if shown.ask is None else statistic.drawing.cells
+        return "cell" if shown.ask is None else statistic.card.chart.cells
 
     def readings(self, statistic: Statistic) -> Readings:
         """Those of all steps."""

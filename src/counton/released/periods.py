@@ -23,6 +23,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.windows import Windows, load_zone, microseconds, moment, parse_time
 from counton.released.description import Description
 from counton.released.series import local_times
+from counton.statistics.by_group import inner_of
 
 if TYPE_CHECKING:
     from counton.released.description import Description
@@ -111,11 +112,15 @@ PATTERNS = ("hour", "weekday")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+#: Hours of a week, by day and hour.
+WEEK = ("weekday", "hour")
+
+
 class Occurrences(NamedTuple):
     """Whole hours, or whole days, by the local clock: what each is called, and its steps.
 
     Attributes:
-        of: hour of the day from 0, or day of the week from Monday, 0.
+        of: hour of the day from 0, or day of the week from Monday, 0; of both the hour of the week.
         starts: the step before the first of each.
         stops: the last step of each.
     """
@@ -125,8 +130,31 @@ class Occurrences(NamedTuple):
     stops: NDArray[np.int64]
 
 
-def occurrences_of(windows: Windows, by: str, steps: range) -> Occurrences:
+def patterns_of(by: str | Sequence[str]) -> tuple[str, ...]:
+    """What a pattern is by: hours, days of the week, or both, and then hours of each of these days.
+
+    Raises:
+        InvalidInput: something else.
+
+    >>> patterns_of("hour"), patterns_of(["hour", "weekday"])
+    (('hour',), ('weekday', 'hour'))
+    """
+    asked = [name.strip() for name in by.split(",")] if isinstance(by, str) else [*by]
+    for name in asked:
+        if name not in PATTERNS:
+            raise InvalidInput(f"{field('by', name)} is no pattern; use {' or '.join(PATTERNS)}")
+    if not asked:
+        raise InvalidInput(f"{field('by')} names no pattern; use {' or '.join(PATTERNS)}")
+    return WEEK if {*asked} == {*WEEK} else (asked[0],)
+
+
+def occurrences_of(windows: Windows, by: str | Sequence[str], steps: range) -> Occurrences:
     """Each hour of the day, or each day of the week, that some steps cover from end to end.
+
+    Args:
+        windows: of the stream.
+        by: see `patterns_of`; of both each hour of the week.
+        steps: which are looked at.
 
     Raises:
         InvalidInput: neither, windows that are no parts of it, or steps that cover none.
@@ -137,9 +165,8 @@ def occurrences_of(windows: Windows, by: str, steps: range) -> Occurrences:
     >>> hours.of.tolist(), hours.starts.tolist(), hours.stops.tolist()
     ([13, 14], [2, 4], [4, 6])
     """
-    if by not in PATTERNS:
-        raise InvalidInput(f"{field('by', by)} is no pattern; use {' or '.join(PATTERNS)}")
-    hourly = by == "hour"
+    named = patterns_of(by)
+    hourly, by = "hour" in named, named[-1]
     length = _HOUR if hourly else _DAY
     starts, ends = windows.starts(steps), windows.ends(steps)
     first, last = (
@@ -164,7 +191,10 @@ def occurrences_of(windows: Windows, by: str, steps: range) -> Occurrences:
         )
     begin, end = begin[whole], end[whole]
     count = first[begin] // length
-    of = count % 24 if hourly else (count + 3) % 7  # 1 January 1970 was a Thursday
+    days = count // 24 if hourly else count
+    of = (days + 3) % 7  # 1 January 1970 was a Thursday
+    if hourly:
+        of = count % 24 + (24 * of if named == WEEK else 0)
     return Occurrences(of, begin + steps.start - 1, end + steps.start - 1)
 
 
@@ -192,13 +222,13 @@ def check_sums(definition: Description, every: str) -> None:
     Raises:
         InvalidInput: see above.
     """
-    statistic = definition.statistic.inner
+    statistic = inner_of(definition.statistic)
     what = ""
-    if definition.once:
+    if not definition.cut.goes_on:
         what = f"a {definition.what} that is released once"
-    elif statistic.on_demand:
+    elif statistic.card.on_demand:
         what = f"{type(statistic).__name__}, which computes cells when they are asked for"
-    elif definition.discovery is not None:
+    elif not definition.cells.named_beforehand:
         what = "groups that nobody declared, which are shown from different windows on"
     if what:
         raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
@@ -241,11 +271,94 @@ def _begin(start: datetime, amount: int, unit: str) -> datetime:
     return datetime.combine(day, time(), start.tzinfo)
 
 
+#: Lengths of a user's period that are the same everywhere, in microseconds.
+_LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": _HOUR}
+
+
+def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
+    """Number of the aligned period of each moment: calendar of the time zone, or whole hours.
+
+    >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
+    >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
+    [-1, 0]
+    """
+    if per is None:
+        return us * 0
+    match = re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", per)
+    assert match is not None
+    amount, unit = int(match[1]), match[2]
+    if unit in _LENGTHS:
+        return us // (amount * _LENGTHS[unit])
+    local = pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
+    local = local.dt.convert_time_zone(timezone)
+    if unit == "mo":
+        number = local.dt.year().cast(pl.Int64) * 12 + local.dt.month().cast(pl.Int64) - 1
+    else:
+        number = local.dt.date().to_physical().cast(pl.Int64)
+        if unit == "w":
+            number = (number + 3) // 7  # 1970 began on a Thursday, weeks begin on Mondays
+    return number // amount
+
+
+def made_of_windows(cut: Windows, per: str) -> bool:
+    """Whether each window of the next ten years lies within one period of a user.
+
+    >>> from datetime import UTC
+    >>> days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 366)
+    >>> made_of_windows(days, "1mo"), made_of_windows(days, "12h")
+    (True, False)
+    """
+    first = microseconds(cut.start)
+    last = int(cut.ends(range(1, 1 + min(cut.ended_by(first + _TEN_YEARS), cut.steps)))[-1])
+    amount, unit = int(per.rstrip("smhdwo")), per.lstrip("0123456789")
+    if unit in _LENGTHS:
+        length = amount * _LENGTHS[unit]
+        edges = np.arange(-(-first // length) * length, last, length)
+    else:
+        midnight = datetime.combine(cut.local(first).date(), time(), load_zone(cut.timezone))
+        days = Windows(midnight, "1d", (last - first) // _DAY + 3, cut.timezone)
+        begins = days.starts(range(1, days.steps + 1))
+        numbers = _numbers(begins, per, cut.timezone)
+        edges = begins[1:][np.diff(numbers) != 0]
+    inner = edges[(edges > first) & (edges < last)]
+    ends = cut.ends(cut.step_of(inner) - 1)
+    return bool((ends == inner).all())
+
+
+def begun_anew(cut: Windows, anew: int | str | None, last: int) -> NDArray[np.int64]:
+    """After which step the period of each of the first steps began, in which users count anew.
+
+    Args:
+        cut: how rows become steps.
+        anew: how long a period is: so many steps, or a length of time; None: the whole stream is
+            one.
+        last: how many steps are asked for.
+
+    >>> from counton.base.windows import EachRow
+    >>> begun_anew(EachRow(), 7, 9).tolist()
+    [0, 0, 0, 0, 0, 0, 0, 7, 7]
+    """
+    steps = np.arange(1, last + 1)
+    if isinstance(anew, int):
+        return (steps - 1) // anew * anew
+    if anew is None or not cut.timed:
+        return np.zeros(last, np.int64)
+    numbers = _numbers(cut.starts(range(1, last + 1)), anew, cut.timezone)
+    new = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
+    return new[np.searchsorted(new, steps - 1, "right") - 1].astype(np.int64)
+
+
+def _numbers(us: NDArray[np.int64], per: str, timezone: str) -> NDArray[np.int64]:
+    """Numbers of the periods of some moments."""
+    found = pl.DataFrame({"us": us}).select(period_of(pl.col("us"), per, timezone))
+    return found["us"].to_numpy().astype(np.int64)
+
+
 #: A time, as it is written or as Python has it.
 Moment = str | datetime
 
 
-def steps_between(given: str | range | None, last: int, windows: Windows | None = None) -> range:
+def steps_between(given: str | range | None, last: int, cut: Windows) -> range:
     """The steps asked for, all of them released.
 
     Args:
@@ -253,14 +366,15 @@ def steps_between(given: str | range | None, last: int, windows: Windows | None 
             by the times of their windows ``"2024-03-18:2024-03-24"``, both days included, or one
             day; a range; None for all.
         last: the last step that is released.
-        windows: of the stream; None where steps have no times.
+        cut: how rows of the stream become steps.
 
     Raises:
         InvalidInput: neither, steps that are not released, or times without a released window.
 
     >>> from datetime import UTC
+    >>> from counton.base.windows import EachRow
     >>> hours = Windows(datetime(2024, 3, 18, tzinfo=UTC), "6h", 99)
-    >>> steps_between("2:3", 99), steps_between("2024-03-19:2024-03-20", 99, hours)
+    >>> steps_between("2:3", 99, EachRow()), steps_between("2024-03-19:2024-03-20", 99, hours)
     (range(2, 4), range(5, 13))
     >>> steps_between("2024-03-19T06:00:2024-03-19T18:00", 99, hours)
     range(6, 8)
@@ -272,9 +386,9 @@ def steps_between(given: str | range | None, last: int, windows: Windows | None 
         first, end = given.start, given.stop - 1
         wrong = given.step != 1
     else:
-        if windows is not None and (times := _times(given, windows.timezone)) is not None:
+        if cut.timed and (times := _times(given, cut.timezone)) is not None:
             return _steps_of(
-                windows, range(1, last + 1), times, f"the times of {field('steps', given)}"
+                cut, range(1, last + 1), times, f"the times of {field('steps', given)}"
             )
         found = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(given))
         wrong = found is None or not (found[1] or found[3])
@@ -282,7 +396,7 @@ def steps_between(given: str | range | None, last: int, windows: Windows | None 
             first = int(found[1] or 1)
             end = int(found[3] or last) if found[2] else first
     if wrong:
-        dates = "" if windows is None else ", or days, as in 2024-03-18:2024-03-24"
+        dates = ", or days, as in 2024-03-18:2024-03-24" if cut.timed else ""
         raise InvalidInput(
             f"{field('steps', given)} names no steps; write 25:48 for the steps 25 to 48, both "
             f"included, 25: or :48, or 25 for one step{dates}"

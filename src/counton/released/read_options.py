@@ -11,6 +11,8 @@ from counton.base.exact import check_integer
 from counton.base.options import TOP
 from counton.numbers.fit_request import Fit
 from counton.statistics import Statistic
+from counton.statistics.by_group import inner_of
+from counton.statistics.statistic import check_asked
 
 if TYPE_CHECKING:
     from counton.charts.style import Caption
@@ -120,7 +122,9 @@ def as_shown(definition: Description, shown: View) -> Description:
     check_shown(shown, definition.statistic)
     if shown.top is None:
         return definition
-    return replace(definition, statistic=definition.statistic.showing(shown.top))
+    from counton.statistics.top_k import with_top
+
+    return replace(definition, statistic=with_top(definition.statistic, shown.top))
 
 
 def check_shown(shown: View, statistic: Statistic) -> None:
@@ -130,7 +134,7 @@ def check_shown(shown: View, statistic: Statistic) -> None:
         InvalidInput: names of cells that are none, or of a statistic whose cells are all released;
             or steps to look back over that are none, or of one whose cells are read on demand.
     """
-    inner = statistic.inner
+    inner = inner_of(statistic)
     if shown.over is not None:
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
@@ -140,7 +144,7 @@ def check_shown(shown: View, statistic: Statistic) -> None:
     if shown.fit is not None:
         check_fit(shown.fit, inner)
     for name in shown.ask or ():
-        inner.check_asked(name)
+        check_asked(inner, name)
 
 
 def check_fit(fit: Fit, statistic: Statistic) -> None:
@@ -164,7 +168,7 @@ def check_over(over: int, statistic: Statistic) -> int:
     Raises:
         InvalidInput: below 1, or of a statistic whose cells are read on demand.
     """
-    if statistic.on_demand:
+    if statistic.card.on_demand:
         raise InvalidInput(
             f"{field('over', over)} takes an earlier reading of all cells away, and "
             f"{type(statistic).__name__} computes cells when they are asked for; leave it out"

@@ -25,8 +25,14 @@ from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
 from counton.numbers.intervals import check_level
 from counton.numbers.releases import noise_in_words
-from counton.privacy.contribution import PERIODS
-from counton.released.periods import WEEKDAYS, check_delay, occurrences_of
+from counton.released.description import counted_anew
+from counton.released.periods import (
+    WEEK,
+    WEEKDAYS,
+    check_delay,
+    occurrences_of,
+    patterns_of,
+)
 from counton.released.read_options import Look
 from counton.released.release_facts import facts_of
 from counton.released.released_numbers import Groups, ReleasedNumbers, Steps
@@ -39,7 +45,6 @@ from counton.released.stream_words import (
     in_words,
     methods_of,
     reach_of,
-    span_in_words,
 )
 
 if TYPE_CHECKING:
@@ -188,7 +193,7 @@ class Release(ReleasedNumbers):
                 f"noise may be the same: leave {field('beside')} out to compare a stream, or a "
                 f"report, with itself"
             )
-        named = None if second.definition.statistic.additive and second is not self else of
+        named = None if second.definition.statistic.card.additive and second is not self else of
         found = together(self.number_of(one, steps, of), second.number_of(other, later, named))
         many = asked.get("at_once", 1) * max(self.comparisons, second.comparisons)
         words = self._pair(one, steps, other, later, of, second, how)
@@ -310,18 +315,22 @@ class Release(ReleasedNumbers):
         )
 
     def _within_words(self, steps: Steps) -> str:
-        if steps is None or self.definition.once:
+        definition = self.definition
+        anew = definition.anew()
+        if not definition.cut.goes_on or (steps is None and anew is None):
             return ""
         start, stop = self.ends(steps)
-        words = span_in_words(self._cut, range(start + 1, stop + 1))
-        return f" in {words}" if self._cut is None else f" ({words})"
+        words = self._cut.span(range(start + 1, stop + 1))
+        if anew is not None and self._period_begins[stop - 1] > start:
+            words += f", {counted_anew(anew)}"
+        return f" ({words})" if self._cut.timed else f" in {words}"
 
     def _pair(
         self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
         second: Release, how: str,
     ) -> str:  # fmt: skip
         """What is compared, in words."""
-        counts = second is not self and second.definition.statistic.additive
+        counts = second is not self and second.definition.statistic.card.additive
         names = [_question_in_words(one, of), _question_in_words(other, None if counts else of)]
         if second is not self:
             streams = (self, steps, names[0]), (second, later, names[1])
@@ -394,19 +403,14 @@ class Release(ReleasedNumbers):
             InvalidInput: a stream whose groups are declared, so that all are shown; or a level of
                 0.5 or less.
         """
-        discovery = self.definition.discovery
-        if discovery is None or self.carried is not None:
-            raise InvalidInput(
-                f"{self.design.name!r} shows all of its groups, which were declared: ask for the "
-                f"number of one"
-            )
+        thresholds = self.definition.cells.thresholds(self.design, self.steps[-1:])
         last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
         if missed >= 0.5:
             raise InvalidInput(
                 f"{field('level', self.level)} is a probability that a bound holds; it must be "
                 f"above 0.5"
             )
-        hidden = int(discovery.thresholds(self.design, last)[0]) - 1
+        hidden = int(thresholds[0]) - 1
         half = self.design.halfwidths(last, check_level(1 - 2 * missed))
         return Answer(
             math.nan,
@@ -450,7 +454,7 @@ class Release(ReleasedNumbers):
         shape: tuple[int, ...] = self.design.shape
         if isinstance(self.said, Series):
             shape, values = (len(self.groups),), self.own.estimates
-        elif self.statistic.on_demand:
+        elif self.statistic.card.on_demand:
             self._cannot("simulations")
         elif not self.design.whole:
             raise InvalidInput(
@@ -475,15 +479,16 @@ class Release(ReleasedNumbers):
             found.append(replace(one, chosen=self.chosen))
         return found
 
-    def pattern(self, by: str) -> pl.DataFrame:
+    def pattern(self, by: str | Sequence[str]) -> pl.DataFrame:
         """How much happened on the average in each hour of the day, or on each day of the week.
 
-        Columns: ``hour`` (0 to 23) or ``weekday``, how many ``times`` the steps that are shown hold
-        it whole, group, estimate (the average of these), std, lower, upper. Each interval holds by
-        itself, by the joint noise of all windows in it.
+        Columns: ``weekday``, ``hour`` (0 to 23), or both, how many ``times`` the steps that are
+        shown hold it whole, group, estimate (the average of these), std, lower, upper. Each
+        interval holds by itself, by the joint noise of all windows in it.
 
         Args:
-            by: ``"hour"`` or ``"weekday"``, by the clock of the stream's time zone.
+            by: ``"hour"``, ``"weekday"``, or ``("weekday", "hour")`` for each hour of the week, by
+                the clock of the stream's time zone.
 
         Raises:
             InvalidInput: a statistic that does not answer it, windows that are longer, or more than
@@ -491,20 +496,21 @@ class Release(ReleasedNumbers):
         """
         self.series  # noqa: B018 - it is of no other statistic
         windows, groups = self.definition.windows, self.groups
-        check_delay(field("by", by), self.delay)
+        named = patterns_of(by)
+        check_delay(field("by", ",".join(named)), self.delay)
         found = occurrences_of(windows, by, self.shown_steps)
         series = self.between(found.starts, found.stops)
         known = np.unique(found.of)
         columns: dict[str, list[Any]] = {
-            name: [] for name in (by, "times", "group", "estimate", "std", "lower", "upper")
+            name: [] for name in (*named, "times", "group", "estimate", "std", "lower", "upper")
         }
         for one in known.tolist():
             places = np.flatnonzero(found.of == one)
             times = len(places)
             if times > _MOST_TIMES:
                 raise InvalidInput(
-                    f"{field('by', by)} finds {times:,} days, and at most {_MOST_TIMES:,} are "
-                    f"taken together: choose fewer {field('steps')}"
+                    f"{field('by', ','.join(named))} finds {times:,} days, and at most "
+                    f"{_MOST_TIMES:,} are taken together: choose fewer {field('steps')}"
                 )
             # Groups have independent noise of one law, so that of one tells the errors of all.
             ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
@@ -512,7 +518,10 @@ class Release(ReleasedNumbers):
             noise = sum_formula(self.design, terms, lambda _cell, _step: 0.0)
             std, half = noise.std, noise.half(self.level)
             means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
-            columns[by] += [one if by == "hour" else WEEKDAYS[one]] * len(groups)
+            day = one // 24 if named == WEEK else one
+            called = {"hour": one % 24, "weekday": WEEKDAYS[day % 7]}
+            for name in named:
+                columns[name] += [called[name]] * len(groups)
             columns["times"] += [times] * len(groups)
             columns["group"] += groups
             columns["estimate"] += means.tolist()
@@ -530,8 +539,8 @@ class Release(ReleasedNumbers):
             if self._all_on_demand:  # that of any cell
                 return {"": float(self.design.window_halfwidths(0, self.steps[-1], self.level))}
             return reach_of(self._last)
-        every = "row" if self.definition.cut is None else self.definition.cut.every
-        each = f"in each {PERIODS.get(every, every)}"
+        cut = self.definition.cut
+        each = f"in each {cut.period or cut.every}"
         own = {"so far": self.totals, each: self.windows}
         return {
             name: float(series.half[-1])
@@ -658,12 +667,12 @@ class Release(ReleasedNumbers):
         self.check_released()
         definition, terms, steps = self.definition, self.design, self.steps
         if not full:
-            return methods_of(
-                definition, terms.name, steps, self.level, self.reach(), self.shown.over
-            )
+            return methods_of(definition, terms.name, steps, self.level, self.reach(), self.over)
         if isinstance(self.said, Releases):  # nobody said what its numbers are of
             return methods(terms, errors=self.errors())
-        return account_of(definition, terms, len(steps), self.errors(), self.shown.over)
+        repeats = [f"{line[:1].upper()}{line[1:]}." for line in self.repeats]
+        errors = [*self.errors(), *repeats]
+        return account_of(definition, terms, len(steps), errors, self.over)
 
     def __repr__(self) -> str:
         last = self.steps.stop - 1

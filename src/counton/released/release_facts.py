@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import law_to_dict
 from counton.base.outside_input import inflate
 from counton.numbers import Design, Releases
+from counton.released.besides_noise import besides_noise
 from counton.released.description import Description
 from counton.statistics.live_statistic import noise_at
 from counton.statistics.readings import Readings
@@ -84,6 +85,7 @@ def about(
     steps: Sequence[int] = (),
     *,
     once: str | None = None,
+    since: int | None = None,
 ) -> dict[str, Any]:
     """What a released table promises, as JSON values: public, like the table itself.
 
@@ -93,6 +95,7 @@ def about(
         people: what is said of people, where they are not protected.
         steps: in the table: how large the noise is, is told of the last of them.
         once: what was released once; None: a stream.
+        since: after which step what is shown of the last one begins; None: as it is released.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
@@ -114,27 +117,31 @@ def about(
             "contribution": unit.to_dict(),
         },
         "strategy": repr(terms.strategy),
-        "noise": _noise(terms, () if once else steps),
+        "noise": _noise(terms, () if once else steps, since),
         "level": level,
         "written_by": AUTHOR,
     }
 
 
-def _noise(terms: Design, steps: Sequence[int]) -> dict[str, Any]:
+def _noise(terms: Design, steps: Sequence[int], since: int | None) -> dict[str, Any]:
     """How much noise there is in data units; the law of one draw is in units of its own."""
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
         return noise
-    std, of = noise_at(terms, int(steps[-1]))
+    std, of = noise_at(terms, int(steps[-1]), since)
     return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
 
 
 def promise_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
     definition = released.definition
-    once = definition.what if definition.once else None
+    once = None if definition.cut.goes_on else definition.what
     people = definition.people_note
-    found = about(released.design, released.level, people, released.steps, once=once)
+    begun = released.begins_of_periods(np.asarray(released.steps[-1:]))
+    since = int(begun[0]) if begun is not None and len(begun) else None
+    found = about(released.design, released.level, people, released.steps, once=once, since=since)
+    lines = besides_noise(definition)
+    found |= {"besides_noise": lines} if lines else {}
     return found | ({"simulated": True} if definition.simulated else {})
 
 
@@ -152,7 +159,7 @@ def own_facts_of(released: ReleasedNumbers) -> dict[str, Any]:
     """What belongs to the description that a file carries, and is the statistic's own."""
     found: dict[str, Any] = {}
     definition, since = released.definition, released.since
-    if definition.statistic.additive:
+    if definition.statistic.card.additive:
         found = {"steps": released.steps.stop - 1}
         if released.carried is not None:
             found |= released.carried.facts(released.groups, released.design)
@@ -172,7 +179,7 @@ def cells_of(released: ReleasedNumbers) -> NDArray[Any] | None:
     None: its rows say all, or there are too many.
     """
     values = None
-    if isinstance(released.said, Readings) and not released.statistic.on_demand:
+    if isinstance(released.said, Readings) and not released.statistic.card.on_demand:
         values = None if released.said.releases is None else released.said.releases.values
     elif released.definition.ranks:  # the numbers of all groups that are shown
         values = released.series.values

@@ -194,7 +194,7 @@ def _release_of(
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
     _check_steps(files, described, terms)
-    if definition.statistic.additive and not definition.ranks:
+    if definition.statistic.card.additive and not definition.ranks:
         return _cells(files, described, definition, terms, level)
     return _readings(files, described, definition, terms, level)
 
@@ -816,7 +816,7 @@ def _readings(
         found = Release.of(definition, terms, values, level, since=since, shown=shown)
     elif not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
-    elif statistic.on_demand:
+    elif statistic.card.on_demand:
         readings = _answers(terms, statistic, shown, files).readings(statistic)
         found = Release(definition, terms, readings.steps, readings, level, shown=shown)
     else:
@@ -832,6 +832,6 @@ def _readings(
         left = [group for group in definition.groups if group in here]
         if len(left) < len(definition.groups):
             found = found.only(groups=left)
-    alone = statistic.on_demand and shown.ask is None
+    alone = statistic.card.on_demand and shown.ask is None
     of = math.prod(statistic.cells) if alone else 0
     return replace(found, rows_there=_rows_there(files, found, of, found=definition.ranks))

@@ -18,8 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.columns import ADDED, WHEN
+from counton.base.columns import ADDED, WHEN, list_in_words
 from counton.base.errors import InvalidInput, field
+from counton.base.exact import figures
 from counton.base.groups import GroupNames
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.contrasts import sum_formula
@@ -29,6 +30,7 @@ from counton.numbers.intervals import check_level, joint_halfwidths
 from counton.released.description import CarriedTotals, Description
 from counton.released.periods import (
     Moment,
+    begun_anew,
     check_periods,
     check_sums,
     periods_of,
@@ -49,8 +51,10 @@ from counton.released.series import (
 )
 from counton.released.stream_words import with_parts
 from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.ranking import ranked_numbers, ranking_of
-from counton.statistics.readings import Cells, Readings
+from counton.statistics.readings import Cells, Readings, place_of_name
+from counton.statistics.statistic import NamedCells
 
 if TYPE_CHECKING:
     from counton.base.windows import Windows
@@ -139,7 +143,7 @@ class ReleasedNumbers:
             start: the first step at hand, of counts and sums.
         """
         steps = range(1, start + len(values))
-        if definition.statistic.additive:
+        if definition.statistic.card.additive:
             flat: Any = values.reshape(len(values), math.prod(values.shape[1:]))
             flat, std = flat if start == 1 else LateValues(flat, start), terms.std(steps)
             said: Series | Readings = Series(flat, std, terms.halfwidths(steps, level), there)
@@ -211,6 +215,38 @@ class ReleasedNumbers:
         return range(self.first, self.steps.stop)
 
     @property
+    def over(self) -> int | str | None:
+        """How many steps up to each are shown together, or the period up to it, as "week".
+
+        None: all so far.
+        """
+        if self.shown.over is not None or isinstance(self.said, Series):
+            return self.shown.over
+        release = self.definition.release
+        if release == "periods":
+            return self.definition.anew()
+        return 1 if release == "windows" else None
+
+    @cached_property
+    def _period_begins(self) -> NDArray[np.int64]:
+        """After which step the period of each step began, in which users are counted anew."""
+        every, cut = self.definition.anew_every(), self.definition.cut
+        return begun_anew(cut, every, self.steps.stop - 1)
+
+    def _begins(self, steps: Sequence[int]) -> NDArray[np.int64]:
+        """After which step that begins which is shown of each of some steps."""
+        ends = np.asarray(steps, np.int64)
+        if self.shown.over is not None:
+            return ends - self.shown.over
+        if self.definition.release == "periods":
+            return self._period_begins[ends - 1]
+        return ends - 1 if self.over == 1 else np.zeros_like(ends)
+
+    def begins_of_periods(self, steps: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """After which step the period of each step began; None: no numbers of periods are shown."""
+        return self._begins(steps.tolist()) if isinstance(self.over, str) else None
+
+    @property
     def request(self) -> TableRequest:
         """Which rows of readings are shown, and how their numbers are made to fit."""
         return TableRequest(self.shown.ask, self.shown.fit, self.chosen)
@@ -258,9 +294,9 @@ class ReleasedNumbers:
         )
 
     def _of_groups(self, groups: tuple[str, ...]) -> Self:
-        if self.statistic.declares is not None:
+        if self.statistic.card.declares is not None:
             for group in groups:
-                self.statistic.cell(group)
+                place_of_name(self.statistic, group)
             return replace(self, shown=replace(self.shown, ask=groups))
         if isinstance(self.said, Series):
             return self if groups == self.groups else self._of_cells(groups)
@@ -327,38 +363,36 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: it is no report, or has no statistic of this name.
         """
-        if not self.statistic.inner.statistics:
+        if not members_of(inner_of(self.statistic)):
             raise InvalidInput(
                 f"{field('part', name)} names a statistic of a report, and {self.design.name!r} is "
                 f"of {self.definition.what}; leave it out"
             )
-        report: Report = cast("Report", self.statistic.inner)
+        report: Report = cast("Report", inner_of(self.statistic))
         groups = self.definition.domain
         member = report.statistic(name)
         one: Statistic = member
         measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, self.design, () if groups is None else (len(groups),))
-        counts = one.additive and measured == name
+        counts = one.card.additive and measured == name
         by_group = None if groups is None or counts else Grouped(one, groups)
         by, columns = self.definition.by, report.columns[name]
-        if isinstance(one, Grouped) or one.declares is not None:  # groups of its own
-            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
+        if isinstance(one, Grouped) or one.card.declares is not None:  # groups of its own
+            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.card.declares or ())
             by, columns = columns[0], columns[1:]
-            one = one.inner
-        additive = one.additive and measured == name
-        people = self.definition.people
-        if people is not None and (
-            member.counted_ranks == (1,) or (by is None and member.counts_users)
-        ):
-            people = people._replace(each=member.counted_ranks[-1])
+            one = inner_of(one)
+        additive = one.card.additive and measured == name
+        counting = self.definition.counting
+        if member.counted_ranks == (1,) or (by is None and member.counts_users):
+            counting = counting.with_groups(member.counted_ranks[-1])
         definition = replace(
             self.definition,
-            what=one.keyword or type(one).__name__,
+            what=one.card.keyword or type(one).__name__,
             statistic=one if additive else by_group or member,
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
-            people=people,
+            counting=counting,
         )
         releases = self.readings.releases
         assert releases is not None
@@ -375,7 +409,7 @@ class ReleasedNumbers:
 
     def at_hand(self) -> Self:
         """The same, with its steps read, so that where they were read from may be closed."""
-        if not isinstance(self.said, Readings) or not self.statistic.on_demand:
+        if not isinstance(self.said, Readings) or not self.statistic.card.on_demand:
             return self
         from counton.released.on_demand_answers import Answers
 
@@ -616,7 +650,7 @@ class ReleasedNumbers:
                 f"in the place of {name!r}"
             )
         called = of if name == "all" else name
-        if statistic.on_demand:
+        if statistic.card.on_demand:
             return self._on_demand(called, start, stop)
         return self._reading_of(start, stop).number_of(called)
 
@@ -627,6 +661,14 @@ class ReleasedNumbers:
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:
             found = self.readings[stop - 1]
+            if self.design.strategy.workload == "windows":
+                if start != stop - 1:
+                    raise InvalidInput(
+                        f"{self.design.name!r} holds the numbers of single windows, which do not "
+                        f"add up to those of several: ask for one window ({field('steps', stop)}), "
+                        f"or begin a stream with {field('release', 'totals')}"
+                    )
+                return found
             return found.since(self.readings[start - 1]) if start else found
 
         return read
@@ -641,7 +683,7 @@ class ReleasedNumbers:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
         from counton.released.on_demand_answers import Answers
 
-        _, cells = self.statistic.asked_cells(name)
+        _, cells = cast("NamedCells", self.statistic).asked_cells(name)
         machine = self.readings.machine
         if isinstance(machine, Answers):
             machine.check_rows(cells, [end for end in (start, stop) if end])
@@ -664,14 +706,14 @@ class ReleasedNumbers:
             return self.number_of(self.definition.groups, steps, of)
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
-        if self.statistic.on_demand:
+        if self.statistic.card.on_demand:
             self._cannot("shares")
         return self._reading_of(*self.ends(steps)).whole()
 
     @property
     def comparisons(self) -> int:
         """How many comparisons there are to choose among: 1 unless groups are shown by size."""
-        count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
+        count = math.prod(self.statistic.cells) if self.statistic.card.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
     def ends(self, steps: Steps) -> tuple[int, int]:
@@ -680,8 +722,20 @@ class ReleasedNumbers:
         Raises:
             InvalidInput: steps that are not released.
         """
-        chosen = self.steps_named(steps)
+        chosen = self.steps_asked(steps)
         return chosen.start - 1, chosen.stop - 1
+
+    def steps_asked(
+        self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
+    ) -> range:
+        """The steps that a question is of: as `steps_named`, but where nobody names any.
+
+        Then it is of what the last step shows: of all of them, or of a single window or period.
+        """
+        last = self.steps.stop - 1
+        if (steps, start, until) == (None, None, None) and self.over is not None and self.steps:
+            return range(int(self._begins([last])[0]) + 1, last + 1)
+        return self.steps_named(steps, start, until)
 
     def steps_named(
         self, steps: Steps = None, start: Moment | None = None, until: Moment | None = None
@@ -721,7 +775,7 @@ class ReleasedNumbers:
     @property
     def _all_on_demand(self) -> bool:
         """Whether cells are read on demand, and none are named."""
-        return self.statistic.on_demand and self.shown.ask is None
+        return self.statistic.card.on_demand and self.shown.ask is None
 
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`, made some at a time while they are written."""
@@ -798,12 +852,12 @@ class ReleasedNumbers:
         for what is released of them, upper ends allow for the noise of all groups too. How sure
         each is hangs on all groups, so a file carries the numbers of all that are shown.
         """
-        own, shown, discovery = self.own, self.shown, self.definition.discovery
-        assert discovery is not None
+        own, shown = self.own, self.shown
         assert shown.top is not None
         first = np.array([(self.since or {}).get(group, 1) for group in self.groups], np.int64)
         values, some = own.estimates[steps.start - 1 : steps.stop - 1], steps or range(1, 2)
-        hidden = discovery.thresholds(self.design, some)  # what is not shown was always below
+        # Whatever is not shown was always below.
+        hidden = self.definition.cells.thresholds(self.design, some)
         halves = cache(partial(self.design.halfwidths, some))
         for at, (step, std) in enumerate(zip(some, self.design.std(some), strict=True)):
             there = np.flatnonzero(first <= step)
@@ -824,33 +878,36 @@ class ReleasedNumbers:
     def _rows_of_readings(self, steps: range) -> pl.DataFrame:
         begin, ask = self.shown.over or 0, self.shown.ask
         steps = steps[sum(step < begin for step in steps[:begin]) :]
-        if self.statistic.on_demand and ask is not None and steps:
+        begins = self._begins(steps)
+        if self.statistic.card.on_demand and ask is not None and steps:
             parts = [self._history(ask, steps)]
             place = np.repeat(np.arange(len(steps)), len(ask))
         else:
             if self.definition.ranks:
                 found = self._rankings(steps)
             else:
-                starts = (step - begin if 0 < begin < step else 0 for step in steps)
-                found = map(self._numbers, starts, steps)
+                found = map(self._numbers, begins.tolist(), steps)
             parts = [one.columns(self.level) for one in found]
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        when = when_columns(np.asarray(steps, np.int64)[place], self._cut, self.shown.over)
+        of_periods = begins[place] if self.definition.release == "periods" else None
+        when = when_columns(
+            np.asarray(steps, np.int64)[place], self._cut, self.shown.over, of_periods
+        )
         return pl.concat([when, columns_below(parts)], how="horizontal")
 
     def _as_shown(self, table: pl.DataFrame, there: pl.DataFrame | None) -> pl.DataFrame:
         """The rows that are there; of one release without steps, and with names in their parts."""
         if there is not None:
             table = rows_among(table, there)
-        if self.definition.once and not isinstance(self.said, Series):
+        if not (self.definition.cut.goes_on or isinstance(self.said, Series)):
             return table.drop("step")
         return table if self.definition.ranks else with_parts(table, self.definition)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
         statistic, terms, machine = self.statistic, self.design, self.readings.machine
-        names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
+        names, asked = zip(*map(cast("NamedCells", statistic).asked_cells, ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in ADDED}
         for cells in asked:
@@ -862,7 +919,7 @@ class ReleasedNumbers:
             for name, column in zip(found, (every, std, every - half, every + half), strict=True):
                 found[name].append(column)
         columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
-        return {statistic.drawing.cells: np.array(names * len(steps)), **columns}
+        return {statistic.card.chart.cells: np.array(names * len(steps)), **columns}
 
     def numbers(self, of: str | None = None) -> pl.DataFrame:
         """A row for each step and group, in columns of the same names whatever is published.
@@ -971,7 +1028,35 @@ class ReleasedNumbers:
     @property
     def reading(self) -> Reading:
         """What the last step said, of all cells: sums of a set of them, covariances."""
-        return self.readings[self.steps.stop - 2]
+        last = self.steps.stop - 1
+        if self.definition.release == "periods":
+            return self._reading_of(int(self._period_begins[last - 1]), last)
+        return self.readings[last - 1]
+
+    @cached_property
+    def repeats(self) -> list[str]:
+        """Which numbers of a report are there twice, each with noise of its own, and the better."""
+        inner = inner_of(self.statistic)
+        if not members_of(inner) or self.definition.domain is not None or not self.steps:
+            return []
+        from counton.statistics.repeated_counts import repeated_counts  # of reports alone
+
+        rows = self.last_rows()
+        if "std" not in rows.columns:
+            return []
+        noise = {(of, name): std for of, name, std in rows["statistic", "name", "std"].rows()}
+        found = []
+        for column, names in repeated_counts(cast("Report", inner)).items():
+            stds = {of: noise[of, name] for of, name in names.items() if (of, name) in noise}
+            if len(stds) > 1:
+                best = min(stds, key=lambda of: stds[of])
+                what = f"by {column}" if column else "of all rows"
+                least = ", ".join(f"{of} {figures(std)}" for of, std in stds.items())
+                found.append(
+                    f"{list_in_words([*stds])} publish the same numbers {what}, each with noise of "
+                    f"its own: the noise of {best} is smallest (standard deviations: {least})"
+                )
+        return found
 
     @property
     def rows(self) -> int | None:
@@ -1005,7 +1090,7 @@ class ReleasedNumbers:
         return not isinstance(self.said, Releases) and self._last.height > 0
 
     @property
-    def _cut(self) -> Windows | None:
+    def _cut(self) -> Windows:
         return self.definition.windows if isinstance(self.said, Series) else self.definition.cut
 
     def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
@@ -1014,9 +1099,8 @@ class ReleasedNumbers:
         Args:
             steps: which.
         """
-        return (
-            np.asarray(steps, np.int64) if self._cut is None else self.local(self._cut.ends(steps))
-        )
+        cut = self._cut
+        return self.local(cut.ends(steps)) if cut.timed else np.asarray(steps, np.int64)
 
     def window_end(self, step: int) -> np.datetime64:
         """When the window of a step ended, in local time.
@@ -1036,7 +1120,6 @@ class ReleasedNumbers:
 
     def local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
         """Microseconds as local times without a zone."""
-        assert self._cut is not None
         local = local_times(self._cut, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
@@ -1061,17 +1144,25 @@ class ReleasedNumbers:
 
     def facts(self) -> dict[str, Any]:
         """What a file says of these numbers besides the description, as JSON values."""
-        over, fit = self.shown.over, self.shown.fit
+        over, fit = self.over, self.shown.fit
         found: dict[str, Any] = {}
         if self.definition.ranks:  # how many groups there can be, from which those are chosen
             found = {"room": self.shown.room}
         elif isinstance(self.said, Readings):
             found = {"statistic": self.design.statistic}
-            if not self.definition.once:
-                windows = "windows" if self.definition.cut is not None else "steps"
-                last = f"the last {over:,} {windows}" if over else f"all {windows} so far"
-                found["counted"] = last
-        notes = [*([] if fit is None else fit.notes()), *self.notes]
+            if (cut := self.definition.cut).goes_on:
+                windows = f"{cut.noun}s"
+                last = f"all {windows} so far" if over is None else f"the {over} so far"
+                if isinstance(over, int):
+                    last = f"the last {over:,} {windows}"
+                last = (
+                    "who are there then"
+                    if over is None and inner_of(self.statistic).card.of_now
+                    else last
+                )
+                anew = self.definition.adds_users_up
+                found["counted"] = last if anew is None else f"{last}, {anew}"
+        notes = [*([] if fit is None else fit.notes()), *self.notes, *self.repeats]
         return found | ({"notes": notes} if notes else {})
 
     def _cannot(self, what: str) -> NoReturn:

@@ -14,6 +14,7 @@ import polars as pl
 
 from counton.base.columns import WHEN, TextTable, html, readable
 from counton.base.exact import figures, quantity
+from counton.released.besides_noise import besides_noise
 from counton.released.series import Series
 
 if TYPE_CHECKING:
@@ -83,10 +84,10 @@ def screen_of(released: ReleasedNumbers) -> Screen:
     if isinstance(released.said, Series) and not released.definition.ranks:
         return _screen_of_cells(released)
     shown, at_once = released.shown, ""
-    if released.definition.once and released.rows_there is None:
+    if not released.definition.cut.goes_on and released.rows_there is None:
         tables = released.reading.screen(released.request, released.level)
-        notes = released.facts().get("notes", ())
-        return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
+        notes = [f"note: {note}" for note in released.facts().get("notes", ())]
+        return Screen(tables=tables, notes=[*notes, *_besides(released)])
     if released.definition.ranks:
         at_once = f" for all that are shown at once, chosen from up to {shown.room:,} groups"
     rows = released.last_rows()
@@ -97,7 +98,12 @@ def screen_of(released: ReleasedNumbers) -> Screen:
             none = "nothing yet: fewer steps are released than are to be looked back over"
         return Screen(heading=heading, notes=[none])
     table, left_out = largest_rows(rows.drop(WHEN, strict=False))
-    return Screen((), heading, [table], left_out)
+    repeats = [f"note: {line}" for line in released.repeats]
+    return Screen((), heading, [table], left_out, [*repeats, *_besides(released)])
+
+
+def _besides(released: ReleasedNumbers) -> list[str]:
+    return [f"besides noise: {line}" for line in besides_noise(released.definition)]
 
 
 def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
@@ -107,15 +113,19 @@ def _heading_of_readings(released: ReleasedNumbers, at_once: str) -> str:
         released: what is shown.
         at_once: for what intervals hold together.
     """
-    after, cut, over = released.steps.stop - 1, released.definition.cut, released.shown.over
+    after, cut, over = released.steps.stop - 1, released.definition.cut, released.over
     level = f"intervals of {100 * released.level:g}%{at_once}"
-    if cut is None:
+    if not cut.timed:
         which = "after" if over is None else "in"
-        if over is not None and over > 1:
+        if isinstance(over, str):
+            which = f"in the {over} up to"
+        elif over is not None and over > 1:
             which = f"in the {over:,} steps up to"
         return f"\n{which} step {after:,}, {level}"
     which = ""
-    if over is not None:
+    if isinstance(over, str):
+        which = f"in the {over} "
+    elif over is not None:
         which = "in the window " if over == 1 else f"in the {over:,} windows "
     until = cut.until(int(cut.ends(range(after, after + 1))[0]))
     return f"\n{which}{until} (window {after:,}, {cut.timezone}), {level}"
@@ -135,13 +145,12 @@ def _screen_of_cells(released: ReleasedNumbers) -> Screen:
             f"each by itself holds the true number with probability {100 * released.level:g}%",
         ),
     ]
-    if released.definition.bound_note is not None:
-        noise.append(("", released.definition.bound_note))
     if not groups:
         return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
     smaller = len(groups) - MOST
     left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
-    return Screen(noise, heading, [_last_table(released.largest(MOST))], left_out)
+    table = _last_table(released.largest(MOST))
+    return Screen(noise, heading, [table], left_out, _besides(released))
 
 
 def _noise_in_words(released: ReleasedNumbers) -> str:

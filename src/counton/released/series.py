@@ -207,19 +207,24 @@ def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
 
 
 def when_columns(
-    steps: NDArray[np.int64], windows: Windows | None, over: int | None
+    steps: NDArray[np.int64],
+    windows: Windows,
+    over: int | None,
+    begins: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
     """The step of each row, and its window.
 
     Args:
         steps: of the rows.
-        windows: how time is cut; None: it is not.
+        windows: how rows become steps.
         over: how many steps up to each are shown together; None: all so far.
+        begins: after which step that begins which is shown of each; None: as ``over`` says.
     """
     columns: dict[str, Any] = {"step": steps}
-    if windows is not None:
+    if windows.timed:
         ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
-        columns["window_start"] = local_times(windows, ends[steps - (over or 1)])
+        starts = steps - (over or 1) if begins is None else begins
+        columns["window_start"] = local_times(windows, ends[starts])
         columns["window_end"] = local_times(windows, ends[steps])
     if over is not None:
         columns["over"] = np.full(len(steps), over)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from counton.base.errors import InvalidInput
 from counton.base.outside_input import structure_of
+from counton.base.parquet_footer import ROW_GROUPS, Compact, footer_of, rows_in
 
 #: Bytes of a table, also without its compression.
 MOST_BYTES = 2**30
@@ -142,15 +143,10 @@ def check_parquet(path: Path) -> None:
 
 
 def _check_pages(data: mmap.mmap) -> None:
-    if len(data) < 12 or data[:4] != b"PAR1" or data[-4:] != b"PAR1":
-        raise ValueError("it is no Parquet file, or ends early")
-    (length,) = struct.unpack_from("<I", data, len(data) - 8)
-    if length > len(data) - 12:
-        raise ValueError("it is no Parquet file, or was changed")
     try:
-        said = _Compact(data[len(data) - 8 - length : len(data) - 8]).struct()
-        groups = said.get(_ROW_GROUPS, [])
-        check_shape(max(said[_ROWS], sum(one[_ROWS_OF_GROUP] for one in groups)), len(said[2]))
+        said = footer_of(data)
+        groups = said.get(ROW_GROUPS, [])
+        check_shape(rows_in(said), len(said[2]))
         size = 0
         for page in (
             page for group in groups for column in group[1] for page in _pages(data, column[3])
@@ -173,9 +169,8 @@ def _check_pages(data: mmap.mmap) -> None:
 
 
 #: Fields of the parts of a Parquet file, by their numbers in its definition.
-_ROWS, _ROW_GROUPS, _ROWS_OF_GROUP = 3, 4, 3
 _PAGE_SIZE, _PACKED_SIZE, _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_2 = 2, 3, 5, 7, 8
-_MOST_DEPTH, _LARGEST_HEADER = 16, 2**16
+_LARGEST_HEADER = 2**16
 _CHUNK_SIZE, _FIRST_DATA, _FIRST_DICTIONARY = 7, 9, 11
 
 
@@ -187,77 +182,12 @@ def _pages(data: mmap.mmap, column: dict[int, Any]) -> Iterator[dict[int, Any]]:
     if not 0 <= at <= end <= len(data):
         raise ValueError("a column of it lies elsewhere")
     while at < end:
-        reader = _Compact(data[at : min(end, at + _LARGEST_HEADER)])
+        reader = Compact(data[at : min(end, at + _LARGEST_HEADER)])
         page = reader.struct()
         if page[_PACKED_SIZE] < 0:
             raise ValueError("a page of it has no size")
         yield page
         at += reader.at + page[_PACKED_SIZE]
-
-
-class _Compact:
-    """Thrift's compact form: it describes the parts of Parquet files."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.at = data, 0
-
-    def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Values by the numbers of their fields."""
-        found: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._integer()
-            found[number] = self._value(head & 15, depth)
-        return found
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if depth > _MOST_DEPTH:
-            raise ValueError("parts of it lie too deep within each other")
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._integer()
-        if kind in (7, 8):
-            size = 8 if kind == 7 else self._length()
-            self.at += size
-            return None
-        if kind in (9, 10):
-            head = self._byte()
-            many = head >> 4 if head >> 4 < 15 else self._length()
-            inner = head & 15
-            if inner in (1, 2):
-                self.at += many
-                return None
-            return [self._value(inner, depth + 1) for _ in range(many)]
-        if kind == 12:
-            return self.struct(depth + 1)
-        raise ValueError(f"it has a part of kind {kind}")
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _length(self) -> int:
-        """Of the following bytes, all of which are there."""
-        found = self._varint()
-        if found > len(self._data) - self.at:
-            raise ValueError("a part of it is longer than it is")
-        return found
-
-    def _integer(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
-
-    def _varint(self) -> int:
-        found = 0
-        for shift in range(0, 70, 7):
-            byte = self._byte()
-            found |= (byte & 127) << shift
-            if byte < 128:
-                return found
-        raise ValueError("it has a number of too many bytes")
 
 
 #: Kinds of messages in Arrow's format.

@@ -5,30 +5,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import time, timedelta
 from importlib.metadata import version
 
 import polars as pl
 
 from counton.base.columns import BETWEEN, list_in_words
-from counton.base.exact import quantity, text
-from counton.base.windows import Windows
+from counton.base.exact import quantity
+from counton.base.lengths import PERIODS
 from counton.numbers import Design
-from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
-from counton.released.description import Description
+from counton.released.besides_noise import besides_noise
+from counton.released.description import Description, counted_anew
 from counton.released.series import Series
+from counton.statistics import Statistic
+from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.statistic import units_of
 from counton.strategies import Independent, StreamStrategy
 
-#: What is known of every stream of events besides its numbers.
-_WHEN = (
-    "that a release took place, when, and the time of the newest row where that decided which "
-    "windows had ended"
-)
-#: Of streams without times.
-_IN_THE_MIDDLE = (
-    "a row that comes or goes before others, since each row is a step, and all later ones move"
-)
 #: Where anybody may read what differential privacy is.
 _MORE = "https://doi.org/10.6028/NIST.SP.800-226"
 #: So many numbers of a statistic are told how far they may be off, each by its name.
@@ -43,7 +36,7 @@ def methods_of(
     steps: range,
     level: float,
     reach: Mapping[str, float],
-    over: int | None = None,
+    over: int | str | None = None,
 ) -> str:
     """The text that a website prints with published numbers, for everybody who reads them.
 
@@ -54,33 +47,66 @@ def methods_of(
         steps: those that are released.
         level: probability with which each interval holds.
         reach: see `counton.Release.reach`.
-        over: how many steps up to each are shown together; None: all so far.
+        over: how many steps up to each are shown together, or the period up to it, as "week"; None:
+            all so far.
     """
     if definition.simulated:
         return _simulated_in_words(name)
-    contribution, unit = definition.contribution, definition.unit
-    hidden = difference(unit, contribution.relation)
-    fades = isinstance(definition.guarantee, AgesWithData)
-    protection = (
-        f"Random noise was mixed in before publication: it limits how well anybody can tell, from "
-        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
-    )
-    if not definition.of_people:
-        protection += f" Somebody with several {plural(unit)} is protected less."
-    newest = "the numbers" if definition.once else "the newest numbers"
+    newest = "the newest numbers" if definition.cut.goes_on else "the numbers"
     far = far_in_words(reach)
     error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
     guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
     return " ".join(
         [
             _published_in_words(definition, name, steps, over),
-            protection,
+            protection_in_words(definition),
             f"With a probability of {100 * level:g}% each, {error}.",
             *_besides_in_words(definition),
             f"The method is {guarantee}, by counton {version('counton')}; it is explained at "
-            f"{_MORE}, and 'counton methods' prints the whole account of these numbers in full.",
+            f"{_MORE}, and 'counton methods', asked for it in full, prints the whole account.",
+            *_before_in_words(definition),
         ]
     )
+
+
+def protection_in_words(definition: Description) -> str:
+    """Whom noise protects, and whom it protects less: for everybody who reads the numbers."""
+    unit = definition.unit
+    hidden = difference(unit, definition.contribution.relation)
+    fades = isinstance(definition.guarantee, AgesWithData)
+    said = (
+        f"Random noise was mixed in before publication: it limits how well anybody can tell, from "
+        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
+    )
+    if not definition.of_people:
+        said += f" Somebody with several {plural(unit)} is protected less."
+    return said
+
+
+def measured_in(definition: Description) -> dict[str, str]:
+    """The units of its numbers, by their names; "": of all that have no name of their own.
+
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define
+    >>> job = Job("average", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=31, value="paid", lower=0, upper=60, resolution=1, unit="visit", epsilon=1)
+    >>> measured_in(define(job))
+    {'': 'paid', 'count': 'visits'}
+    """
+    inner = definition.inner
+    rows = plural("event" if definition.counting.users else definition.unit)
+    if inner.card.additive:
+        return {"": series_in_words(definition)}
+    if not members_of(inner):
+        return units_of(inner, definition.value, rows)
+    columns = getattr(inner, "columns", {})
+    return {
+        f"{name} {number}".strip(): unit
+        for name, part in members_of(inner).items()
+        for number, unit in units_of(
+            inner_of(part), next(iter(columns[name][-1:]), None), rows
+        ).items()
+    }
 
 
 def _simulated_in_words(name: str) -> str:
@@ -90,38 +116,56 @@ def _simulated_in_words(name: str) -> str:
     )
 
 
-def _published_in_words(definition: Description, name: str, steps: range, over: int | None) -> str:
+def _published_in_words(
+    definition: Description, name: str, steps: range, over: int | str | None
+) -> str:
     """The numbers that were published, their groups and times: a sentence."""
     cut, statistic = definition.cut, definition.statistic
-    called = definition.subject if statistic.additive else statistic_in_words(definition)
-    if statistics := definition.inner.statistics:
-        parts = [f"{one} ({part.inner.keyword})" for one, part in statistics.items()]
+    called = definition.subject if statistic.card.additive else statistic_in_words(definition)
+    if statistics := members_of(definition.inner):
+        parts = [
+            f"{one} ({inner_of(part).card.keyword}{_part_anew(definition, inner_of(part))})"
+            for one, part in statistics.items()
+        ]
         called = f"report of {list_in_words(parts)}"
     if definition.what == "stream":
         called = f"{'total' if definition.release == 'totals' else 'number'} {name!r}"
     what = f"The {called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
-    if definition.discovery is not None:
-        what += f" by {groups_in_words(definition)} (each group shown once it is large enough)"
-    elif definition.domain is not None and definition.by is not None:
-        what += (
-            f" by {groups_in_words(definition)} ({definition.declares:,} groups, named beforehand)"
-        )
-    if definition.once:
-        return f"{what}, of all rows, was published once."
-    if cut is None:
-        which = "" if definition.release == "windows" else " so far"
+    if definition.domain is not None and definition.by is not None:
+        how = definition.cells.how(definition.declares, "groups, named beforehand")
+        what += f" by {groups_in_words(definition)} ({how})"
+    if not cut.goes_on:
+        return f"{what}, {cut.span(steps)}, was published once."
+    if not cut.timed:
+        alone = definition.release == "windows" or inner_of(statistic).card.of_now
+        which = "" if alone else " so far"
         times = "once" if len(steps) == 1 else f"{len(steps):,} times"
         row = "" if definition.what == "stream" else ", after each row"
         return f"{what}{which} was published {times}{row}."
-    every = PERIODS.get(cut.every, f"period of {cut.every}")
+    every = cut.period or f"period of {cut.every}"
     published = {"windows": f"in each {every}", "both": f"so far and in each {every}"}
-    when = published.get(definition.release, "so far")
-    if over is not None:
+    now = f"at the end of each {every}" if inner_of(statistic).card.of_now else "so far"
+    when = published.get(definition.release, now)
+    if isinstance(over, str):
+        when = f"in each {over}{_so_far(definition, over)}"
+    elif over is not None:
         when = f"in each {every}" if over == 1 else f"in the last {over:,} {plural(every)}"
     return (
-        f"{what}, {when}, was published after each {every} of {span_in_words(cut, steps)} (time "
+        f"{what}, {when}, was published after each {every} of {cut.span(steps)} (time "
         f"zone {cut.timezone})."
     )
+
+
+def _part_anew(definition: Description, of: Statistic) -> str:
+    """That one of a report adds users up who are counted anew in each period."""
+    anew = definition.anew(of)
+    return "" if anew is None else f", users {counted_anew(anew)}"
+
+
+def _so_far(definition: Description, period: str) -> str:
+    """ " so far" where a period has several windows, and the numbers between its ends are shown."""
+    cut = definition.cut
+    return "" if (cut.period or f"period of {cut.every}") == period else " so far"
 
 
 def error_in_words(series: Series, what: str, level: float) -> str:
@@ -175,14 +219,19 @@ def _is_name(name: str | None) -> bool:
 
 def _besides_in_words(definition: Description) -> list[str]:
     """A sentence about errors besides noise; none: there are none."""
-    of, beyond = definition.contribution, definition.beyond_bound
-    parts = []
-    if of.lower is not None and of.upper is not None:
-        parts.append(f"values were clipped to [{text(of.lower)}, {text(of.upper)}]")
-    if beyond is not None and definition.statistic.tallied:
-        late = ", so that late times are counted too low" * (definition.late_note is not None)
-        parts.append(f"{beyond} were left out{late}")
-    return [f"Besides, {list_in_words(parts)}."] if parts else []
+    lines = besides_noise(definition)
+    return [f"Besides noise: {'; '.join(lines)}."] if lines else []
+
+
+def _before_in_words(definition: Description) -> list[str]:
+    """A sentence about the guarantees of the streams that this one goes on from."""
+    said = []
+    for one in definition.follows:
+        loss = "a guarantee of its own"
+        loss = loss if one.guarantee is None else f"{one.guarantee}, for itself"
+        both = "nobody is in both" if one.apart else "whoever is in both loses both, which add up"
+        said.append(f"The series goes on from {one.name!r}, which had {loss}: {both}.")
+    return said
 
 
 def account_of(
@@ -190,7 +239,7 @@ def account_of(
     terms: Design,
     steps: int,
     errors: Sequence[str],
-    over: int | None = None,
+    over: int | str | None = None,
 ) -> str:
     """All paragraphs that a publication needs, of a stream of events.
 
@@ -205,36 +254,31 @@ def account_of(
 
     if definition.simulated:
         return _simulated_in_words(terms.name)
-    of = "" if definition.statistic.additive else "a cell of what it reads"
-    factors = factors_of_design(terms, definition.least)
+    cut = definition.cut
+    of = "" if definition.statistic.card.additive else "a cell of what it reads"
+    periods = definition.release == "periods"  # of which the least error is not known
+    factors = [] if periods else factors_of_design(terms, definition.least)
     far = far_from_possible(terms, factors, definition.least, of=of, cited=False)
-    left_out = []
-    if definition.beyond_bound is not None and definition.statistic.tallied:
-        left_out.append(
-            "Rows of a user beyond the bound were left out, an error that no interval includes."
-        )
-    if definition.late_note is not None:
-        left_out.append(f"{definition.late_note[0].upper()}{definition.late_note[1:]}.")
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
-        mechanism=getattr(definition.statistic, "mechanism", None) if definition.once else None,
+        mechanism=None if cut.goes_on else getattr(definition.statistic, "mechanism", None),
         unit=definition.unit,
-        errors=[*errors, *([far] if far else []), *left_out],
-        unprotected=[
-            *definition.inner.unprotected,
-            *([_IN_THE_MIDDLE] if definition.each_row else []),
-            "that a release took place, and when" if definition.once else _WHEN,
-        ],
-        sources=definition.statistic.sources,
+        errors=[*errors, *([far] if far else [])],
+        besides=_besides_in_words(definition),
+        before=_before_in_words(definition),
+        unprotected=[*definition.inner.card.unprotected, *cut.unprotected],
+        sources=definition.statistic.card.sources,
         constants=[(f"least of {one.holds_for}", one.source) for one in factors],
     )
 
 
-def _shown_in_words(definition: Description, over: int | None) -> str:
-    if over is None:
+def _shown_in_words(definition: Description, over: int | str | None) -> str:
+    if over is None or definition.release == "windows":
         return ""
-    step = "step" if definition.cut is None else "window"
+    if isinstance(over, str):
+        return f" Each user counts anew in each {over}."
+    step = definition.cut.noun
     if over == 1:
         return f" The numbers shown at each {step} are of that {step} alone."
     return f" The numbers shown at each {step} are of the last {over:,} {step}s."
@@ -243,7 +287,7 @@ def _shown_in_words(definition: Description, over: int | None) -> str:
 def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
     """What was released so far, a sentence."""
     cut = definition.cut
-    additive = definition.statistic.additive
+    additive = definition.statistic.card.additive
     called = definition.subject if additive else statistic_in_words(definition)
     what = f"The {called}"
     if definition.release == "both":
@@ -252,15 +296,17 @@ def _released_in_words(definition: Description, terms: Design, steps: int) -> st
         what += " in each window"
     elif additive:
         what += " so far"
-    else:
+    elif definition.release == "periods":
+        period = definition.anew() or "period"
+        what += f" in each {period}{_so_far(definition, period)}"
+    elif not definition.inner.card.of_now:
         what = f"The running {called}"
-    if definition.discovery is not None:
-        what += f" by {definition.by} (each group shown once it is large enough)"
-    elif definition.domain is not None:
-        what += f" by {definition.by} ({definition.declares:,} declared groups)"
-    if definition.once:
+    if definition.domain is not None:
+        how = definition.cells.how(definition.declares, "declared groups")
+        what += f" by {definition.by} ({how})"
+    if not cut.goes_on:
         return f"The {statistic_in_words(definition)} was released once."
-    if cut is None:
+    if not cut.timed:
         return f"{what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
     of = "windows" if last is None else f"up to {last:,} windows"
@@ -286,10 +332,16 @@ def statistic_in_words(definition: Description) -> str:
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
         "columns": list_in_words(names),
-        "statistics": list_in_words([*inner.statistics]),
+        "statistics": list_in_words([*members_of(inner)]),
         "levels": list_in_words([] if tree is None else list(tree.levels)),
     }
-    return inner.phrase.format_map(given) if inner.phrase else f"statistic {type(inner).__name__}"
+    found = (
+        inner.card.phrase.format_map(given)
+        if inner.card.phrase
+        else f"statistic {type(inner).__name__}"
+    )
+    anew = definition.adds_users_up
+    return found if anew is None else f"{found}, {anew}"
 
 
 def _plain(edge: object) -> str:
@@ -303,12 +355,9 @@ def series_in_words(definition: Description) -> str:
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
-def counted_in_words(definition: Description, over: int | None = None) -> str:
+def counted_in_words(definition: Description, over: int | str | None = None) -> str:
     """The name of what cells count, by how many steps are shown together; None: all so far."""
-    people = definition.people
-    if people is not None and people.distinct:
-        return definition.users_once(alone=over == 1)
-    return f"number of {plural(definition.unit if people is None else 'event')}"
+    return definition.counting.cells_count(definition.unit, alone=over == 1)
 
 
 def groups_in_words(definition: Description) -> str | None:
@@ -318,7 +367,7 @@ def groups_in_words(definition: Description) -> str | None:
 
 
 def times_in_words(
-    definition: Description, over: int | None = None, every: str | None = None
+    definition: Description, over: int | str | None = None, every: str | None = None
 ) -> str:
     """Of which times a chart's numbers are.
 
@@ -328,57 +377,38 @@ def times_in_words(
         every: how long the steps are that are drawn; None: as those of the stream.
     """
     cut = definition.cut
-    if definition.once:
-        return "of all rows"
-    if cut is None:
+    if not cut.goes_on:
+        return cut.span(range(1, 2))
+    if not cut.timed:
+        if isinstance(over, str):
+            return f"in each {over} so far, after each row"
         if over is None:
             return "after each row"
         return "in each row" if over == 1 else f"in the last {over:,} rows up to each"
     every = cut.every if every is None else every
+    if isinstance(over, str):
+        return f"in each {over}{_so_far(definition, over)}"
     if over == 1:
         return f"in each {PERIODS.get(every, f'window of {every}')}"
     if over is not None:
         period = PERIODS.get(every)
         windows = f"windows of {every}" if period is None else f"{period}s"
         return f"in the {over:,} {windows} up to each point"
+    if definition.inner.card.of_now:
+        return f"at the end of each {PERIODS.get(every, f'window of {every}')}"
     start = cut.local(cut.start)
     at = "" if start.hour == start.minute == 0 else f", {start:%H:%M}"
     return f"since {start.day} {start:%B %Y}{at}"
-
-
-def span_in_words(cut: Windows | None, steps: range) -> str:
-    """The time of some steps, both ends included; without windows their numbers.
-
-    >>> from datetime import UTC, datetime
-    >>> from counton.base.windows import Windows
-    >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
-    >>> span_in_words(days, range(1, 8)), span_in_words(None, range(1, 8))
-    ('1 March to 7 March 2024', 'steps 1 to 7')
-    """
-    first, last = steps[0], steps[-1]
-    if cut is None:
-        return f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"
-    begin = cut.local(int(cut.starts(range(first, first + 1))[0]))
-    end = cut.local(int(cut.ends(range(last, last + 1))[0]))
-    if begin.time() == end.time() == time():  # midnight ends the day before
-        end -= timedelta(days=1)
-        if begin.date() == end.date():
-            return f"{end.day} {end:%B %Y}"
-        year = "" if begin.year == end.year else f" {begin.year}"
-        return f"{begin.day} {begin:%B}{year} to {end.day} {end:%B %Y}"
-    until = f"{end:%H:%M}" if begin.date() == end.date() else f"{end.day} {end:%B %Y, %H:%M}"
-    return f"{begin.day} {begin:%B %Y, %H:%M} to {until}"
 
 
 def foot_of(definition: Description, source: str | None) -> str:
     """What stands below a chart: where its numbers come from, and what is protected."""
     cut = definition.cut
     whence = "" if source is None else f"Source: {source}. "
-    zone = "" if cut is None else f"; times: {cut.timezone}"
+    zone = f"; times: {cut.timezone}" if cut.timed else ""
     if definition.simulated:
         return f"{whence}SIMULATED: no data stand behind these numbers{zone}"
-    bent = definition.people_note if definition.of_people else None
-    beyond = "" if bent is None else f"; {bent}"
+    beyond = "".join(f"; {line}" for line in besides_noise(definition))
     return (
         f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
         f"{definition.contribution.neighbours}){zone}{beyond}"
@@ -394,54 +424,50 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         new: how many of them a call released; None: it is not said.
     """
     cut = definition.cut
-    several = "s" * (len(steps) != 1)
-    what = f"{len(steps):,} " + (
-        f"step{several}" if cut is None else f"window{several} of {cut.every}"
-    )
-    more = "" if new is None else f", {new:,} of them new"
-    if definition.once:
+    what, more = cut.count(len(steps)), "" if new is None else f", {new:,} of them new"
+    if not cut.goes_on:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
     people = "" if definition.people_note is None else f"           {definition.people_note}\n"
+    lines = besides_noise(definition)
+    besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
+    before = "".join(f"\n           {line}" for line in _before_in_words(definition))
     if definition.simulated:
         return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
         f"{name}: {what} released{more}\n"
         f"protected: {protected_in_words(definition)}\n{people}"
         f"guarantee: {definition.guarantee}"
-        f"{'' if definition.once else f', {definition.guarantee.scope}'}\n"
+        f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"
         f"           {meaning_in_words(definition)}\n"
-        f"cost:      {cost_in_words(definition)}"
+        f"cost:      {cost_in_words(definition)}{before}{besides}"
     )
 
 
 def meaning_in_words(definition: Description) -> str:
     """What the guarantee of a release bounds, for readers who do not know the field's terms."""
-    contribution = definition.contribution
-    unit = contribution.unit if definition.ordered or definition.once else definition.unit
-    return definition.guarantee.meaning_for(unit, contribution.relation)
+    return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
 def protected_in_words(definition: Description) -> str:
     """The protected unit: of counts and sums, cells are groups, and steps of time are windows.
 
     >>> from types import SimpleNamespace as Named
+    >>> from counton.base.windows import Windows
     >>> from counton.privacy import Contribution
     >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
-    >>> of = {"statistic": Named(additive=True), "ordered": False, "each_row": False}
-    >>> counts = Named(cut=1, **of, **visits)
+    >>> counts = Named(statistic=Named(card=Named(additive=True)), cut=Windows, **visits)
     >>> protected_in_words(counts)
     'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
     """
-    contribution = definition.contribution
-    unit = contribution.unit if definition.ordered else definition.unit
+    contribution, unit = definition.contribution, definition.unit
     said = contribution.describe(unit).replace(" added or removed", " more or less")
-    if definition.cut is not None:
-        said = re.sub(r"\bstep(s?)\b", r"window\1", said)
-    if definition.statistic.additive:
+    said = re.sub(r"\bstep(s?)\b", rf"{definition.cut.noun}\1", said)
+    if definition.statistic.card.additive:
         return re.sub(r"\bcell(s?)\b", r"group\1", said)
     many = re.search(r"\bcells?\b", said) is not None
     said += "; a cell is one of the counts behind the numbers" * many
-    return said + f"; not {_IN_THE_MIDDLE}" * definition.each_row
+    shown = definition.cut.in_the_middle
+    return f"{said}; not {shown}" if shown else said
 
 
 def cost_in_words(definition: Description) -> str:
@@ -450,7 +476,7 @@ def cost_in_words(definition: Description) -> str:
     if isinstance(guarantee, AgesWithData):
         return f"a loss of privacy for each {unit} that grows with its age"
     spent = f"{str(guarantee).partition(' with ')[2]} of the privacy of each {unit}, spent once"
-    if definition.once:
+    if not definition.cut.goes_on:
         return spent
     return (
         f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
@@ -461,15 +487,21 @@ def cost_in_words(definition: Description) -> str:
 def sharing_in_words(strategy: StreamStrategy) -> str:
     """How the noise is arranged: which strategy does it is for experts.
 
-    >>> from counton.strategies import Binary
+    >>> from counton.strategies import Binary, KAry
     >>> sharing_in_words(Binary(365))
     'releases share it, so that totals stay accurate'
     >>> sharing_in_words(Independent(365))
     'each release has its own'
+    >>> sharing_in_words(KAry(365, 366, subtraction=False))
+    'each step has its own, which later ones add up'
     """
+    from counton.numbers.methods import shares_noise
+
+    if shares_noise(strategy):
+        return "releases share it, so that totals stay accurate"
     if isinstance(strategy, Independent):
         return "each release has its own"
-    return "releases share it, so that totals stay accurate"
+    return "each step has its own, which later ones add up"
 
 
 def hidden_in_words(definition: Description) -> str:

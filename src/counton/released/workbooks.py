@@ -50,6 +50,8 @@ _NO_WORKBOOK = (
     NotImplementedError,
     RuntimeError,  # encrypted
 )
+#: A sign as its number; halves of pairs are none.
+_CODE = re.compile(r"_x((?![dD][89a-fA-F])[0-9a-fA-F]{4})_")
 #: A spreadsheet shows 15 digits; what has more is written as text.
 _SHOWN = 10**15
 
@@ -285,12 +287,21 @@ class _Sheet(_Part):
         if self._kind == "s":
             text = self._shared[int(value)]
             self._take(1, len(text))
-            return text
+            return _unescape(text)
         if self._kind in ("inlineStr", "str"):
-            return value
+            return _unescape(value)
         if self._kind == "b":
             return bool(int(value))
         return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+
+
+def _unescape(text: str) -> str:
+    """A text in which signs that XML has not are written as codes, as all workbooks do.
+
+    >>> _unescape("_x0041_, _x005F_x0041_, _xD800_")
+    'A, _x0041_, _xD800_'
+    """
+    return _CODE.sub(lambda found: chr(int(found[1], 16)), text) if "_x" in text else text
 
 
 def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
@@ -400,8 +411,7 @@ def _tell(book: Any, facts: Mapping[str, Any]) -> None:
             sheet.write_string(row, 1, said[:_TEXT])
         else:
             sheet.write_number(row, 1, _Digits(said))
-    # Spreadsheets take _x0041_ for an escape.
-    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")
+    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")  # no code of a sign
     hidden = book.add_worksheet(_CARRIED)
     hidden.very_hidden()
     for row, begin in enumerate(range(0, len(carried), _TEXT)):

@@ -22,6 +22,7 @@ import polars as pl
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
+from counton.base.parquet_footer import footer_of, rows_in, rows_of_file
 from counton.base.sqlite_header import sqlite_header
 from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
 from counton.rows.readable_lines import (
@@ -29,11 +30,12 @@ from counton.rows.readable_lines import (
     LinesOfRows,
     csv_rows,
     has_short_line,
+    is_beyond_floats,
     json_rows,
     keys_of,
     sift,
 )
-from counton.rows.sources import UNREADABLE, EventFrame, Rows, Source, UnreadableRow
+from counton.rows.sources import UNREADABLE, EventFrame, Rows, Source, UnreadableRow, name_of
 
 CSV = CsvForm()
 #: Gzip and zstd, which polars unpacks.
@@ -86,6 +88,7 @@ class EventFile(Rows):
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         self._is_short: bool | None = None
+        self._footer_fits = False
         self.form = form
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
@@ -160,11 +163,25 @@ class EventFile(Rows):
             # All columns are read: of some alone polars does not see that a row has too many.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
+            self._refuse_other_footer()
             return pl.scan_parquet(source, glob=False)
         if columns is None:
             return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
         # Text, as of CSV: types guessed from all rows would let one row change what others say.
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
+
+    def _refuse_other_footer(self) -> None:
+        """Refuse a Parquet file whose footer says other numbers of rows: polars believes it."""
+        if self._footer_fits:
+            return
+        try:
+            if self._bytes is None:
+                rows_of_file(Path(self.path))
+            else:
+                rows_in(footer_of(self._bytes))
+        except (OSError, ValueError) as error:
+            raise self.unreadable(error) from error
+        self._footer_fits = True
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows as they are; what a line lacks at its end polars takes for empty."""
@@ -325,7 +342,10 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
         if kind == "jsonl":
             for text in texts:
                 row += bool(text.strip())
-                if text.strip() and not isinstance(json.loads(text, parse_int=str), dict):
+                if not text.strip():
+                    continue
+                found = json.loads(text, parse_int=_small, parse_float=_small)
+                if not isinstance(found, dict):
                     return row, "is no JSON object"
             return None
         reader = csv.reader(texts, strict=True, delimiter=separator)
@@ -341,11 +361,23 @@ def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str
         return row + 1, "has bytes that are not UTF-8"
     except RecursionError:
         return row, "is nested too deeply"
+    except _BeyondFloats:
+        return row, "has a number beyond 1.8e308, which no column of numbers holds"
     except ValueError:
         return row, "is no JSON object"
     except csv.Error as error:
         return row + 1, f"is no CSV ({error})"
     return None
+
+
+class _BeyondFloats(Exception):
+    """A number of a row is larger than any float."""
+
+
+def _small(number: str) -> str:
+    if is_beyond_floats(number):
+        raise _BeyondFloats
+    return number
 
 
 def _decode(lines: IO[bytes]) -> Iterator[str]:
@@ -380,5 +412,4 @@ def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) 
         format_of("", stated)
     paths = event_paths(events, stated)
     parts = tuple(EventFile(path, stated, form=form, piped=True) for path in paths)
-    name = parts[0].name if len(parts) == 1 else f"{len(parts):,} files from {parts[0].name}"
-    return Source(parts, name)
+    return Source(parts, name_of(parts))

@@ -40,8 +40,6 @@ class OrderedEvents(NamedTuple):
         beyond: rows after the last window.
         left_out: rows with values that are none of those known.
         skipped, quarantined: rows that lack something, and rows that cannot be read.
-        sums: of each of several parts what its rows come to in any order, in this process; empty
-            for a part without rows.
     """
 
     events: list[Any] | NDArray[Any]
@@ -52,7 +50,6 @@ class OrderedEvents(NamedTuple):
     left_out: int = 0
     skipped: int = 0
     quarantined: int = 0
-    sums: tuple[str, ...] = ()
 
     def until(self, steps: int) -> OrderedEvents:
         """Those of the first steps."""
@@ -88,11 +85,6 @@ def ordered_rows(
     """
     windows, names = reading.windows, [f"part {place}" for place in range(len(reading.kept))]
     each = [collect(Source((part,), part.name), mark_part(part, reading)) for part in source.parts]
-    sums = tuple(
-        f"{rows.height} {rows.hash_rows().sum()}" if rows.height else ""
-        for rows in each
-        if len(each) > 1
-    )
     rows, skipped, quarantined, left_out = pl.concat(each), 0, 0, 0
     bad = rows["step"] < 0
     if bad.any():
@@ -104,7 +96,7 @@ def ordered_rows(
             left_out, rows = left_out + rows.height - kept.height, kept
     if not reading.columns.time:
         stops = np.arange(1, rows.height + 1)
-        return Private(OrderedEvents(_events(rows, names), stops, left_out=left_out, sums=sums))
+        return Private(OrderedEvents(_events(rows, names), stops, left_out=left_out))
     rows = rows.sort("us", *(names if ties else ()), maintain_order=True)
     steps = rows["step"].to_numpy()
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
@@ -119,7 +111,6 @@ def ordered_rows(
             left_out,
             skipped,
             quarantined,
-            sums,
         )
     )
 

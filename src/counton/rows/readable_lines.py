@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple
@@ -40,11 +41,32 @@ def select_keys(line: str, keys: Sequence[str]) -> str | None:
 
     >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
     '{"at":"9:00"}'
+    >>> select_keys('{"n": 1e999}', ["n"])
+    '{"n":"1e999"}'
     """
     found = _values(line)
     if found is None:
         return None
-    return "{" + ",".join(f"{json.dumps(key)}:{said}" for key, said in found if key in keys) + "}"
+    kept = (f"{json.dumps(key)}:{_as_read(said)}" for key, said in found if key in keys)
+    return "{" + ",".join(kept) + "}"
+
+
+#: Digits of a number that may be beyond all floats: an exponent, or very many of them.
+_LARGE = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
+
+
+def is_beyond_floats(said: str) -> bool:
+    """Whether a text is a number of JSON that no float holds.
+
+    >>> is_beyond_floats("1e400"), is_beyond_floats("1e300"), is_beyond_floats("NaN")
+    (True, False, False)
+    """
+    return _LARGE.fullmatch(said) is not None and math.isinf(float(said))
+
+
+def _as_read(said: str) -> str:
+    """A value as polars reads it: it refuses a number beyond floats, and reads it as a text."""
+    return json.dumps(said) if is_beyond_floats(said) else said
 
 
 def keys_of(line: str) -> list[str]:

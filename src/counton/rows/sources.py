@@ -261,12 +261,19 @@ class Source:
         return found
 
     def without(self, parts: Sequence[Rows]) -> Source:
-        """The other parts."""
-        return Source(tuple(part for part in self.parts if part not in parts), self.name)
+        """The other parts, which are called by what they are."""
+        rest = tuple(part for part in self.parts if part not in parts)
+        return Source(rest, name_of(rest) if rest else self.name)
 
     def changed_part(self) -> Rows | None:
         """A part that was written since it was opened, if any."""
         return next((part for part in self.parts if part.has_changed()), None)
+
+
+def name_of(parts: Sequence[Rows]) -> str:
+    """What messages call some files together, as many as there are; of one its own name."""
+    first = parts[0].name
+    return first if len(parts) == 1 else f"{len(parts):,} files from {first}"
 
 
 def join_columns(source: Source, column: str | None) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,17 +11,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.base.errors import SumOverflow
 from counton.base.exact import name_alone
+from counton.base.exact_sums import refuse_overflow
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.base.windows import NO_MOMENT
 from counton.rows.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.rows.remote_rows import Spread
-from counton.rows.samples import FactSampler, Sample
 from counton.rows.sources import UNREADABLE, Rows, Source
 from counton.rows.window_marks import (
-    PART,
     Adds,
     RowReading,
     by_row,
@@ -38,15 +35,6 @@ from counton.rows.window_marks import (
 
 #: So many rows are added up at a time where they are held too.
 ROWS_AT_A_TIME = 2**18
-#: So many sums are put into one text, or one array of bytes, at a time.
-_HASHED_AT_A_TIME = 2**16
-
-
-#: An odd number without a pattern, by which values are told from times, and an even one, by which
-#: sums are told from sums of squares: digits of pi, and of e.
-_PI, _E = 0x243F6A8885A308D3, 0x2B7E151628AED2A6
-
-
 #: Of more groups no table is held beside rows that are read.
 MANY_GROUPS = 2**22
 
@@ -191,8 +179,6 @@ def sums_by_label(
     reading: RowReading,
     domain: Sequence[str] | None,
     collect: Callable[[pl.LazyFrame], pl.DataFrame],
-    *,
-    by: Sequence[str],
 ) -> pl.DataFrame:
     """The same with all that a tally asks: rows are added up by label, and labels then placed.
 
@@ -205,13 +191,12 @@ def sums_by_label(
         reading: of them.
         domain: the groups; None where there are none.
         collect: computes a frame.
-        by: other columns whose rows are added up apart.
     """
-    adds, by_group = reading.adds, by if domain is None else ["group", *by]
+    adds, by = reading.adds, [] if domain is None else ["group"]
     if says_labels(reading):
-        found = _add_alike(rows, reading, collect, by=by_group)
+        found = _add_alike(rows, reading, collect, by=by)
     else:
-        found = collect(_add(rows, pl.col("step"), adds, newest=True, by=by_group, moments=True))
+        found = collect(_add(rows, pl.col("step"), adds, newest=True, by=by))
     if domain is None:
         return found
     across = cells_across(adds)
@@ -219,12 +204,10 @@ def sums_by_label(
     places = _places_of(found["group"], domain)
     cell = (window * (len(domain) + 1) + pl.lit(places)) * across + rest
     unknown = places == len(domain)
-    name = pl.when(unknown).then(pl.lit("")).otherwise("group")
-    cells = found.with_columns(cell=cell, name=name).drop("group")
+    cells = found.with_columns(cell=cell).drop("group")
     if not unknown.any():
         return cells
-    together = merge_batches([cells.filter(unknown)], ["cell", "name", *by])
-    return pl.concat([cells.filter(~unknown), together])
+    return pl.concat([cells.filter(~unknown), merge_batches([cells.filter(unknown)], ["cell"])])
 
 
 def _add_alike(
@@ -235,23 +218,13 @@ def _add_alike(
     by: Sequence[str],
 ) -> pl.DataFrame:
     """Rows with raw labels by cell: first those that say the same, then what these add."""
-    us, said = pl.col("us"), pl.col("total") * _PI
     labels = [name for name in rows.collect_schema().names() if name.startswith("part ")]
-    sums = [
-        *(pl.len().cast(pl.Int64).alias("rows"), us.max()),
-        *(us.sum().alias("times"), (us * (us + _E)).sum().alias("moment")),
-    ]
+    sums = [pl.len().cast(pl.Int64).alias("rows"), pl.col("us").max()]
     alike = with_total(
         collect(rows.group_by(pl.col("step").alias("cell"), *by, *labels).agg(sums)), reading
     )
-    # The moment of `_word`, which is a time and what rows say that are alike in it.
-    number = pl.col("rows")
-    rest = 2 * said * pl.col("times") + number * said * (said + _E)
-    moments = [(pl.col("moment") + rest).sum()]
-    return _add(
-        *(alike.lazy(), pl.col("cell"), reading.adds),
-        newest=True, by=by, number=number, moments=moments,
-    ).collect()  # fmt: skip
+    cell, number = pl.col("cell"), pl.col("rows")
+    return _add(alike.lazy(), cell, reading.adds, newest=True, by=by, number=number).collect()
 
 
 def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
@@ -324,24 +297,17 @@ def _add(
     newest: bool = False,
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
-    moments: bool | Sequence[pl.Expr] = False,
 ) -> pl.LazyFrame:
     """Rows by cell, windows one after the other: how many, and what they add to each place.
 
     Args:
         number: how many events each row stands for; None: one.
-        moments: whether to sum moments of rows, modulo 2^64 (see `_word`), or how.
     """
     each = pl.lit(1, pl.Int64) if number is None else number
     many = pl.len().cast(pl.Int64) if number is None else number.sum()
     sums = [many.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
-    if not isinstance(moments, bool):
-        sums += moments
-    elif moments:
-        word = _word(rows.collect_schema(), adds)
-        sums.append((word * (word + _E)).sum().alias("moment"))
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
@@ -362,20 +328,6 @@ def _add(
                 sums.append(added.alias(f"total {place}"))
                 sums.append(size.alias(f"magnitude {place}"))
     return rows.group_by(cell.alias("cell"), *by).agg(sums)
-
-
-def _word(types: pl.Schema, adds: Adds | None) -> pl.Expr:
-    """What is read of a row besides its group, as a word: its time, its values, and its user.
-
-    The moment is its square and `_E` times itself. In the square each of these is multiplied by the
-    others too, so that sums of moments tell which stood in one row.
-    """
-    word = pl.col("us")
-    if adds is not None:
-        word = word + pl.col("total") * _PI
-    if types.get("user") == pl.UInt64:  # a digest under the stream's secret
-        word = word + pl.col("user").reinterpret(signed=True)
-    return word
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
@@ -412,36 +364,8 @@ class RowHolder(Protocol):
         """Hold some of these, which come in order."""
 
 
-@name_alone
-@dataclass(frozen=True)
-class FileLook:
-    """A file as it looks, to know it again when not all of its rows come. Exact data: secret.
-
-    Attributes:
-        sample: some of what its rows say; None of rows that lie elsewhere, and of none.
-        windows: ``step`` and ``rows``: how many rows it has in each window, of groups that count.
-    """
-
-    sample: Sample | None
-    windows: pl.DataFrame
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has within the windows."""
-        return int(self.windows["rows"].sum())
-
-    @property
-    def steps(self) -> NDArray[np.int64]:
-        """The windows that have a row of it."""
-        return self.windows["step"].to_numpy()
-
-    def late(self, released: int) -> int:
-        """How many of them are in windows up to a step."""
-        return int(self.windows.filter(pl.col("step") <= released)["rows"].sum())
-
-
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
-_LARGEST_CELL = 2.0**61
+_LARGEST_CELL = 2**61
 
 
 @name_alone
@@ -460,12 +384,6 @@ class Tally:
         unknown: rows of undeclared groups, counted nowhere.
         skipped: rows that lack something, counted nowhere.
         quarantined: rows that cannot be read, set aside.
-        sums: of each part what its rows come to, as they are read, in any order and format: a
-            digest of how many there are in each window, group and place, of what they add, and of
-            a sum over all that is read of them (times, values, users). Empty for a part without
-            rows; none where the rows lie elsewhere.
-        whole: the same of all parts together, where there are several.
-        looks: of each part, where this was asked for.
     """
 
     cells: pl.DataFrame
@@ -476,9 +394,6 @@ class Tally:
     unknown: int
     skipped: int = 0
     quarantined: int = 0
-    sums: tuple[str, ...] = ()
-    whole: str = ""
-    looks: tuple[FileLook, ...] = ()
 
 
 def tally(
@@ -488,13 +403,11 @@ def tally(
     *,
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
-    looks: bool = False,
 ) -> Private[Tally]:
     """Count events by window and group.
 
     Args:
         bound: what holds the rows.
-        looks: whether to find how each part looks.
 
     Raises:
         InvalidInput: a missing column, a missing or unreadable time, a time that the
@@ -504,15 +417,7 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    numbers = bool(reading.columns.parts) and not says_labels(reading)
-    samplers = [FactSampler(reading.windows.steps, numbers=numbers) for _ in source.parts if looks]
-    each = _by_cell(source, reading, domain, bound, watch, samplers)
-    sums, whole = tuple[str, ...](), ""
-    if reading.columns.id is None and not isinstance(source, Spread):
-        sums, whole = _sums_of_parts(each, len(source.parts), domain, across)
-    parts_look = _looks(each, samplers, width, across, reading.windows.steps)
-    found = _together(each).sort("cell")
-    del each  # as large as what is found
+    found = _by_cell(source, reading, domain, bound, watch).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -546,9 +451,6 @@ def tally(
             unknown=unknown,
             skipped=skipped,
             quarantined=quarantined,
-            sums=sums,
-            whole=whole,
-            looks=parts_look,
         )
     )
 
@@ -559,9 +461,8 @@ def _by_cell(
     domain: Sequence[str] | None,
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
-    samplers: Sequence[FactSampler],
 ) -> pl.DataFrame:
-    """Sums of rows by cell and part, of a source here or elsewhere."""
+    """Sums of rows by cell, of a source here or elsewhere."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
@@ -570,43 +471,13 @@ def _by_cell(
     few_labels = reading.unknown != "drop" or len(domain or ()) > MANY_GROUPS
     labels = says_labels(reading)
     by_label = bound is None and few_labels and (domain is not None or labels)
-    rows = mark_rows(
-        *(source, reading, watch),
-        numbered=True, samplers=samplers, raw_labels=by_label and labels,
-    )  # fmt: skip
-    by = [PART] if len(source.parts) > 1 else []
+    rows = mark_rows(source, reading, watch, raw_labels=by_label and labels)
     if by_label:
-        return sums_by_label(rows, reading, domain, partial(collect, source), by=by)
-    adding = partial(
-        sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
-    )
+        return sums_by_label(rows, reading, domain, partial(collect, source))
+    adding = partial(sums_by_cell, domain=domain, adds=reading.adds, newest=True)
     if bound is None:
         return collect(source, adding(rows))
-    return _hold(source, bound.select(rows), bound, adding, ["cell", *by])
-
-
-def _looks(
-    each: pl.DataFrame, samplers: Sequence[FactSampler], width: int, across: int, steps: int
-) -> tuple[FileLook, ...]:
-    if not samplers:
-        return ()
-    cell = each["cell"].to_numpy()
-    step, group = cell // across // width, cell // across % width
-    inside = (cell >= 0) & (step >= 1) & (step <= steps)
-    if width > 1:
-        inside &= group < width - 1
-    if across > 1:
-        inside &= cell % across < across - 1
-    by = [PART, "step"] if PART in each.columns else ["step"]
-    # Of the columns that this needs alone: a filter copies what it leaves.
-    known = each.select(pl.Series("step", step), *by[:-1], "rows").filter(inside)
-    windows = known.group_by(by).agg(pl.col("rows").sum()).sort("step")
-    if len(by) == 1:
-        return (FileLook(samplers[0].sample(), windows),)
-    return tuple(
-        FileLook(sampler.sample(), windows.filter(pl.col(PART) == place).select("step", "rows"))
-        for place, sampler in enumerate(samplers)
-    )
+    return _hold(source, bound.select(rows), bound, adding, ["cell"])
 
 
 def _hold(
@@ -630,58 +501,14 @@ def _hold(
         raise unreadable_part(source, error) from error
 
 
-def _sums_of_parts(
-    each: pl.DataFrame, parts: int, domain: Sequence[str] | None, across: int
-) -> tuple[tuple[str, ...], str]:
-    """What the rows of each part come to, and those of all: see `Tally.sums`."""
-    width = 1 if domain is None else len(domain) + 1
-    window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
-    columns = {"window": window, "place": pl.col("cell") % across}
-    if domain is not None and "name" not in each.columns:
-        # Groups by name: a later night may declare more of them.
-        columns["name"] = pl.lit(GroupNames(domain).plus([""]).column).gather(group)
-    kept = [name for name in each.columns if name not in ("cell", "us")]
-    cells = each.select(*kept, **columns)
-    by = [name for name in ("window", "name", "place") if name in cells.columns]
-    numbers = [name for name in each.columns if name.startswith(("rows", "total", "moment"))]
-
-    def digest(rows: pl.DataFrame) -> str:
-        hashed = hashlib.sha256(b"counton/sums")
-        order = rows.select(pl.arg_sort_by(by)).to_series().to_numpy()
-        for name in [*by, *numbers]:
-            hashed.update(f"/{name} {rows.height}/".encode())
-            numbered = None if name == "name" else rows[name].to_numpy()
-            for at in range(0, rows.height, _HASHED_AT_A_TIME):
-                places = order[at : at + _HASHED_AT_A_TIME]
-                if numbered is None:
-                    names = rows[name].gather(places).to_list()
-                    hashed.update("".join(f"{one}\n" for one in names).encode())
-                else:
-                    hashed.update(numbered[places].astype("<i8").tobytes())
-        return hashed.hexdigest() if rows.height else ""
-
-    if PART not in cells.columns:
-        return (digest(cells),), ""
-    by_part = cells.partition_by(PART, as_dict=True)
-    of_parts = tuple(digest(by_part.get((part,), cells.head(0))) for part in range(parts))
-    return of_parts, digest(cells.group_by(by).agg(pl.col(numbers).sum()))
-
-
-def _together(each: pl.DataFrame) -> pl.DataFrame:
-    sums = [name for name in each.columns if name not in (PART, "cell", "name", "us")]
-    sums = [name for name in sums if not name.startswith("moment")]
-    if PART not in each.columns:
-        return each.select("cell", "us", *sums)
-    return each.group_by("cell").agg(pl.col("us").max(), pl.col(sums).sum())
-
-
 def _check_sums(known: pl.DataFrame, counted: NDArray[np.bool_]) -> None:
-    for name in known.columns:
-        if not name.startswith("magnitude"):
-            continue
-        large = known.filter(counted, pl.col(name) >= _LARGEST_CELL)
-        if large.height:
-            raise SumOverflow(
-                f"the values of one window and group add up to {large[name][0]:.3g} times the "
-                f"resolution; the bound is 2^61: use a coarser resolution or narrower bounds"
-            )
+    sizes = [name for name in known.columns if name.startswith("magnitude")]
+    largest = max((known[name].to_numpy()[counted].max(initial=0) for name in sizes), default=0.0)
+    refuse_overflow(
+        float(largest),
+        _LARGEST_CELL - 1,
+        lambda: (
+            f"the values of one window and group add up to {largest:.3g} times the resolution; the "
+            f"bound is 2^61: use a coarser resolution or narrower bounds"
+        ),
+    )

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
-from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -17,7 +16,6 @@ from counton.base.columns import MISSING, OUTSIDE
 from counton.base.groups import GroupNames
 from counton.base.windows import NO_MOMENT, Windows
 from counton.rows.policies import Policies, Problem
-from counton.rows.samples import FactSampler
 from counton.rows.sources import UNREADABLE, Rows, Source
 from counton.rows.timestamps import ClockChange, as_text, moments
 
@@ -197,9 +195,6 @@ def times_counted(adds: Adds | None) -> int:
     return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
-#: The column of marked rows that says of which part of their source they are.
-PART = "part"
-
 # Polars loads numpy when it first meets an array, and fails where two of its threads do so at once.
 pl.Series(np.zeros(1, np.int64))
 
@@ -231,16 +226,12 @@ def mark_rows(
     reading: RowReading,
     watch: Callable[[int], None] | None = None,
     *,
-    numbered: bool = False,
-    samplers: Sequence[FactSampler] = (),
     raw_labels: bool = False,
 ) -> pl.LazyFrame:
     """One row an event, in the source's order, whatever it is read from.
 
     Args:
         watch: told how many rows have been read, as often as some have.
-        numbered: with a column `PART` where there are several parts: the number of each row's.
-        samplers: look at the rows of each part as they pass; none do so if it is empty.
         raw_labels: rows that say labels alone (`says_labels`) keep them, in the place of ``total``.
 
     Returns:
@@ -251,19 +242,7 @@ def mark_rows(
         stated, ``user`` and ``id`` (text).
     """
     parts = [mark_part(part, reading, watch, raw_labels=raw_labels) for part in source.parts]
-    if samplers:
-        completed = partial(with_total, reading=reading) if raw_labels else None
-        parts = [
-            sampler.watch(frame, completed) for sampler, frame in zip(samplers, parts, strict=True)
-        ]
-    if len(parts) == 1:
-        return parts[0]
-    if numbered:
-        parts = [
-            frame.with_columns(pl.lit(place, pl.UInt32).alias(PART))
-            for place, frame in enumerate(parts)
-        ]
-    return pl.concat(parts)
+    return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
 def mark_part(

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from counton.base.lazy import attach, require
 
 if TYPE_CHECKING:
+    from counton.job.job import Job as Job
     from counton.released.look_report import Inspection as Inspection
     from counton.released.read_options import View as View
     from counton.released.release import Release as Release
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from counton.run.runs import run as run
     from counton.run.settlement import recall as recall
     from counton.run.settlement import resolve as resolve
-    from counton.spec.job import Job as Job
 
 _load, __dir__, __all__ = attach(__name__, __file__)
 

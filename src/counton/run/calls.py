@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
+from counton.job.job import Events, Job
+from counton.job.keywords import JobFields
+from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.run.outputs import Outputs
 from counton.run.progress import Progress, silent
 from counton.run.runs import commit, read_rows
 from counton.run.settlement import resolve
-from counton.spec.job import Events, Job
-from counton.spec.keywords import JobFields
-from counton.spec.stated_options import all_options, own_options
 
 if TYPE_CHECKING:
     from counton.released.release import Release
@@ -88,6 +88,7 @@ def release(
     cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
                this series of releases: later ones cost nothing more; another stream about the same
                event costs its own, and costs add up
+    besides:   rows that came late are in the day in which they were counted, or do not count
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']

@@ -1,8 +1,12 @@
-"""What a run adds to a stream: new windows, late rows for released ones; refuses vanished rows.
+"""What a run adds to a stream: new windows, and late rows of files of new events.
 
 Of each window the state keeps how many rows (and, for sums, what total) it has *seen* and how much
-of that it has *counted*. A late row is seen in a window that was released without it; it is counted
-at the next release, once, so that one row still changes one step by what one row may change.
+of that it has *counted*. In a file of new events each row is new: a late one is seen in a window
+that was released without it, and is counted at the next release, once, so that one row still
+changes one step by what one row may change. For a file of all events a released window is closed:
+rows that come for it later do not count, and rows that vanish from it change nothing. How many
+there are is told to the operator and decides nothing, since one row that vanishes and one that
+comes look like none.
 
 What windows hold that are not released yet is what the last file of all events said of them, and
 what files of new events have brought since. Which rows count is so decided by the kind of each run
@@ -24,10 +28,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.arrays import narrowest
-from counton.base.errors import ReplayMismatch, SumOverflow, field
+from counton.base.errors import field
 from counton.base.exact import name_alone
+from counton.base.exact_sums import refuse_overflow
 from counton.base.private import Private, open_private
-from counton.base.windows import Once, Windows, microseconds
+from counton.base.windows import microseconds
+from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
 from counton.rows.bad_rows import change_error
@@ -36,8 +42,8 @@ from counton.rows.tally import Tally
 from counton.run import clock
 from counton.run.clock import ClockFacts
 from counton.run.definition import Definition
-from counton.spec.job import Job
 from counton.statistics import TallyStatistic
+from counton.statistics.by_group import inner_of
 
 if TYPE_CHECKING:
     from counton.base.distributions import NoiseDistribution
@@ -63,8 +69,8 @@ class Counts:
         known: new rows that were counted before.
         closed: new rows that came too late to be counted at all.
         dropped: that waited in the stream that this one continues.
-        kept: of files that look counted, and add nothing.
         gone: that were counted and are there no more, and stay counted.
+        shut: of a file of all events that came for windows released earlier, counted nowhere.
     """
 
     rows: int
@@ -78,8 +84,8 @@ class Counts:
     known: int = 0
     closed: int = 0
     dropped: int = 0
-    kept: int = 0
     gone: int = 0
+    shut: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class ReadRows(ABC):
         """What is new in them, beside what a stream has counted; None: a stream that is new.
 
         Raises:
-            ReplayMismatch: rows have disappeared, or a file was counted before.
+            ReplayMismatch: rows that come in order have changed, or a file was counted before.
             SumOverflow: sums would not be exact.
         """
 
@@ -170,9 +176,9 @@ def ended_steps(
     Where no time is cut all rows are one step, or each is.
     """
     tally = open_private(found)
-    if definition.once:
+    if not definition.cut.goes_on:
         return None, 1
-    if definition.each_row or source is None:
+    if not definition.cut.timed or source is None:
         return None, tally.rows
     begin = microseconds(definition.windows.start)
     told = ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
@@ -188,7 +194,7 @@ def ended_steps(
     )
 
 
-def refuse_overflow(
+def refuse_inexact_rows(
     definition: Definition,
     largest: int,
     sums: NDArray[np.float64],
@@ -207,7 +213,7 @@ def refuse_overflow(
         before: how much all places of a statistic have together.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
-    whole, inner = float(sums.sum()), statistic.inner
+    whole, inner = float(sums.sum()), inner_of(statistic)
     if isinstance(inner, TallyStatistic):
         whole = inner.whole_of(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
@@ -215,21 +221,28 @@ def refuse_overflow(
     most, also = bound - taken, ", with what is counted already," if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # of what is measured
         measured = inner.largest_measured(sums)
-        if measured > most:
-            raise SumOverflow(
+        refuse_overflow(
+            measured,
+            most,
+            lambda: (
                 f"the counts add up to {sums.sum():,.0f}{also}; the bound is "
                 f"{int(bound * (float(sums.sum()) / measured)):,} for what is measured of "
                 f"{statistic!r}: count in larger units"
-            )
-    elif largest > most:
-        raise SumOverflow(
-            f"the values add up to {largest:,} times the resolution{also}; the bound is "
-            f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
+            ),
+        )
+    else:
+        refuse_overflow(
+            largest,
+            most,
+            lambda: (
+                f"the values add up to {largest:,} times the resolution{also}; the bound is "
+                f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
+            ),
         )
 
 
 class SumBounds(NamedTuple):
-    """The largest sums that a stream holds: see `refuse_overflow`.
+    """The largest sums that a stream holds: see `refuse_inexact_rows`.
 
     Attributes:
         largest: any sum, in grid units.
@@ -266,20 +279,21 @@ def parts_of_bounds(
         cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
 
     Returns:
-        Where a release is of one window, by window, without those that come to next to nothing;
-        else of all under 0.
+        Where a release is of one window, by window; else of all under 0.
     """
     if definition.strategy.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
-    inner = definition.statistic.inner
+    inner = inner_of(definition.statistic)
     entry = inner.largest_entry if isinstance(inner, TallyStatistic) else 1
-    large = (
-        cells.group_by("step").agg(size).filter(pl.col("total") * entry > bounds.largest * _LITTLE)
-    )
+    each = max(entry / bounds.largest, 1 / bounds.read if bounds.read > 0 else math.inf)
+    # No window comes to more than this; of many rows it is worked out.
+    most = cells.group_by("step").agg(size).select("step", part=pl.col("total") * each)
     return {
-        step: _part_of(definition, bounds, cells.filter(pl.col("step") == step))
-        for step in large["step"]
+        step: part
+        if part < _LITTLE
+        else _part_of(definition, bounds, cells.filter(pl.col("step") == step))
+        for step, part in most.rows()
     }
 
 
@@ -287,7 +301,7 @@ def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> 
     sizes = pl.col("total").cast(pl.Float64).abs().sum()
     found: list[float] = cells.group_by("group").agg(sizes)["total"].to_list()
     part = max(found, default=0.0) / bounds.largest
-    if isinstance(inner := definition.statistic.inner, TallyStatistic):
+    if isinstance(inner := inner_of(definition.statistic), TallyStatistic):
         sums = place_sums(cells, "total", definition.places)
         part = max(part, inner.largest_measured(sums) / bounds.largest)
         part = max(part, inner.whole_of(sums) / bounds.read if bounds.read > 0 else math.inf)
@@ -327,7 +341,8 @@ class Intake:
         groups: cells of one step.
         measures: columns that are kept: rows, and for sums the total.
         changed: windows that were seen to hold more than is kept.
-        gone: rows that were seen in released windows, and are there no more.
+        gone, shut: rows of released windows that are there no more, and that came later, where a
+            file holds all events; one that changed is both.
     """
 
     cells: Mapping[str, NDArray[np.int64]]
@@ -337,6 +352,7 @@ class Intake:
     measures: tuple[str, ...]
     changed: tuple[int, ...]
     gone: int = 0
+    shut: int = 0
 
     @property
     def late_rows(self) -> int:
@@ -429,12 +445,9 @@ def compare(
     *,
     released: int,
     target: int,
-    groups: Sequence[str],
-    windows: Windows,
+    groups: int,
     measures: tuple[str, ...],
     append: bool,
-    bounds: tuple[int, int] = (1, 1),
-    keep: bool = False,
 ) -> Intake:
     """Set what a file holds against what was seen before.
 
@@ -443,17 +456,11 @@ def compare(
         found: the file's ``step``, ``group``, ``rows``, ``total``.
         released: steps released so far.
         target: windows that have ended.
-        groups: names, for messages.
-        windows: for messages.
+        groups: how many there are.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: the file holds new events only, not everything since the first window.
-        bounds: the least and the most that one row can add to a total.
-        keep: rows that have disappeared or changed stay counted as they were.
-
-    Raises:
-        ReplayMismatch: they have, and are not to stay so.
     """
-    target, gone = max(target, released), 0
+    target, gone, shut = max(target, released), 0, 0
     before = unpack_observed(kept, measures)
     known = not before.is_empty()
     if known:
@@ -466,13 +473,11 @@ def compare(
     if append:
         cells["rows"] = cells["rows"] + cells["seen_rows"]
         cells["total"] = cells["total"] + cells["seen_total"]
-    elif known:  # this file says anew what all other windows hold
-        late = step <= released
-        if keep:
-            gone = int((cells["seen_rows"] - cells["rows"])[late].clip(0).sum())
-            _keep_vanished(cells, late, bounds)
-        else:
-            _refuse_vanished(cells, late, groups, windows, bounds)
+    elif released:  # this file says anew what windows hold that are not released
+        closed = step <= released
+        gone, shut = _come_and_gone(cells, closed)
+        for name in ("rows", "total"):
+            cells[name] = np.where(closed, cells[f"seen_{name}"], cells[name])
     rows, total, before_whole = cells["rows"], cells["total"], cells["whole"]
     if not append:
         cells["whole"] = np.where(step > target, rows, 0)
@@ -488,29 +493,21 @@ def compare(
         cells={name: cells[name] if stays.all() else cells[name][stays] for name in _COLUMNS},
         released=released,
         target=target,
-        groups=len(groups),
+        groups=groups,
         measures=measures,
         changed=tuple(changed.tolist()),
         gone=gone,
+        shut=shut,
     )
 
 
-def _keep_vanished(
-    cells: dict[str, NDArray[np.int64]], those: NDArray[np.bool_], bounds: tuple[int, int]
-) -> None:
-    """In cells of which what has vanished stays counted: only what is new and what waits is due.
-
-    One row more moves what is due by no more than one row can add, also where others vanish: what
-    is new is cut to what as many rows can add as there are more.
-    """
-    low, high = bounds
-    more = (cells["rows"] - cells["seen_rows"]).clip(0)
-    due = np.minimum(cells["rows"], cells["seen_rows"] - cells["counted_rows"] + more)
-    added = (cells["total"] - cells["seen_total"]).clip(more * low, more * high)
-    waits = cells["seen_total"] - cells["counted_total"]
-    counted_total = cells["total"] - (waits + added).clip(due * low, due * high)
-    cells["counted_rows"] = np.where(those, cells["rows"] - due, cells["counted_rows"])
-    cells["counted_total"] = np.where(those, counted_total, cells["counted_total"])
+def _come_and_gone(
+    cells: Mapping[str, NDArray[np.int64]], closed: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """How many rows of closed cells are there no more, and how many came: both at least."""
+    more = (cells["rows"] - cells["seen_rows"])[closed]
+    changed = (more == 0) & (cells["total"] != cells["seen_total"])[closed]
+    return int((-more).clip(0).sum() + changed.sum()), int(more.clip(0).sum() + changed.sum())
 
 
 def place_sums(
@@ -547,54 +544,6 @@ def _sums_of_places(
     return largest
 
 
-#: Rows of windows seen before are taken for the same rows if this many of them agree, or those of
-#: this many windows, and this share of all.
-KNOWN_ROWS, KNOWN_WINDOWS, KNOWN_SHARE = 10, 3, 0.9
-
-
-def known_windows(
-    kept: Observed, found: pl.DataFrame, measures: tuple[str, ...], released: int
-) -> int:
-    """How many new rows look like rows seen before, by what their windows hold; 0: they do not.
-
-    Nearly all rows of windows of which some had been seen are in windows whose totals, group by
-    group, are those seen; or released windows would get half as much again as they had.
-    """
-    before = unpack_observed(kept, measures)
-    again = found.join(before.select("step").unique(), on="step", how="semi")
-    alike = (pl.col("rows") == pl.col("seen_rows")) & (pl.col("total") == pl.col("seen_total"))
-    compared = before.join(again.select("step").unique(), on="step", how="semi").join(
-        again, on=_KEY, how="full", coalesce=True
-    )
-    windows = (
-        compared.fill_null(0)
-        .group_by("step")
-        .agg(pl.col("rows", "seen_rows").sum(), alike=alike.all())
-    )
-    same = windows.filter("alike")
-    rows = int(same["rows"].sum())
-    enough = rows >= KNOWN_ROWS or same.height >= KNOWN_WINDOWS
-    if enough and rows >= KNOWN_SHARE * int(again["rows"].sum()):
-        return rows
-    late = windows.filter(pl.col("step") <= released)
-    rows = int(late["rows"].sum())
-    return rows if rows >= max(KNOWN_ROWS, int(late["seen_rows"].sum()) / 2) else 0
-
-
-def seen_before(kept: Observed, measures: tuple[str, ...]) -> NDArray[np.int64]:
-    """Windows that had a row: see `compare`."""
-    return unpack_observed(kept, measures)["step"].unique().to_numpy()
-
-
-def other_rows(how: str) -> ReplayMismatch:
-    """The error for rows of a table that was released once, which are others than then."""
-    return ReplayMismatch(
-        f"the table {how}, and it was released once: the same noise on other rows would give the "
-        f"difference away; give the rows that it was released from, or choose another "
-        f"{field('name')}, which spends the guarantee again"
-    )
-
-
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
 
@@ -613,35 +562,3 @@ def unpack_observed(kept: Observed, measures: tuple[str, ...]) -> pl.DataFrame:
         columns = (steps[row], group, *ends, whole)
         found.append(pl.DataFrame(dict(zip(_SCHEMA, columns, strict=True)), schema=_SCHEMA))
     return pl.concat(found)
-
-
-def _refuse_vanished(
-    cells: Mapping[str, NDArray[np.int64]],
-    those: NDArray[np.bool_],
-    groups: Sequence[str],
-    windows: Windows,
-    bounds: tuple[int, int],
-) -> None:
-    new, added = cells["rows"] - cells["seen_rows"], cells["total"] - cells["seen_total"]
-    fewer, altered = new < 0, (new == 0) & (added != 0)
-    # More, or less, than new rows alone can have added.
-    altered |= (new > 0) & ((added < new * bounds[0]) | (added > new * bounds[1]))
-    wrong = np.flatnonzero(those & (fewer | altered))
-    if not len(wrong):
-        return
-    names = ("step", "group", "rows", "seen_rows")
-    step, group, rows, seen = (int(cells[name][wrong[0]]) for name in names)
-    what = (
-        f"holds {rows:,} rows where {seen:,} were seen before"
-        if rows < seen
-        else "holds other values than those seen before"
-    )
-    if isinstance(windows, Once):
-        raise other_rows(f"{what} ({len(wrong):,} such cells)")
-    raise ReplayMismatch(
-        f"{windows.label_of(step)} of group {groups[group]!r} {what} ({len(wrong):,} such "
-        f"cells): rows must not disappear or change once they are counted; restore them, or, if "
-        f"they were erased or corrected, let them stay counted as they were "
-        f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
-        f"events only"
-    )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.base.windows import Windows, microseconds, moment, parse_time
-from counton.spec.job import NEWEST, NOW
+from counton.job.job import NEWEST, NOW
 
 #: Windows without an event before ``until``: from this many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100

@@ -7,6 +7,9 @@ from typing import Any
 from counton.base.errors import RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
+from counton.job import stated_options as statements
+from counton.job.job import Job
+from counton.job.refusals import refuse_of_tables
 from counton.privacy import ExpiringDP, ExpiringZCDP
 from counton.privacy.contribution import known_unit
 from counton.run.definition import COLUMNS, Definition
@@ -20,9 +23,6 @@ from counton.run.new_stream import (
     stated_guarantee,
     with_declared,
 )
-from counton.spec import stated_options as statements
-from counton.spec.job import Job
-from counton.spec.refusals import refuse_of_tables
 from counton.statistics import Statistic
 from counton.strategies import Expiring
 
@@ -35,7 +35,7 @@ def check_compatible(definition: Definition, request: Job) -> None:
         InvalidInput: it states what no stream takes.
     """
     what = statements.name_of(request.what)
-    if definition.once and what == definition.what:
+    if not definition.cut.goes_on and what == definition.what:
         refuse_of_tables(request, known=True)
     check_options(request)
     given = _options_of_run(definition, request)
@@ -72,7 +72,7 @@ def _kept_together(definition: Definition) -> dict[str, Any]:
         "statistic": definition.inner,
         "columns": ", ".join(names) or None,
         "guarantee": definition.guarantee,
-        "unknown": None if definition.discovery is None else "discover",
+        "unknown": definition.cells.policy,
     }
 
 
@@ -82,7 +82,7 @@ def _options_of_run(definition: Definition, request: Job) -> dict[str, Any]:
     request = with_declared(request, statistic)
     guarantee = stated_guarantee(request, expires=definition.expires)
     cut, strategy = definition.cut, definition.strategy if definition.expires else None
-    timezone = request.timezone or ("UTC" if cut is None else cut.timezone)
+    timezone = request.timezone or cut.timezone
     check_until(request, timezone)
     start = moment(request.start, timezone)
     groups = groups_of(request, request.by or definition.columns.group, known=True)
@@ -90,14 +90,14 @@ def _options_of_run(definition: Definition, request: Job) -> dict[str, Any]:
     for name in COLUMNS:
         given[name] = definition.current_name(given[name])
     if start is not None:
-        given["start"] = (start if cut is None else cut.local(start)).isoformat()
+        given["start"] = cut.local(start).isoformat()
     if request.unit is not None:
         given["unit"] = known_unit(request.unit, [definition.record["unit"]])
     if isinstance(strategy, Expiring) and request.growth is not None:
         given["growth"] = str(Expiring(request.growth).growth)
     if isinstance(strategy, Expiring) and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         guarantee = guarantee.bound_to(strategy)
-    unlike = request.unknown == "drop" and definition.discovery is not None
+    unlike = request.unknown == "drop" and definition.cells.policy is not None
     names = () if parts is None else parts.names
     return {
         "unknown": request.unknown if unlike or request.unknown == "discover" else None,
@@ -113,8 +113,8 @@ def _options_of_run(definition: Definition, request: Job) -> dict[str, Any]:
 def _other_statistic(definition: Definition, given: Statistic | None) -> Statistic | str | None:
     """A statistic that is stated, if it is another one than a stream's."""
     kept = definition.inner
-    if given is not None and given.declares is not None and kept.declares is not None:
-        given = given.by_groups(kept.declares)  # compared as groups, by themselves
+    if given is not None and given.card.by_groups is not None and kept.card.declares is not None:
+        given = given.card.by_groups(given, kept.card.declares)  # as groups, by themselves
     if given is None or given.allows(kept):
         return None
     alike = repr(given) == repr(kept)
@@ -129,7 +129,7 @@ def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames
     if domain is None or domain == definition.groups or domain == definition.declared_groups:
         return None
     later = definition.declared_groups.plus([group for group, _ in definition.named])
-    ranks = definition.statistic.declares is not None
+    ranks = definition.statistic.card.declares is not None
     if ranks and set(domain) == set(definition.declared_groups):
         return None  # the order of groups that are ranked says nothing
     return None if domain == later else domain
@@ -143,7 +143,7 @@ def _in_words(value: object) -> str:
 
 def _statistic(request: Job, saved: Definition) -> tuple[Statistic | None, OwnColumns | None]:
     """What rows become, with what the stream keeps of it where the request leaves that out."""
-    if statements.name_of(request.what) != saved.what or saved.discovery is not None:
+    if statements.name_of(request.what) != saved.what or saved.cells.policy is not None:
         return None, None  # is refused later, or has no parameters
     if isinstance(request.what, str):
         named = statements.checked_class(request)
@@ -152,11 +152,11 @@ def _statistic(request: Job, saved: Definition) -> tuple[Statistic | None, OwnCo
             given: value for given, value in stated.items() if given not in request.options
         }
         says_nothing = set(known) == set(stated) and not statements.stated_options(request)
-        of_domain = request.domain is not None and "domain" in named.reads
+        of_domain = request.domain is not None and "domain" in named.card.reads
         if says_nothing and not of_domain:
             return None, None
         if request.domain is None:
-            kept = saved.statistic.domain
+            kept = saved.statistic.card.domain
             known["domain"] = kept if saved.domain is None else saved.domain
         for given in ("time", "by", "user", "most", "first"):
             if not request.option(given) and saved.defining_options[given] is not None:

@@ -30,15 +30,15 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
 from counton.base.private import open_private
-from counton.base.strategy_names import KINDS
+from counton.base.strategy_names import KINDS, PUBLISHED
 from counton.base.windows import microseconds
+from counton.job.job import Job, options_of
+from counton.job.stated_options import options_of_job, rename_columns
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
-from counton.released.description import CarriedTotals
+from counton.released.description import CarriedTotals, Predecessor
 from counton.run.changes import unpack_observed
 from counton.run.definition import Continuation, Definition
-from counton.spec.job import Job, options_of
-from counton.spec.stated_options import options_of_job, rename_columns
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
 from counton.statistics.tally_statistic import TallyStatistic
@@ -96,7 +96,7 @@ def end_stream(
             return end_stream(store, name, drop_waiting=drop_waiting)
     reader = state.reader(name)
     definition = Definition.reopen(reader.design, reader.details, discovering=False)
-    if definition.once:
+    if not definition.cut.goes_on:
         raise InvalidInput(
             f"{name!r} is a table that is released once, and releases nothing more: it needs no "
             f"end; leave it as it is, and its numbers can be written again from the state alone"
@@ -133,7 +133,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     reader = store.reader(request.continues)
     before = Definition.reopen(reader.design, reader.details, discovering=False)
-    if before.once:
+    if not before.cut.goes_on:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a table that is released once, and "
             f"nothing follows it; begin another {field('name')}"
@@ -187,17 +187,18 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     """What a successor takes over that says nothing else, by the names of options."""
     windows, left_out, strategy = before.windows, [*_ITS_OWN], before.record["strategy"]
     left_out += [] if request.around is None else _OF_STEPS
-    if before.domain is None or request.domain is not None:
+    own = _own_options(before, request)
+    if request.domain is not None:
         left_out += _with_what_needs("domain")
-    if before.people is None or request.user is not None:
+    if not before.counting.users or request.user is not None:
         left_out += _with_what_needs("user")
     taken = {
-        **_own_options(before, request),
         **before.defining_options,
+        **own,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
-        "domain": list(before.declared_groups),
-        "strategy": strategy if strategy in KINDS else None,
+        "strategy": strategy if strategy in (PUBLISHED, *KINDS) else None,
+        "spare": before.record["spare"] or None,
     }
     if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
@@ -211,10 +212,11 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
 
 
 def _own_options(before: Definition, request: Job) -> Mapping[str, Any]:
-    """What was said of its statistic, with columns as they are called now."""
-    own = before.own_options
-    now = rename_columns(replace(request, options=own, domain=None), before.current_name)
-    return {name: now.options[name] for name in own}
+    """What was said of its statistic and declared of it, with columns as they are called now."""
+    own, domain = before.own_options, before.statistic.card.domain
+    domain = domain if before.domain is None else list(before.declared_groups)
+    now = rename_columns(replace(request, options=own, domain=domain), before.current_name)
+    return {**{name: now.options[name] for name in own}, "domain": now.domain}
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
@@ -232,7 +234,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     (True, False)
     """
     both = before, definition
-    if any(one.once or not isinstance(one.statistic, TallyStatistic) for one in both):
+    if any(not one.cut.goes_on or not isinstance(one.statistic, TallyStatistic) for one in both):
         return False
     end = int(before.windows.ends(range(step, step + 1))[0])
     over = step == before.windows.steps == before.strategy.horizon
@@ -240,12 +242,11 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
         return False
     if read_as(definition) != read_as(before) or before.reread:
         return False
-    if before.discovery or definition.discovery:
+    if not (before.cells.named_beforehand and definition.cells.named_beforehand):
         return False
     if any(one.contribution.relation != "add_remove" for one in both):
         return False
-    people = [one.people for one in both]
-    if people == [None, None]:
+    if not any(one.counting.users for one in both):
         return all(one.columns.id is None and one.contribution.in_one_step for one in both)
     return _begins_period(end, definition, before)
 
@@ -254,8 +255,8 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
     """Whether both protect one period of a person, and none of these has rows on both sides."""
     from counton.run.contribution_bounds import period_of
 
-    one, other = definition.people, before.people
-    if one is None or other is None or one.per is None or one.per != other.per:
+    one, other = definition.counting, before.counting
+    if one.per is None or one.per != other.per:
         return False
     if definition.columns.user != before.columns.user:
         return False
@@ -277,7 +278,7 @@ def read_as(definition: Definition) -> dict[str, object]:
 
 def as_read(definition: Definition, before: Definition) -> Definition:
     """A known stream's definition, with whether its times were ever read otherwise."""
-    if definition.cut is None:
+    if not definition.cut.timed:
         return definition
     now, then = read_as(definition), read_as(before)
     other = [name for name, value in now.items() if value != then[name]]
@@ -318,13 +319,15 @@ def as_continuation(
         and not once
         and "windows" not in (definition.release, before.release)
         and definition.contribution.resolution == before.contribution.resolution
-        and definition.statistic.additive  # readings of a statistic begin anew
+        and definition.statistic.card.additive  # readings of a statistic begin anew
     )
-    entry = Spend(job.name, definition.guarantee, definition.unit, follows=job.continues)
+    unit = definition.unit_in_ledger
+    entry = Spend(job.name, definition.guarantee, unit, follows=job.continues)
     one = store is not None and apart(definition, before, step)
     one = one and store is not None and why_not_following(entry, store.spends) is None
     found = Continuation(str(job.continues), step, totals, apart=one)
-    return replace(definition, continues=found)
+    last = Predecessor(found.name, before.guarantee, one)
+    return replace(definition, continues=found, follows=(last, *before.follows))
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
@@ -335,14 +338,14 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
     reader = stream.beside(found.name)
     before = Definition.reopen(reader.design, reader.details, discovering=False)
     earlier = carried_by(reader, before)
-    estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
+    estimates: NDArray[Any] = np.zeros(len(before.cell_names), np.int64)
     variance = 0.0
     releases: tuple[tuple[StreamStrategy, NoiseDistribution, int], ...] = ()
     if earlier is not None:
         estimates, variance, releases = earlier.estimates, earlier.variance, earlier.releases
     if found.step:
         last = reader.releases(found.step, found.step + 1)
-        estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
+        estimates = estimates + np.asarray(last.values).reshape(len(before.cell_names))
         variance += float(last.std()[0]) ** 2
         releases = (*releases, (reader.design.strategy, reader.design.law, found.step))
     return CarriedTotals(estimates, variance, releases)

@@ -6,8 +6,7 @@ taken; of the rows that a run finds anew, the first in the order (time, group, v
 id) are taken as long as there is room: of each window first, and of these in all; with ``each``
 that number of each group, and of the groups the first ``most``. So the choice depends on the unit's
 own rows alone, and on the run that brought them: with or without the unit, the same rows of all
-others are taken, of those that the run accepts. Without ids it may refuse a file that comes again,
-or count none of it, by the looks of all its rows; with ids it never does.
+others are taken. Rows that were taken and are there no more stay taken, and give no room back.
 
 **What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
 value; with ``most_a_window`` also the window that releases it. A file with everything
@@ -26,8 +25,7 @@ was counted, whatever its time says then.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from functools import partial
@@ -38,12 +36,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.base.arrays import Integers
-from counton.base.errors import ReplayMismatch, StreamConflict, field
+from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.private import Private, open_private
+from counton.base.windows import LATE_DAYS
+from counton.released.periods import period_of as period_of
 from counton.rows.tally import added_up
-from counton.rows.window_marks import PART, by_row
-from counton.run.changes import KNOWN_SHARE
+from counton.rows.window_marks import by_row
 from counton.run.definition import Definition
 from counton.run.first_rows import (
     CellRoom,
@@ -56,14 +55,11 @@ from counton.run.first_rows import (
     ranks,
     runs,
 )
-from counton.run.redelivery import Suspicion, refuse
-from counton.spec.job import LATE_DAYS
 from counton.state import Stream
 from counton.state import seen as marks
 
 _DAY_US = 86_400_000_000
 _EARLIEST = -(2**62)  # no period or day is before it
-_LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 #: Names that are looked at together, so that what is computed of them stays in the cache.
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
@@ -74,8 +70,6 @@ USER, REFUSED = 1, "refused"
 CLOSED = "closed"
 #: Into this many parts all users fall, of which one is refused for each person who was forgotten.
 BUCKETS = 1024
-#: Fewer rows of users known in the same windows may be chance.
-_FEW = 3
 
 
 class DigestHolder:
@@ -103,7 +97,6 @@ class DigestHolder:
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
         types = marked.collect_schema()
-        wanted += [pl.col(PART) for name in types.names() if name == PART]
         if domain is not None:
             group, declared = pl.col("group"), pl.Enum(list(domain))
             text = types["group"] == pl.String  # else its place
@@ -181,6 +174,7 @@ class ChosenRows:
         users: what is to be remembered of them by period.
         over: rows that were left out, because their unit had its share.
         known: rows that were counted before.
+        gone: rows that were counted and are missing from a file of all events.
         closed: rows that came too late to be counted at all.
     """
 
@@ -190,31 +184,7 @@ class ChosenRows:
     over: int
     known: int
     closed: int
-
-
-def period_of(us: pl.Expr, per: str | None, timezone: str) -> pl.Expr:
-    """Number of the aligned period of each moment: calendar of the time zone, or whole hours.
-
-    >>> frame = pl.DataFrame({"us": [4 * 3_600_000_000, 5 * 3_600_000_000]})
-    >>> frame.select(period_of(pl.col("us"), "1d", "America/New_York"))["us"].to_list()
-    [-1, 0]
-    """
-    if per is None:
-        return us * 0
-    match = re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", per)
-    assert match is not None
-    amount, unit = int(match[1]), match[2]
-    if unit in _LENGTHS:
-        return us // (amount * _LENGTHS[unit])
-    local = pl.from_epoch(us, time_unit="us").dt.replace_time_zone("UTC")
-    local = local.dt.convert_time_zone(timezone)
-    if unit == "mo":
-        number = local.dt.year().cast(pl.Int64) * 12 + local.dt.month().cast(pl.Int64) - 1
-    else:
-        number = local.dt.date().to_physical().cast(pl.Int64)
-        if unit == "w":
-            number = (number + 3) // 7  # 1970 began on a Thursday, weeks begin on Mondays
-    return number // amount
+    gone: int = 0
 
 
 class ContributionBounder:
@@ -224,9 +194,7 @@ class ContributionBounder:
         definition: of the stream.
         secret: by which users and ids are known again; None where nobody is known yet.
         append: the rows are new ones only, and not all since the first window.
-        judged: whether new rows are those of earlier runs is judged elsewhere.
         released: steps released so far.
-        keep: rows that were counted may be missing, and stay counted.
     """
 
     def __init__(
@@ -234,19 +202,16 @@ class ContributionBounder:
         definition: Definition,
         secret: marks.Secret | None,
         append: bool,
-        judged: bool,
         released: int,
-        keep: bool = False,
     ) -> None:
-        self._definition, self._append, self._judged = definition, append, judged
-        self._keep = keep
-        self._people, self._windows = definition.people, definition.windows
+        self._definition, self._append = definition, append
+        self._counting, self._windows = definition.counting, definition.windows
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
         self._named = np.empty(self._groups, np.int64)  # place of groups among their names
         self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
-        self._new = secret is None or definition.once
+        self._new = secret is None or not definition.cut.goes_on
         self.secret = self._secret = marks.Secret.fresh() if secret is None else secret
-        self._released = 0 if definition.once else released
+        self._released = released if definition.cut.goes_on else 0
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
         self._first_not_closed = _EARLIEST  # period; later once the stream was asked to forget
@@ -259,12 +224,7 @@ class ContributionBounder:
 
         It is not where rows that were counted have to be found among them, or ids that repeat.
         """
-        return self._people is not None and not self._by_id and (self._new or self._new_alone)
-
-    @property
-    def _new_alone(self) -> bool:
-        """Whether no row is one that was counted, whatever it looks like."""
-        return self._append and self._judged
+        return self._counting.users and not self._by_id and (self._new or self._append)
 
     def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
         """Of the rows held, those that are new and count.
@@ -273,15 +233,13 @@ class ContributionBounder:
             memory: the stream; None for one that has counted nothing yet.
 
         Raises:
-            ReplayMismatch: rows that were counted are missing from a file of all rows, or nearly
-                all of them are in a file of new rows.
             StreamConflict: rows were left out that another process has made count meanwhile.
         """
         self._memory, self._kept = memory, []
         closed = (part.period for part in self._parts_of(CLOSED))
         self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
         before = _Before(self._parts_of(REFUSED), self._parts_of("id"), self._marks(released))
-        outdated = released != self._released or bool(before.users and not self._new_alone)
+        outdated = released != self._released or bool(before.users and not self._append)
         if outdated and self._left_out + self._closed:
             raise StreamConflict(
                 "another process has released steps of this stream meanwhile; nothing was "
@@ -290,18 +248,13 @@ class ContributionBounder:
         self._released = released
         found = _Findings(self._left_out, self._closed)
         cells = added_up(self._choose(before, found), self._groups, self._definition.adds)
-        if self._people is not None and not self._by_id:
-            if not self._append and not self._keep:
-                _refuse_missing(
-                    sum(len(part.digests) for part in before.users.values()) - found.known
-                )
-            elif self._append and not self._judged:
-                _refuse_known(found, before.users.values())
+        gone = 0
+        if self._counting.users and not self._by_id and not self._append:
+            gone = sum(len(part.digests) for part in before.users.values()) - found.known
         users = [_join("user", period, parts) for period, parts in found.users.items()]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
         ids = _join("id", 0, [nothing, *found.ids])
-        known = 0 if self._append and not self._by_id else found.known
-        return Private(ChosenRows(cells, ids, users, found.over, known, found.closed))
+        return Private(ChosenRows(cells, ids, users, found.over, found.known, found.closed, gone))
 
     def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
         """Some at a time the rows that count; what else is found of them is added up beside."""
@@ -310,12 +263,12 @@ class ContributionBounder:
             found.closed += closed
             if self._by_id and len(rows):
                 rows, period = self._without_known_ids(rows, period, before, found)
-            if self._people is not None and len(rows):
+            if self._counting.users and len(rows):
                 rows, period = self._apply_bounds(rows, period, before, found)
                 for number, places in _by_number(period):
                     some = rows.at(places)
                     facts = tuple(getattr(some, name) for name in _CELL)
-                    if self._people.most_a_window is not None:
+                    if self._counting.most_a_window is not None:
                         facts = (*facts, self._released_with(some))
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
@@ -326,25 +279,18 @@ class ContributionBounder:
 
     def _thin(self, rows: HeldRows) -> HeldRows:
         """Of all rows of some users so far, those that may still count."""
-        assert self._people is not None
         rows, period, closed = self._open(rows)
         unit, units = _units(rows, period)
-        room = np.full(units, self._people.most, np.int64)
-        if self._people.each is not None and not self._new:
+        room = np.full(units, self._counting.most, np.int64)
+        if self._counting.each is not None and not self._new:
             room[:] = len(rows)  # which groups were entered before is not known yet
         kept = self._choose_first(rows, unit, room, self._cells(rows, []), self._spread(rows, []))
         self._closed += closed
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
 
-    def change(
-        self, private: Private[ChosenRows], target: int, files: Private[marks.Change] | None = None
-    ) -> Private[marks.Change]:
-        """What the stream has to remember of chosen rows once ``target`` steps are released.
-
-        Args:
-            files: what it has to remember of files besides.
-        """
+    def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
+        """What the stream has to remember of chosen rows once ``target`` steps are released."""
         chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
@@ -354,7 +300,7 @@ class ContributionBounder:
             ends = self._windows.ends(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)
-        if self._people is not None:
+        if self._counting.users:
             forgotten += [("user", line.period), (REFUSED, line.period)]
             added += [part for part in chosen.users if part.period >= line.period]
         former: dict[tuple[str, int], list[marks.MarkSet]] = {}
@@ -368,9 +314,6 @@ class ContributionBounder:
                 replaced.append(place)
                 part = marks.merge([*former[place], part])
             held.append(part)
-        if files is not None:
-            also = open_private(files)
-            held, replaced = [*held, *also.added], [*replaced, *also.replaced]
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
@@ -388,7 +331,7 @@ class ContributionBounder:
 
     def _periods(self, rows: HeldRows) -> Integers:
         """The number of each row's period; where windows are parts of periods, by window."""
-        per, zone = None if self._people is None else self._people.per, self._windows.timezone
+        per, zone = self._counting.per, self._windows.timezone
         if per is None or not len(rows):
             return np.zeros(len(rows), np.int64)
         first, last = int(rows.step.min()), int(rows.step.max())
@@ -414,7 +357,7 @@ class ContributionBounder:
         if released:
             end = int(self._windows.ends(range(released, released + 1))[0])
             late = end - LATE_DAYS * _DAY_US
-            per = None if self._people is None else self._people.per
+            per = self._counting.per
             us = pl.lit(late, pl.Int64)
             period = int(pl.select(period_of(us, per, self._windows.timezone)).item())
             day = late // _DAY_US
@@ -461,11 +404,9 @@ class ContributionBounder:
         if before.refused:
             stay = self._not_refused(rows, period, before)
             rows, period = rows.at(stay), period[stay]
-        if before.users:
-            found.steps.update(np.unique(rows.step).tolist())
         past = list(_past(rows, period, before))
         known = self._find_known(rows, past)
-        new = np.ones(len(rows), np.bool_) if self._append else ~known
+        new = ~known
         found.known += int(known.sum())
         found.over += asked_for - len(rows) + int(new.sum())
         unit, room = self._room_left(rows, period, past)
@@ -483,12 +424,11 @@ class ContributionBounder:
     def _find_known(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
         """Rows that look like those that were taken before.
 
-        A file of all rows brings those again, and they are not looked at any further. One of new
-        rows (``append``) may hold others like them, which are: how many are known tells then
-        whether the file was given before. Ids have told rows apart already.
+        A file of all rows brings those again, and they are not looked at any further; each row of a
+        file of new ones is new. Ids have told rows apart already.
         """
         known = np.zeros(len(rows), np.bool_)
-        for places, part in () if self._by_id else past:
+        for places, part in () if self._by_id or self._append else past:
             known[places] = known_rows_of(rows.at(places), part, self._before_named())
         return known
 
@@ -498,11 +438,10 @@ class ContributionBounder:
         In both forms: a row of a file of new rows has no more right to the cell than a late one of
         a file of all rows.
         """
-        assert self._people is not None
-        each: int | None = self._people.each
+        each: int | None = self._counting.each
         of: tuple[str, ...] = ("group",)
         if each is None:
-            if not self._people.distinct:
+            if not self._counting.distinct:
                 return None
             of = ("step", "group")
         room = np.full(len(rows), each or 1, np.int64)
@@ -521,13 +460,12 @@ class ContributionBounder:
         In both forms what was taken has used it up: a file of all rows gives none back, since
         those that are known are not chosen again.
         """
-        assert self._people is not None
         unit, units = _units(rows, period)
-        room = np.full(units, self._people.most, np.int64)
+        room = np.full(units, self._counting.most, np.int64)
         for places, part in past:
             here, begins = np.unique(unit[places], return_index=True)
             users, used = rows.key[places][begins], part.digests
-            if self._people.each is not None:
+            if self._counting.each is not None:
                 used = _once_each(part.digests, part.facts[1])
             ends = np.searchsorted(used, users, "right")
             room[here] -= ends - np.searchsorted(used, users)
@@ -543,11 +481,10 @@ class ContributionBounder:
         Late rows stand in the step that releases them, beside those of its own window;
         so what was taken before is remembered by that.
         """
-        assert self._people is not None
-        if self._people.most_a_window is None:
+        if self._counting.most_a_window is None:
             return None
         step = self._released_with(rows)
-        room = np.full(len(rows), self._people.most_a_window, np.int64)
+        room = np.full(len(rows), self._counting.most_a_window, np.int64)
         for places, part in past:
             there = _mix([part.digests, part.facts[3]])
             room[places] -= _times_among(_mix([rows.key[places], step[places]]), there)
@@ -624,7 +561,7 @@ class ContributionBounder:
         """Rows of open periods that were taken before."""
         first = self._line(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
-        for part in self._parts_of("user") if self._people is not None else ():
+        for part in self._parts_of("user") if self._counting.users else ():
             if part.period >= first:
                 parts.setdefault(part.period, []).append(part)
         return {period: marks.merge(several) for period, several in parts.items()}
@@ -668,7 +605,6 @@ class _Findings:
     over: int
     closed: int
     known: int = 0
-    steps: set[int] = attribute(default_factory=set)
     users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
     ids: list[marks.MarkSet] = attribute(default_factory=list)
 
@@ -790,25 +726,3 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
     begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     for begin, end in zip(begins, np.append(begins[1:], len(ordered)), strict=True):
         yield int(ordered[begin]), order[begin:end]
-
-
-def _refuse_known(found: _Findings, before: Iterable[marks.MarkSet]) -> None:
-    """Refuse new rows among which nearly all are that were counted in the same windows."""
-    if found.known < _FEW:
-        return
-    windows = np.array(sorted(found.steps))
-    counted = sum(int(np.isin(part.facts[0], windows).sum()) for part in before)
-    if found.known >= KNOWN_SHARE * counted:
-        why = f"{found.known:,} rows are those of users that have been counted in the same windows"
-        refuse(Suspicion(why, whole=False))
-
-
-def _refuse_missing(missing: int) -> None:
-    if missing:
-        raise ReplayMismatch(
-            f"{missing:,} rows of users that were counted are missing, or have another time, "
-            f"group or value: rows must not disappear or change once they are counted; restore "
-            f"them, or, if they were erased or corrected, let them stay counted as they were "
-            f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
-            f"events only"
-        )

@@ -13,15 +13,20 @@ from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.groups import GroupNames
 from counton.base.options import OwnColumns
-from counton.base.windows import Windows
+from counton.base.windows import EachRow, Once, Windows
+from counton.job.job import Job, options_of
+from counton.job.stated_options import kept_as, own_options
 from counton.numbers import Design
-from counton.numbers.discovery import Discovery
+from counton.numbers.discovery import cells_from_dict
 from counton.privacy import Contribution
-from counton.released.description import Description, People, statistic_kept
+from counton.privacy.contribution import without_clock
+from counton.released.counting import Added, Bounded, Counting, Ordered
+from counton.released.description import Description, Predecessor, statistic_kept
 from counton.rows.window_marks import Columns
-from counton.spec.job import Job, options_of
-from counton.spec.stated_options import kept_as, own_options
 from counton.statistics import Statistic, TallyStatistic
+from counton.statistics.by_group import inner_of
+from counton.statistics.statistic import protects, shape_of
+from counton.statistics.tally_statistic import is_tallied
 
 #: Of details that a job keeps with its stream.
 KIND = "events by window and group"
@@ -58,7 +63,8 @@ class Definition(Description):
     Attributes:
         record: what jobs asked, by the names of options, as canonical JSON: what defines the
             stream, as it was when the stream was created and with what was settled then, and
-            policies and outputs of the last job. Columns are called as they were then.
+            policies and outputs of the last job; and ``dropped``, where one of the jobs left out
+            rows of undeclared groups. Columns are called as they were then.
         columns: where time, group, user and id stand in the events, as they are called now.
         named: groups that were named later, and from which step on they count.
         renamed: columns that are called otherwise, old and new, since which step.
@@ -90,7 +96,7 @@ class Definition(Description):
     @property
     def adds(self) -> TallyStatistic | None:
         """What rows of one group are added up to; None where they are counted."""
-        inner = self.statistic.inner
+        inner = inner_of(self.statistic)
         if not isinstance(inner, TallyStatistic):
             return None
         says = inner.counts_users or any(part.name != "by" for part in inner.parts)
@@ -125,6 +131,14 @@ class Definition(Description):
         return {**found, **columns, "domain": self.declared_groups}
 
     @property
+    def unit_in_ledger(self) -> str:
+        """By which word a ledger counts what the stream protects: a period with its clock."""
+        from counton.state.unit_names import by_its_clock  # which needs a database's library
+
+        window = getattr(self.statistic, "window", None)
+        return by_its_clock(self.contribution.unit, self.record, window)
+
+    @property
     def own_options(self) -> dict[str, Any]:
         """What was said of its statistic, by the names of options."""
         names = [option.name for option in own_options(self.what)]
@@ -142,22 +156,19 @@ class Definition(Description):
 
     def measure(self, sums: Integers) -> Integers:
         """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
-        if self.statistic.additive:
-            return sums.reshape(len(sums), *(self.shape if self.discovery is None else (-1,)))
+        if self.statistic.card.additive:
+            return sums.reshape(len(sums), *(self.shape if self.cells.named_beforehand else (-1,)))
         assert isinstance(self.statistic, TallyStatistic)
         return self.statistic.measure(sums)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one step."""
-        if self.discovery is not None:
-            from counton.numbers.discovery import ROOM
-
-            return (ROOM,)
-        return self.statistic.shape_of(None if self.domain is None else len(self.cells))
+        groups = None if self.domain is None else len(self.cell_names)
+        return self.cells.shape(lambda: shape_of(self.statistic, groups))
 
     @property
-    def cells(self) -> GroupNames:
+    def cell_names(self) -> GroupNames:
         """All cells of one step: first the groups, then those that have no name yet."""
         if not self.spare:
             return self.groups
@@ -199,14 +210,15 @@ class Definition(Description):
             "what": self.what,
             "record": dict(self.record),
             "domain": self.domain,
-            "once": self.once,
+            "once": not self.cut.goes_on,
             "named": [list(group) for group in self.named],
             "renamed": [list(column) for column in self.renamed],
             "continues": None if self.continues is None else self.continues._asdict(),
             "ended": self.ended,
             "parts": self.parts._asdict(),
             "reread": self.reread,
-            "discovery": None if self.discovery is None else self.discovery._asdict(),
+            "discovery": self.cells.to_dict(),
+            **({"follows": [one.to_dict() for one in self.follows]} if self.follows else {}),
         }
 
     @classmethod
@@ -223,8 +235,12 @@ class Definition(Description):
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
                 f"it with the program that made it, or choose another {field('name')}"
             )
-        found, continues = details["discovery"], details["continues"]
-        if found is not None and not discovering:
+        cells, continues = cells_from_dict(details["discovery"]), details["continues"]
+        follows = details.get("follows") or []
+        if continues is not None and not follows:  # an older state
+            apart = continues.get("apart", False)
+            follows = [{"name": continues["name"], "guarantee": None, "apart": apart}]
+        if not (cells.named_beforehand or discovering):
             raise RequestMismatch(
                 f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
                 f"begin a stream of declared groups"
@@ -238,14 +254,15 @@ class Definition(Description):
             contribution=saved.contribution,
             strategy=saved.strategy,
             domain=details["domain"],
-            once=details["once"],
+            cut=cut_of(details["record"], once=details["once"]),
             parts=OwnColumns(**parts),
-            discovery=None if found is None else Discovery(**found),
+            cells=cells,
             named=tuple((group, step) for group, step in details["named"]),
             renamed=tuple((old, new, step) for old, new, step in details["renamed"]),
             continues=None if continues is None else Continuation(**continues),
             ended=details["ended"],
             reread=details["reread"],
+            follows=tuple(map(Predecessor.from_dict, follows)),
         )
 
     @classmethod
@@ -255,7 +272,7 @@ class Definition(Description):
         *,
         statistic: Statistic,
         contribution: Contribution,
-        once: bool,
+        cut: Windows,
         parts: OwnColumns,
         renamed: tuple[tuple[str, str, int], ...] = (),
         **more: Any,
@@ -264,14 +281,13 @@ class Definition(Description):
 
         Args:
             record: what was asked.
-            statistic, contribution, once, parts, renamed, more: the other attributes, but for those
+            statistic, contribution, cut, parts, renamed, more: the other attributes, but for those
                 that follow from the record.
 
         Raises:
             InvalidInput: two parts of an event have one column.
         """
-        cut = windows_of(record)
-        ordered = (cut is None and not once) or not statistic.tallied
+        ordered = not cut.batched or not is_tallied(statistic)
         columns = _columns_of(record, parts, ordered=ordered)
         for old, new, _ in renamed:
             columns = columns.rename(old, new)
@@ -279,41 +295,44 @@ class Definition(Description):
             record=record,
             statistic=statistic,
             contribution=contribution,
-            unit=contribution.unit,
-            once=once,
+            unit=without_clock(contribution.unit),
             parts=parts,
             renamed=renamed,
             columns=columns,
             by=columns.group,
             value=columns.value,
             cut=cut,
-            people=None if ordered else people_of(record, statistic),
+            counting=counting_of(record, statistic, in_order=ordered),
             release=record["release"],
             metric=record["metric"],
+            drops=bool(record.get("dropped")),
+            ids=record.get("id") is not None,
             **more,
         )
 
 
-def windows_of(record: Mapping[str, Any]) -> Windows | None:
-    """How a record says that time is cut; None: it is not."""
+def cut_of(record: Mapping[str, Any], *, once: bool) -> Windows:
+    """How rows become steps, as a record says it."""
     if record.get("time") is None:
-        return None
+        return Once() if once else EachRow()
     start = datetime.fromisoformat(record["start"])
     return Windows(start, record["every"], record["steps"], record["timezone"])
 
 
-def people_of(record: Mapping[str, Any], statistic: Statistic) -> People | None:
-    """Whose events count, and how many, as a record says it; None: single events are protected."""
+def counting_of(record: Mapping[str, Any], statistic: Statistic, *, in_order: bool) -> Counting:
+    """How rows count, as a record says it."""
+    if in_order:
+        return Ordered(protects(statistic) == "user")
     if record.get("user") is None:
-        return None
+        return Added()
     each = 1 if record.get("first") else rows_of_each_group(statistic)
     per, distinct = record.get("per"), bool(record.get("distinct"))
-    return People(record["most"], per, distinct, each, record.get("most_a_window"))
+    return Bounded(record["most"], per, distinct, each, record.get("most_a_window"))
 
 
 def rows_of_each_group(statistic: Statistic | None) -> int | None:
     """How many rows of a user count in each group, where a statistic says it; None: it does not."""
-    inner = None if statistic is None else statistic.inner
+    inner = None if statistic is None else inner_of(statistic)
     ranks = isinstance(inner, TallyStatistic) and inner.counted_ranks
     return ranks[-1] if ranks else None
 

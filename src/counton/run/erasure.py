@@ -32,10 +32,10 @@ import polars as pl
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, field
 from counton.base.private import Private, open_private
-from counton.base.windows import moment
+from counton.base.windows import LATE_DAYS, moment
+from counton.job.job import Job
 from counton.run.contribution_bounds import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
 from counton.run.definition import Definition
-from counton.spec.job import LATE_DAYS, Job
 from counton.state import Store, Stream
 from counton.state import seen as marks
 from counton.state.backup import compact
@@ -199,8 +199,7 @@ def check_retain(length: str, definition: Definition) -> None:
             f"{field('retain', length)} is no less than {LATE_DAYS} days, when people are "
             f"forgotten anyway: give less, or leave it out"
         )
-    people = definition.people
-    if people is None or people.per is None or definition.ordered:
+    if definition.counting.per is None:
         raise InvalidInput(
             f"{field('retain', length)} forgets people period by period, and this stream has no "
             f"periods of people: give {field('user')}, {field('most')} and {field('per')}, as in "
@@ -225,7 +224,7 @@ def _length(age: str, name: str = "age") -> timedelta:
 
 
 def _refuse_lasting(name: str, definition: Definition) -> None:
-    if definition.people is not None and definition.people.per is None:
+    if definition.counting.users and definition.counting.per is None:
         raise InvalidInput(
             f"stream {name!r} protects each {definition.unit} over its whole length, so it has to "
             f"know every one of them until it ends: nothing was deleted; forget other streams of "
@@ -243,7 +242,7 @@ class _KeptStream(NamedTuple):
     @property
     def of_people(self) -> bool:
         """Whether it keeps digests of people."""
-        return self.definition is not None and self.definition.people is not None
+        return self.definition is not None and self.definition.counting.users
 
 
 def _streams(
@@ -261,9 +260,8 @@ def _streams(
 
 
 def _period(definition: Definition, moment: datetime) -> int:
-    assert definition.people is not None
     clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
-    period = period_of(pl.col("us"), definition.people.per, definition.windows.timezone)
+    period = period_of(pl.col("us"), definition.counting.per, definition.windows.timezone)
     return int(clock.select(period).item())
 
 
@@ -289,18 +287,13 @@ def _look_up(store: Store, name: str) -> _KeptStream:
     if "every" not in found.details and "once" not in found.details:
         return _KeptStream(None, over=False)
     definition = Definition.reopen(found.design, found.details)
-    if definition.ordered:
-        raise InvalidInput(
-            f"stream {name!r} is of {definition.statistic!r}, which keeps exactly what was counted "
-            f"(users, edges, letters), and cannot forget one of them: end it, and delete the state "
-            f"when nothing in it is needed any more"
-        )
-    if definition.columns.id is not None and definition.people is None:
+    definition.counting.check_forgets(name, definition.statistic)
+    if definition.columns.id is not None and not definition.counting.users:
         raise InvalidInput(
             f"stream {name!r} keeps digests of ids, and does not know whose they are: they go by "
             f"themselves {LATE_DAYS} days after their rows were counted"
         )
-    last = 1 if definition.once else definition.strategy.horizon
+    last = definition.strategy.horizon if definition.cut.goes_on else 1
     return _KeptStream(definition, definition.ended is not None or found.step == last)
 
 

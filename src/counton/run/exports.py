@@ -53,6 +53,7 @@ from counton.state import Store, Stream, published, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.store import JournalReader
 from counton.state.stream_facts import record_in
+from counton.strategies.strategy import check_law
 
 if TYPE_CHECKING:
     from counton.state.key_and_witness import Kept
@@ -97,7 +98,7 @@ def publish_new(
     readings, of_cells = shown_of(definition.record), definition.shows_cells
     groups: Sequence[str] = definition.groups
     own: dict[str, Any] = {"shown": readings.to_dict()}
-    if definition.discovery is not None:
+    if not definition.cells.named_beforehand:
         found = read_released(source, definition, level_of(definition))
         groups, own = found.groups, own_facts_of(found)
         own.pop("cells", None)  # which have a table of their own
@@ -128,9 +129,9 @@ def publish_new(
 
 def _refuse_unpublished(name: str, definition: Definition) -> None:
     why = None
-    if definition.statistic.on_demand:
+    if definition.statistic.card.on_demand:
         why = "computes its cells when they are asked for, and publishes none by itself"
-    elif definition.each_row:
+    elif not definition.cut.batched:
         why = "has no windows of time"
     if why is not None:
         raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
@@ -162,7 +163,7 @@ def _publish_readings(
     released, cut = read_released(source, definition, level, readings), definition.cut
     cells = cells_of(released)
     # Of what is read, `over` windows before its end; a table that was released once has no times.
-    starts = None if cut is None else cut.starts(range(1, source.step + 1))
+    starts = cut.starts(range(1, source.step + 1)) if cut.timed else None
     size = max(1, _CHUNK // max(1, released.last_rows().height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
@@ -183,14 +184,14 @@ def _publish_readings(
         for row in table.iter_rows(named=True):
             step = row.get("step", 1)
             number = counts[step] = counts.get(step, -1) + 1
-            said = definition.inner.label({name: row[name] for name in labels})
+            said = definition.inner.card.label({name: row[name] for name in labels})
             found = [None if name is None else _finite(row[name]) for name in numbers]
             rows.append((step, number, said, *found))
         of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
         with place.transaction(write=True) as connection:
             nothing: Sequence[Any] = [None] * len(steps)
             begins = ends = local = nothing
-            if cut is not None and starts is not None:
+            if starts is not None:
                 begins, ends, local = _times(connection, cut, starts[of], cut.ends(steps))
             windows = zip(
                 *(steps, begins, ends, nothing, nothing, nothing, nothing, local), strict=True
@@ -435,9 +436,9 @@ def export_all(
             f"{NAMED} where the name of each is to stand, as in {NAMED}.csv"
         )
     if Path(state).suffix.lower() == ".toml":
-        from counton.spec.jobfile import load
+        from counton.job.jobfile import load
 
-        jobs = [job for job in load(state).values() if name in (None, job.name)]
+        jobs = [job for job in load(state, without_rows=True).values() if name in (None, job.name)]
         named = dict.fromkeys((str(job.state), job.name) for job in jobs)
         places = [
             place for place in named if place[1] in _streams_with_releases(place[0], of_jobs=True)
@@ -585,16 +586,22 @@ def registry(
             unit=one.definition.unit,
             began=f"{TO_WRITE} the day of its first release",
             ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
-            once=one.definition.once,
+            once=not one.definition.cut.goes_on,
         )
         return {one.design.name: filled}
     with Store(state) as store:
         whole = store.summary()
         began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
-        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in store.spends)
+        spent = "; ".join(
+            f"{entry.name!r} {entry.guarantee} on {time[:10]}"
+            for entry, time in zip(store.spends, store.entry_times, strict=True)
+        )
         limit = "no limit is set" if store.ledger is None else f"the limit is {store.ledger.limit}"
+        changes = [change.in_words() for change in store.limit_changes[1:]]
         shared = store.shared_ledger is not None or bool(store.shared_entries)
         ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
+        if changes:
+            ledger += f" The limit was {'; '.join(changes)}."
         if shared:
             ledger += " A ledger that it shares with other states adds up what all of them spend."
         found = {}
@@ -653,7 +660,7 @@ def _of_stream(
     name = reader.design.name
     if not reader.step:
         try:
-            reader.design.strategy.check_law(reader.design.law)
+            check_law(reader.design.strategy, reader.design.law)
         except InvalidInput as error:
             raise InvalidInput(
                 f"stream {name!r} has released no step, and can release none, so that there is "

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput, field, hide_secrets
+from counton.job import stated_options as statements
+from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
@@ -32,14 +34,14 @@ from counton.run.new_stream import EACH_WINDOW, define, design_of, halfwidths_at
 from counton.run.outputs import Outputs
 from counton.run.settlement import SettledJob, number_rows, resolve, shared_book, spend_of
 from counton.run.shared_paths import JobStates, ledger_within, refuse_shared, state_of
-from counton.spec import stated_options as statements
-from counton.spec.job import Job
 from counton.state import Store
 from counton.state.shared import SharedBook
 from counton.state.unit_names import SpentUnit, of_limit
 from counton.statistics import Grouped, TallyStatistic
+from counton.statistics.by_group import inner_of, members_of
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.report_budget import budget_shares
+from counton.statistics.statistic import protects
 
 if TYPE_CHECKING:
     from counton.released.read_options import View
@@ -109,12 +111,13 @@ class PlannedJob:
         >>> print(planned_job(job).bound_note)
         late windows of a period are counted too low: ...; most-a-window = 1 beside it, ...
         """
-        people, late = self.definition.people, self.definition.late_note
-        if people is None or late is None:
+        late = self.definition.late_note
+        if late is None:
             return None
-        if people.most_a_window is not None:
+        if self.definition.counting.most_a_window is not None:
             return f"{late}; a larger most leaves more to late windows"
-        if self.definition.contribution.pattern is not None:
+        distinct = self.definition.counting.distinct
+        if distinct or self.definition.contribution.pattern is not None:
             return f"{late}; a larger most, or a period of one window, avoids it"
         return (
             f"{late}; most-a-window = 1 beside it, or another small number, keeps windows from "
@@ -141,7 +144,7 @@ class PlannedJob:
         from counton.released.release import Release
 
         definition = self.definition
-        if definition.discovery is not None:
+        if not definition.cells.named_beforehand:
             raise InvalidInput(
                 f"job {self.name!r} finds its groups, and which are found depends on their rows: "
                 f"declare them ({field('domain')}) to simulate their numbers"
@@ -256,7 +259,7 @@ class _Book:
         self.ledger = ledger
         if new:
             self.spends.append(spend)
-            kind = settled.definition.statistic.protects if settled.job.user is None else "user"
+            kind = protects(settled.definition.statistic) if settled.job.user is None else "user"
             self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
@@ -308,6 +311,7 @@ def planned_jobs(
         if limit is not None:  # as a run sets it, before its first job
             for job in jobs.values():
                 book_of(job)
+            states.refuse_other_units(jobs, about)
         for name, job in jobs.items():
             try:
                 book = book_of(job)
@@ -393,7 +397,7 @@ def _plan_of(
         definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
     )
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
-    needs_size = size is None and definition.inner.known_beforehand is not None
+    needs_size = size is None and definition.inner.card.known_beforehand is not None
     ranks = {}
     if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
         ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
@@ -414,7 +418,7 @@ def _plan_of(
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
     """With the statistic of a report that it is of, and the share of the budget that this has."""
-    if not definition.inner.statistics:
+    if not members_of(definition.inner):
         return one
     report: Any = definition.inner
     named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
@@ -435,14 +439,14 @@ def _with_percent(
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if one.part:
-        member: Any = inner.statistics[one.part]
+        member: Any = members_of(inner)[one.part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
-        inner, what = member.inner, member.inner.keyword
+        inner, what = inner_of(member), inner_of(member).card.keyword
     rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)
-    if size is not None and inner.in_rank:
+    if size is not None and inner.card.in_rank:
         return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
-    counts = what == "count" or one.what.endswith("count") or inner.is_table
-    counts |= bool(one.part) and rows and inner.known_beforehand is None
+    counts = what == "count" or one.what.endswith("count") or inner.card.is_table
+    counts |= bool(one.part) and rows and inner.card.known_beforehand is None
     if size is None or not counts or one.what == EACH_WINDOW:
         return one
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
@@ -512,7 +516,7 @@ def planned_table(job: Job) -> tuple[dict[str, str], list[dict[str, Any]]]:
         "guarantee": str(definition.guarantee),
         "protected": definition.contribution.describe(definition.unit),
     }
-    if definition.once:
+    if not definition.cut.goes_on:
         law = design_of(definition, definition.shape).law
         words["noise"] = f"{law.family}. {statistic.mechanism}"
         words |= statistic.choices_in_words(definition.guarantee)

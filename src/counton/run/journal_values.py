@@ -15,12 +15,11 @@ from counton.base.errors import (
 )
 from counton.base.exact import quote
 from counton.base.private import open_private
-from counton.numbers.discovery import Discovery
+from counton.job.job import Job
+from counton.job.stated_options import kept_as, options_of_job
 from counton.numbers.discovery import first_shown as reached_at
 from counton.released.release import Release
 from counton.run.definition import Definition
-from counton.spec.job import Job
-from counton.spec.stated_options import kept_as, options_of_job
 from counton.state import Stream
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def read_released(
     """
     level = level_of(definition) if level is None else level
     shown = shown_of(definition.record) if shown is None else shown
-    if definition.statistic.additive:
+    if definition.statistic.card.additive:
         return read_cells(stream, definition, level, shown)
     from counton.released.read_options import as_shown
 
@@ -105,7 +104,7 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     if given is None:
         return ()
     if isinstance(given, str | os.PathLike):
-        from counton.spec.public_tables import totals_of
+        from counton.job.public_tables import totals_of
 
         given = totals_of(given)
     pairs = [*given.items()] if isinstance(given, Mapping) else given
@@ -152,11 +151,11 @@ def read_cells(
     Args:
         steps: of declared groups, read these alone and what their windows need; None: all.
     """
-    if definition.discovery is not None:
-        return _found_cells(stream, definition, definition.discovery, level, shown)
+    if not definition.cells.named_beforehand:
+        return _found_cells(stream, definition, level, shown)
     start = 1 if steps is None else max(steps.start - 1, 1)
     releases = stream.releases(start, None if steps is None else steps.stop)
-    cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cells))
+    cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cell_names))
     values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
     carried = None
     if definition.continues is not None:
@@ -173,7 +172,6 @@ def read_cells(
 def _found_cells(
     stream: Stream | JournalReader,
     definition: Definition,
-    discovery: Discovery,
     level: float,
     shown: View,
 ) -> Release:
@@ -185,7 +183,7 @@ def _found_cells(
     first = np.full(len(labels), -1, np.int64)
     for chunk in chunks:
         values = stream.releases(chunk.start, chunk.stop).values
-        reached = reached_at(values, discovery.thresholds(terms, chunk))[: len(labels)]
+        reached = reached_at(values, definition.cells.thresholds(terms, chunk))[: len(labels)]
         new = np.flatnonzero((reached >= 0) & (first[: len(reached)] < 0))
         first[new] = chunk.start + reached[new]
     since = sorted((int(first[cell]), labels[cell], cell) for cell in np.flatnonzero(first > 0))

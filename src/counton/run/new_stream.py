@@ -9,22 +9,19 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import numpy as np
+
+from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer
 from counton.base.groups import GroupNames
+from counton.base.literature import paper_of
 from counton.base.options import MissingOptions, OwnColumns
-from counton.base.strategy_names import KINDS, KindOfStrategy
-from counton.base.windows import Windows, parse_time
-from counton.numbers.design import Design, design_for
-from counton.numbers.discovery import Discovery, counters_of
-from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.privacy.contribution import checked_unit
-from counton.released.description import Description, People
-from counton.rows.domains import read_domain, refuse_long_terms
-from counton.run.definition import DEFINING, Definition, rows_of_each_group
-from counton.spec import refusals
-from counton.spec import stated_options as statements
-from counton.spec.job import (
+from counton.base.strategy_names import KINDS, PUBLISHED, KindOfStrategy
+from counton.base.windows import EachRow, Once, Windows, parse_time
+from counton.job import refusals
+from counton.job import stated_options as statements
+from counton.job.job import (
     NEWEST,
     NOW,
     Job,
@@ -35,8 +32,8 @@ from counton.spec.job import (
     guarantee_from,
     require_guarantee,
 )
-from counton.spec.own_strategies import OWN, is_file_of, own_strategy
-from counton.spec.refusals import (
+from counton.job.own_strategies import OWN, is_file_of, own_strategy
+from counton.job.refusals import (
     AROUND,
     WITHIN_OF_PARTS,
     check_within,
@@ -45,9 +42,22 @@ from counton.spec.refusals import (
     refuse_of_tables,
     refuse_without,
 )
+from counton.numbers.design import Design, design_for
+from counton.numbers.discovery import DECLARED, ROOM, Discovery, counters_of
+from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy.contribution import checked_unit, whole_of
+from counton.released.counting import Added, Bounded, Counting, Ordered
+from counton.released.description import Description, period_anew
+from counton.released.periods import begun_anew, made_of_windows
+from counton.rows.domains import read_domain, refuse_long_terms
+from counton.run.definition import DEFINING, Definition, rows_of_each_group
 from counton.state.unit_names import SpentUnit, unit_word
 from counton.statistics import Grouped, Statistic, TallyStatistic
+from counton.statistics.by_group import for_people, inner_of, norms_of_people
+from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.planned_halfwidths import planned_halfwidths
+from counton.statistics.statistic import protects, shape_of
+from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import Expiring, Metric, StreamStrategy
 
 if TYPE_CHECKING:
@@ -81,25 +91,53 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
         beside = f"a {statements.name_of(job.what)} of counts"
         refuse(job, refusals.COUNTS, beside, "leave it out")
     if isinstance(job.what, str):
-        job = replace(job, **statements.statistic_class(job.what).settles(job))
+        job = _fill_open_fields(job)
     job = with_declared(job, statistic)
     if job.expire:
         refuse(job, refusals.EXPIRE, field("expire"))
     guarantee = stated_guarantee(job, expires=job.expire)
     check_until(job, job.timezone or "UTC")
     domain = groups_of(job, job.by)
-    if statistic.tallied and (job.time is not None or once):
+    if is_tallied(statistic) and (job.time is not None or once):
         job = _with_unit(job, units)
     return _define(job, statistic, parts, domain, guarantee)
+
+
+def _fill_open_fields(job: Job) -> Job:
+    """A job with the fields that its statistic fills, where a new stream leaves them open."""
+    fills = statements.kind_of(job.what).card.fills
+    return job if fills is None else replace(job, **fills(job))
+
+
+def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
+    """The statistic of a new stream that protects people, and what one of them changes in it.
+
+    The statistic is not settled, since no guarantee is needed.
+
+    >>> job = Job("count", "visits.csv", "visits.db", user="reader", most=20, per="1mo")
+    >>> print(planned_people(job, 365)[1])
+    one user's month added or removed, with at most 20 events counted, ...
+    """
+    kind = statements.kind_of(job.what)
+    job = replace(job, time=job.time or "time")
+    statistic = kind.from_spec(job)
+    if not is_tallied(statistic):
+        refuse_of_ordered(job, statistic, OwnColumns(), each_row=False)
+    job = _with_unit(_fill_open_fields(job), ())
+    domain = None if job.domain is None else groups_of(job, job.by)
+    grouped = statistic if domain is None else _by_group(statistic, domain, job)
+    counting = _counting(job, statistic, in_order=False)
+    contribution = _contribution_of(grouped, job, counting, steps=steps)
+    return for_people(statistic, counting.most), contribution
 
 
 def check_options(job: Job) -> None:
     """Refuse what no stream takes."""
     named = isinstance(job.strategy, str) and not is_file_of(job.strategy)
-    if named and job.strategy not in ("auto", *KINDS):
+    if named and job.strategy not in ("auto", PUBLISHED, *KINDS):
         raise InvalidInput(
             f"strategy {job.strategy!r} is not known; use auto or one of "
-            f"{', '.join(KINDS)}, or a file with one of your own, mine.json"
+            f"{', '.join(KINDS)}, {PUBLISHED}, or a file with one of your own, mine.json"
         )
     check_most(job.most)
     check_people_columns(job.user, job.id)
@@ -107,7 +145,7 @@ def check_options(job: Job) -> None:
 
 def with_declared(job: Job, statistic: Statistic | None) -> Job:
     """A job with the groups that its statistic declares, where it declares none itself."""
-    declares = None if statistic is None else statistic.declares
+    declares = None if statistic is None else statistic.card.declares
     if declares is None or job.domain is not None or job.time is None:
         return job
     return replace(job, domain=list(declares))
@@ -133,7 +171,7 @@ def check_until(job: Job, timezone: str) -> None:
 
 def _lacking(request: Job) -> list[str]:
     """What a new stream of any statistic needs and a request does not state."""
-    each_row = request.time is None and not statements.kind_of(request.what).windowed
+    each_row = request.time is None and not statements.kind_of(request.what).card.windowed
     needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
     once = statements.is_once(request)
     if once:
@@ -197,7 +235,7 @@ def _check_discovery(request: Job, by: str | None) -> None:
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
-    if not statements.kind_of(request.what).finds:
+    if not statements.kind_of(request.what).card.finds:
         raise InvalidInput(
             f"{asked} finds groups by how many events they have, and this is a sum; declare the "
             f"groups ({field('domain')})"
@@ -210,11 +248,14 @@ def _check_discovery(request: Job, by: str | None) -> None:
         )
 
 
-def _people(request: Job, statistic: Statistic) -> People | None:
+def _counting(request: Job, statistic: Statistic, *, in_order: bool) -> Counting:
+    """How rows count, as a new stream's job says it."""
+    if in_order:
+        return Ordered(protects(statistic) == "user")
     most, per, each = request.most, request.per, rows_of_each_group(statistic)
     if request.user is None:
         refuse_without(request, "user")
-        return None
+        return Added()
     if per is not None:
         check_period(per, request.timezone or "UTC")
     if each is not None:
@@ -229,7 +270,7 @@ def _people(request: Job, statistic: Statistic) -> People | None:
         each = 1
     if each is not None:
         _check_groups_of_user(request)
-        return People(1 if most is None else most, per, each=each)
+        return Bounded(1 if most is None else most, per, each=each)
     if most is None:
         raise InvalidInput(
             f"{field('user', request.user)} needs {field('most')}, how many events of one user "
@@ -237,7 +278,7 @@ def _people(request: Job, statistic: Statistic) -> People | None:
             f"once for ever"
         )
     check_most_a_window(request.most_a_window, most)
-    return People(most, per, request.distinct, most_a_window=request.most_a_window)
+    return Bounded(most, per, request.distinct, most_a_window=request.most_a_window)
 
 
 def _check_groups_of_user(request: Job) -> None:
@@ -344,25 +385,26 @@ def _define(
     domain: GroupNames | None,
     guarantee: Guarantee | None,
 ) -> Definition:
-    once, said = statements.is_once(job), (statistic, parts, domain)
-    ordered = (job.time is None and not once) or not statistic.tallied
-    people = None if ordered else _people(job, statistic)
+    said = (statistic, parts, domain)
+    ordered = (job.time is None and not statements.is_once(job)) or not is_tallied(statistic)
+    counting = _counting(job, statistic, in_order=ordered)
     domain = _with_other(job, domain)
     _check_bounds_of_parts(statistic, job)
     cut = _cut(job)
     if domain is not None:
-        statistic = _by_group(statistic, domain, job, cut)
+        statistic = _by_group(statistic, domain, job)
     if ordered:
-        refuse_of_ordered(job, statistic, parts, each_row=cut is None)
-        if cut is not None and not parts.names:
+        refuse_of_ordered(job, statistic, parts, each_row=not cut.batched)
+        if cut.timed and not parts.names:
             raise InvalidInput(
                 f"{field('time', job.time)} is a column of a table, and the events are a text "
                 f"of letters; name the column of letters, or leave {field('time')} out"
             )
-    contribution = _contribution_of(statistic, job, people, ordered=ordered)
+    job = replace(job, release=_form_of_release(job, statistic, counting.per, cut))
+    contribution = _contribution_of(statistic, job, counting)
     unit = contribution.unit
     strategy: StreamStrategy
-    release = job.release or "totals"
+    release = job.release
     discovering, promised = False, None
     if job.expire:
         endless = Expiring(1 if job.growth is None else job.growth, job.delay or 0)
@@ -378,47 +420,57 @@ def _define(
         if guarantee is None and job.within is not None:
             guarantee = _enough(job, *said)
         elif guarantee is None:
-            statistic, guarantee = _as_wanted(statistic, people, once=once)
+            statistic, guarantee = _as_wanted(statistic, counting.most, cut)
         guarantee = require_guarantee(guarantee)
         discovering, promised = job.unknown == "discover", guarantee
         if discovering:
-            from counton.numbers.discovery import ROOM, counters_of
-
             promised = counters_of(guarantee)
         assert promised is not None
         steps: int | None = None
-        if once:
-            steps = 1
-        elif job.around is None:
-            steps = cut.steps if cut is not None else _require(job.steps, "steps")
-        statistic = statistic.for_people(1 if people is None else people.most)
+        if job.around is None or not cut.goes_on:
+            steps = cut.steps if cut.timed or not cut.goes_on else _require(job.steps, "steps")
+        statistic = for_people(statistic, counting.most)
         statistic = statistic.settle(promised, steps)
-        contribution = _contribution_of(statistic, job, people, ordered=ordered, steps=steps)
+        contribution = _contribution_of(statistic, job, counting, steps=steps)
         contribution = replace(contribution, unit=unit)
         groups = None if domain is None else len(domain) + (job.spare or 0)
-        shape = (ROOM,) if discovering else statistic.shape_of(groups)
-        strategy = _choose(job, steps, promised, contribution, shape)
+        shape = (ROOM,) if discovering else shape_of(statistic, groups)
+        anew = period_anew(inner_of(statistic), counting.per) if release == "periods" else None
+        begins = None if steps is None or anew is None else begun_anew(cut, anew, steps)
+        strategy = _choose(job, steps, promised, contribution, shape, begins)
     return Definition.from_record(
-        _record_of(job, statistic, parts, cut, strategy, people, unit),
+        _record_of(job, statistic, parts, cut, strategy, counting, unit),
         what=statements.name_of(job.what),
         statistic=statistic,
         domain=domain,
         guarantee=guarantee,
         contribution=contribution,
         strategy=strategy,
-        discovery=_found_by(strategy, guarantee, promised, cut.steps, contribution)
-        if discovering and cut is not None
-        else None,
+        cells=_found_by(strategy, guarantee, promised, cut.steps, contribution)
+        if discovering
+        else DECLARED,
         parts=parts,
-        once=once,
+        cut=cut,
     )
 
 
-def _as_wanted(
-    statistic: Statistic, people: People | None, *, once: bool
-) -> tuple[Statistic, Guarantee | None]:
+def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windows) -> str:
+    """What is published of each step: of users who are counted anew in each period, its number."""
+    every = period_anew(inner_of(statistic), per)
+    anew = every is not None
+    if isinstance(every, str) and cut.timed:
+        anew = made_of_windows(cut, every)
+    if job.release == "periods" and not anew:
+        raise InvalidInput(
+            f"{field('release', 'periods')} is of users who are counted anew in each period of "
+            f"whole windows ({field('per')}, as of reach), and here nobody is; leave it out"
+        )
+    return job.release or ("periods" if anew else "totals")
+
+
+def _as_wanted(statistic: Statistic, most: int, cut: Windows) -> tuple[Statistic, Guarantee | None]:
     """A table that wants accuracies and states no guarantee: with that which they cost."""
-    wanting: Any = getattr(statistic, "as_wanted", None) if once else None
+    wanting: Any = None if cut.goes_on else getattr(statistic, "as_wanted", None)
     if wanting is None:
         return statistic, None
     found = wanting()
@@ -428,17 +480,16 @@ def _as_wanted(
             f"{field('target', 'LEVEL=STD,...')} to compute the cost"
         )
     settled, guarantee = found
-    most = 1 if people is None else people.most  # norms multiply
-    return settled, ZCDP(guarantee.rho * most**2)
+    return settled, ZCDP(guarantee.rho * most**2)  # norms multiply
 
 
 def _record_of(
     request: Job,
     statistic: Statistic,
     parts: OwnColumns,
-    cut: Windows | None,
+    cut: Windows,
     strategy: StreamStrategy,
-    people: People | None,
+    counting: Counting,
     unit: str,
 ) -> dict[str, Any]:
     """What is asked of a new stream, with what is settled where the job leaves it open."""
@@ -446,21 +497,21 @@ def _record_of(
     if isinstance(request.what, str):
         said |= statements.stated_options(request)
     else:
-        known = {option.name for option in type(request.what).options}
+        known = {option.name for option in type(request.what).card.options}
         said |= {
             name: value
-            for name, value in statistic.inner.parameters.items()
+            for name, value in inner_of(statistic).parameters.items()
             if name in known and isinstance(value, str | int | float)
         }
         said["value"] = parts.names[0] if parts.names else None
-    if cut is not None:
+    if cut.timed:
         said |= {"start": cut.local(cut.start).isoformat(), "timezone": cut.timezone}
     if request.expire and isinstance(strategy, Expiring):
         said["growth"] = str(strategy.growth)
     said |= {
-        "steps": strategy.horizon if cut is None else cut.steps,
-        "most": request.most if people is None else people.most,
-        "unit": unit if people is None else unit.removesuffix(people.of("")),
+        "steps": cut.steps if cut.timed else strategy.horizon,
+        "most": counting.most if counting.users else request.most,
+        "unit": request.unit or unit,
         "release": request.release or "totals",
         "strategy": choice_of(request) or "auto",
         "metric": request.metric or "mean",
@@ -470,10 +521,10 @@ def _record_of(
     return {name: value for name, value in said.items() if value is not None and value is not False}
 
 
-def _cut(request: Job) -> Windows | None:
-    """How time is cut; None where each row is a step."""
+def _cut(request: Job) -> Windows:
+    """How rows become steps."""
     if request.time is None:
-        if statements.kind_of(request.what).windowed:
+        if statements.kind_of(request.what).card.windowed:
             _require(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
@@ -484,7 +535,7 @@ def _cut(request: Job) -> Windows | None:
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
                     f"out: then {then}"
                 )
-        return None
+        return Once() if statements.is_once(request) else EachRow()
     timezone = request.timezone or "UTC"
     start = _require(moment(request.start, timezone), "start")
     every = _require(request.every, "every")
@@ -506,16 +557,15 @@ def _refuse_beside_around(request: Job) -> None:
         )
 
 
-def _by_group(
-    statistic: Statistic, domain: GroupNames, request: Job, cut: Windows | None
-) -> Statistic:
-    own = statistic.by_groups(domain)
+def _by_group(statistic: Statistic, domain: GroupNames, request: Job) -> Statistic:
+    by_groups = statistic.card.by_groups
+    own = None if by_groups is None else by_groups(statistic, domain)
     if own is statistic:
         return statistic  # whose nodes they are
     _refuse_spare(request, statistic)
     if own is not None:
         return own
-    if cut is None:
+    if request.time is None:
         raise InvalidInput(
             f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
             f"step here; give {field('time')}, or leave {field('by')} out"
@@ -535,19 +585,21 @@ def _refuse_spare(request: Job, statistic: Statistic) -> None:
 def _contribution_of(
     statistic: Statistic,
     request: Job,
-    people: People | None,
+    counting: Counting,
     *,
-    ordered: bool,
     steps: int | None = None,
 ) -> Contribution:
     """What one protected unit changes: what a row does, or all rows of a user that count."""
-    if ordered:
-        found = statistic.contribution_within(steps, batched=request.time is not None)
-        return found if request.unit is None else replace(found, unit=checked_unit(request.unit))
+    if counting.in_order:
+        found = statistic.contribution(batched=request.time is not None, horizon=steps)
+        if request.unit is None:
+            return found
+        part = found.unit.removeprefix(whole_of(found.unit))
+        return replace(found, unit=checked_unit(request.unit) + part)
     word = _require(request.unit, "unit")
-    unit = word if people is None else people.of(word)
-    found = replace(statistic.contribution_within(steps, batched=True), unit=unit)
-    if people is None:
+    unit = counting.of(word)
+    found = replace(statistic.contribution(batched=True, horizon=steps), unit=unit)
+    if not isinstance(counting, Bounded):
         _refuse_users(statistic)
         return found
     if found.relation == "replace":
@@ -555,11 +607,11 @@ def _contribution_of(
             f"{field('user', request.user)} protects whether a user is there, and "
             f"{field('replace', True)} where rows are known to be; leave one of them out"
         )
-    return people.bounding(found, statistic.norms_of_people(people.most))
+    return counting.bounding(found, norms_of_people(statistic, counting.most))
 
 
 def _refuse_users(statistic: Statistic) -> None:
-    inner = statistic.inner
+    inner = inner_of(statistic)
     if not isinstance(inner, TallyStatistic) or not inner.counts_users:
         return
     user = f"{field('user')}, the column that says whose a row is"
@@ -579,7 +631,6 @@ def _found_by(
     contribution: Contribution,
 ) -> Discovery:
     from counton.base.distributions import DiscreteLaplace
-    from counton.numbers.discovery import ROOM
     from counton.numbers.node_law import law_for
     from counton.privacy import ApproxDP
 
@@ -637,9 +688,14 @@ def _choose(
     guarantee: Guarantee,
     contribution: Contribution,
     shape: tuple[int, ...],
+    begins: Integers | None = None,
 ) -> StreamStrategy:
-    """The planner's first choice, or its best strategy of the kind asked for."""
-    release = cast("ReleaseForm", request.release or "totals")
+    """The planner's first choice, or its best strategy of the kind asked for.
+
+    Args:
+        begins: of a number of periods, the step after which that of each step began.
+    """
+    release = cast("ReleaseForm", "totals" if request.release == "periods" else request.release)
     own = own_strategy(request.strategy)
     if own is not None:
         from counton.planning.planner import plan_stream
@@ -659,6 +715,13 @@ def _choose(
     if horizon is None and release == "both":
         release = "totals"  # which are planned; a window is the difference of two
     discovering = request.unknown == "discover"
+    if begins is not None and name == "auto":
+        places = np.unique(np.linspace(0, len(begins) - 1, _WEIGHED).astype(np.int64))
+        ends = tuple(zip(begins[places].tolist(), (places + 1).tolist(), strict=True))
+        metric = cast("Metric", request.metric or "mean")
+        return _best_of_periods(
+            ends, len(begins), guarantee, metric, contribution, shape, simple=request.simple
+        )
     return _first_of_kind(
         name,
         horizon,
@@ -674,7 +737,7 @@ def _choose(
 
 
 def _kinds_named(name: str) -> tuple[KindOfStrategy, ...]:
-    return () if name == "auto" else KINDS[name]
+    return () if name in ("auto", PUBLISHED) else KINDS[name]
 
 
 @lru_cache(maxsize=16)  # streams of a service, and jobs of a file, are planned alike
@@ -707,11 +770,13 @@ def _first_of_kind(
         shape=shape,
         release=release,
         simple=simple,
-        compare=whole or bool(wanted),
+        compare=whole or name != "auto",
         around=around,
     )
     for choice in ranked.choices:
         if whole and not choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0:
+            continue
+        if name == PUBLISHED and paper_of(choice.strategy.sources) is None:
             continue
         if not wanted or choice.kind in wanted:
             return choice.strategy
@@ -719,6 +784,51 @@ def _first_of_kind(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
         f"steps under {guarantee}; use auto"
     )
+
+
+#: Steps at which the numbers of periods are weighed.
+_WEIGHED = 512
+
+
+@lru_cache(maxsize=16)
+def _best_of_periods(
+    ends: tuple[tuple[int, int], ...],
+    horizon: int,
+    guarantee: Guarantee,
+    metric: Metric,
+    contribution: Contribution,
+    shape: tuple[int, ...],
+    *,
+    simple: bool,
+) -> StreamStrategy:
+    """The strategy whose totals of periods have the least error, and not those of all steps.
+
+    Where periods are short, it is one draw for each step.
+
+    Args:
+        ends: after which step a period began, and up to which step it is counted.
+    """
+    from counton.planning.planner import plan_stream
+    from counton.strategies import KAry
+
+    each_step = KAry(horizon, horizon + 1, subtraction=False)
+    ranked = plan_stream(
+        horizon,
+        guarantee,
+        metric,
+        contribution=contribution,
+        shape=shape,
+        simple=simple,
+        compare=False,
+        also=[each_step],
+    )
+    starts, stops = np.asarray(ends).T
+
+    def error(choice: Design) -> float:
+        found = choice.window_std(starts, stops) ** 2
+        return float(found.max() if metric == "max" else found.mean())
+
+    return min(ranked.choices, key=error).strategy
 
 
 def choice_of(request: Job, definition: Definition | None = None) -> str | None:
@@ -752,7 +862,7 @@ EACH_WINDOW = "in each window"
 
 def last_step(definition: Description, around: int | None = None) -> int | None:
     """The last step of a stream; of one without an end the step that somebody has in mind."""
-    return 1 if definition.once else definition.strategy.horizon or around
+    return (definition.strategy.horizon or around) if definition.cut.goes_on else 1
 
 
 def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
@@ -763,9 +873,9 @@ def design_of(definition: Description, shape: tuple[int, ...], name: str = "plan
         guarantee,
         definition.contribution,
         shape,
-        counters=None if definition.discovery is None else counters_of(guarantee),
+        counters=definition.cells.counters(guarantee),
         name=name,
-        statistic=None if statistic.additive else statistic.to_dict(),
+        statistic=None if statistic.card.additive else statistic_to_dict(statistic),
     )
 
 
@@ -791,18 +901,22 @@ def halfwidths_at(
         over, ask: what is shown of a statistic's readings.
     """
     terms = design_of(definition, shape)
-    if definition.statistic.additive:
+    if definition.statistic.card.additive:
         return _of_cells(definition.release, terms, steps, level)
     found: dict[str, list[float]] = {}
+    begins = None
+    if over is None and definition.release == "periods":
+        begins = begun_anew(definition.cut, definition.anew_every(), steps[-1])
     for step in steps:
+        since = over if begins is None else step - int(begins[step - 1])
         at = planned_halfwidths(
             definition.statistic,
             terms,
             step,
             level,
             rows=None if rows is None else max(rows * step // steps[-1], 1),
-            over=over,
-            ask=None if definition.inner.on_demand else ask,
+            over=since,
+            ask=None if definition.inner.card.on_demand else ask,
         )
         for name, half in at.items():
             found.setdefault(name, []).append(half)

@@ -21,7 +21,8 @@ from typing_extensions import override
 
 from counton.base.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.base.private import Private, open_private
-from counton.base.windows import Once
+from counton.job.job import Job
+from counton.job.refusals import refuse_of_ordered
 from counton.rows.ordered_events import OrderedEvents, letters_of, ordered_rows
 from counton.rows.policies import Policies
 from counton.rows.sources import Source
@@ -38,10 +39,8 @@ from counton.run.changes import (
     read_whole,
 )
 from counton.run.definition import Definition
-from counton.run.redelivery import refuse_copies
+from counton.run.redelivery import new_files
 from counton.run.settlement import SettledJob
-from counton.spec.job import Job
-from counton.spec.refusals import refuse_of_ordered
 from counton.state import Stream
 from counton.state.stream_writer import Addition
 from counton.statistics import Statistic
@@ -67,20 +66,20 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
         InvalidInput: a column is missing, or a row that is no event.
     """
     parts, statistic, policies = definition.parts, definition.statistic, job.policies()
-    if definition.cut is None and policies != Policies():
+    if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
             f"{field(name, getattr(job, name))} leaves rows out, and where each row is a step how "
             f"many steps there are would tell of them; give {field('time')}, or repair the rows"
         )
     known = dict[str, tuple[str, ...]]()
-    if job.unknown == "drop" and statistic.declares is not None:
-        if definition.cut is None:
+    if job.unknown == "drop" and statistic.card.declares is not None:
+        if not definition.cut.timed:
             raise InvalidInput(
                 f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
                 f"a step, since how many steps there are would tell of them; give {field('time')}"
             )
-        known = {parts.names[-1]: tuple(statistic.declares)}
+        known = {parts.names[-1]: tuple(statistic.card.declares)}
     kinds = dict.fromkeys(parts.names, "text")
     kinds |= dict.fromkeys(parts.numbers, "number") | dict.fromkeys(parts.flags, "flag")
     kept = [
@@ -89,7 +88,7 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     ]
     reading = RowReading(
         Columns(definition.columns.time, several=tuple(part.name for part in kept)),
-        definition.cut or Once(),
+        definition.cut,
         kept=kept,
         clock_change=cast("ClockChange", job.clock_change),
         time_format=job.time_format,
@@ -100,8 +99,9 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
 
 def in_any_order(definition: Definition) -> bool:
     """Whether the order of rows of one time says nothing: of letters, and of comings it does."""
-    timed = definition.cut is not None
-    return timed and not (definition.statistic.of_letters or definition.parts.flags)
+    return definition.cut.timed and not (
+        definition.statistic.card.of_letters or definition.parts.flags
+    )
 
 
 def fitting(
@@ -113,7 +113,7 @@ def fitting(
     """
     events, horizon = open_private(private), definition.strategy.horizon
     rows = len(events.stops)
-    if definition.cut is None and horizon is not None and rows > horizon:
+    if not definition.cut.timed and horizon is not None and rows > horizon:
         if released is None or released < horizon:
             remedy = (
                 f"{field('steps', rows)}, or more"
@@ -162,7 +162,7 @@ class OrderedRows(ReadRows):
             )
         if stream is not None and before and self.settled.job.late == "refuse":
             self._compare(stream, events.until(before))
-        cells = 1 if statistic.on_demand else math.prod(statistic.cells)
+        cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
         steps = range(before, self.ended)
         new = [_of_steps(events, some) for some in chunks(steps, cells)]
         if stream is None or (before and len(new) > 1):
@@ -184,7 +184,7 @@ class OrderedRows(ReadRows):
             stream.check_events(known.events, known.stops)
         except ReplayMismatch as error:
             order = ""
-            if definition.cut is not None and not in_any_order(definition):
+            if definition.cut.timed and not in_any_order(definition):
                 order = "rows of one time must keep their order, from file to file too; "
             raise ReplayMismatch(
                 f"{error} ({order}late rows and corrections cannot be entered into steps that are "
@@ -204,13 +204,12 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     """Read the rows, or letters, of a job in their order."""
     job, definition = settled.job, settled.definition
     source = None if settled.source is None else open_private(settled.source)
-    refuse_of_ordered(job, definition.statistic, each_row=definition.each_row)
+    refuse_of_ordered(job, definition.statistic, each_row=not definition.cut.batched)
     if source is None:
         rows = read_letters(job, definition.statistic)
     else:
+        source = new_files(source, definition, lambda _: False)
         rows, source = read_whole(job, definition, source, partial(read_rows, job, definition))
-        if definition.columns.id is None:
-            refuse_copies(source, job, definition, open_private(rows).sums)
     events, found = fitting(rows, definition, settled.steps_released)
     until, ended = ended_steps(job, definition, source, found, settled.steps_released, now)
     counts = Private(counts_of(open_private(found)))

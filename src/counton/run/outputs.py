@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from counton.base.errors import CountonError, InvalidInput, NotDrawnWarning, field
+from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.released.large_groups import check_thresholds, large_only
 from counton.released.periods import check_periods, check_sums, parsed_period
@@ -30,7 +31,6 @@ from counton.run.written_files import (
     write_release,
     write_table,
 )
-from counton.spec.job import Job
 from counton.state.shared import ledger_files
 
 
@@ -109,7 +109,7 @@ class Outputs:
         if self.out is not None and is_folder(self.out):
             check_foldable(definition, self.out)
         given = _threshold(self.job)
-        chooses = definition.shows_cells and definition.discovery is None
+        chooses = definition.shows_cells and definition.cells.named_beforehand
         if given is not None and not (chooses and definition.domain is not None):
             raise InvalidInput(
                 f"{given} chooses among declared groups by their counts or sums, and "
@@ -118,7 +118,7 @@ class Outputs:
         for every in self.sums:
             check_sums(definition, every)
             check_periods(definition.windows, every, definition.strategy.facts.delay)
-        if self.job.over is not None and definition.discovery is not None:
+        if self.job.over is not None and not definition.cells.named_beforehand:
             raise InvalidInput(
                 f"{field('over', self.job.over)} does not go with {field('unknown', 'discover')}, "
                 f"where no group is declared and each is shown from some step on; leave one of "
@@ -177,7 +177,7 @@ class Outputs:
     def _needs_all(self, definition: Definition) -> bool:
         """Whether a file, a chart or the screen is of more than the last step."""
         shows_last = definition.shows_cells and definition.release != "windows"
-        if not shows_last or definition.discovery is not None or definition.once:
+        if not (shows_last and definition.cells.named_beforehand and definition.cut.goes_on):
             return True
         in_files = self.out is not None and not is_folder(self.out)
         return in_files or self.plot is not None or bool(self.sums)

@@ -23,8 +23,11 @@ from numpy.typing import NDArray
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import name_alone
 from counton.base.windows import NO_MOMENT
+from counton.job.job import Events, RowFormat, check_most
+from counton.job.keywords import RowFields
 from counton.privacy import Contribution, Guarantee
-from counton.released.description import People
+from counton.privacy.contribution import with_clock
+from counton.released.counting import Bounded
 from counton.released.look_report import (
     Inspection,
     check_share,
@@ -41,8 +44,6 @@ from counton.run.contribution_bounds import period_of
 from counton.run.progress import Progress, silent
 from counton.run.rows_of_user import EachUser, UserRows
 from counton.run.settlement import check_quarantine
-from counton.spec.job import Events, RowFormat, check_most
-from counton.spec.keywords import RowFields
 from counton.state import Store
 from counton.state.database import state_file
 from counton.state.key_and_witness import state_files
@@ -52,6 +53,7 @@ from counton.statistics import Quantiles
 
 if TYPE_CHECKING:
     from counton.base.exact import Number
+    from counton.planning.planner import StreamOptions
     from counton.privacy import Guarantee
     from counton.state.key_and_witness import Kept
 
@@ -187,7 +189,12 @@ def activity(
 
 
 def weigh(
-    found: Activity, steps: int | None = None, guarantee: Guarantee | None = None
+    found: Activity,
+    steps: int | None = None,
+    guarantee: Guarantee | None = None,
+    *,
+    most_a_window: int | None = None,
+    **options: Unpack[StreamOptions],
 ) -> list[BoundCost]:
     """What each bound drops, and with a guarantee the error of its noise.
 
@@ -195,6 +202,8 @@ def weigh(
         found: see `activity`.
         steps: how many windows the stream will have.
         guarantee: under which users are protected.
+        most_a_window: how many events of a user count in each window, at most.
+        options: of the plan, as of `counton.plan`.
 
     Raises:
         InvalidInput: one of steps and guarantee without the other.
@@ -206,23 +215,27 @@ def weigh(
     >>> round(bounds[1].std / bounds[0].std, 6)
     2.0
     """
-    if (steps is None) != (guarantee is None):
+    if (steps is None and options.get("around") is None) != (guarantee is None):
         raise InvalidInput(
             f"the error of the noise needs {field('steps')} and a guarantee, such as "
             f"{field('epsilon', 1)}; give both, or neither"
         )
     bounds = found.bounds()
     stds: Sequence[float | None] = [None] * len(bounds)
-    if steps is not None and guarantee is not None:
-        from counton.planning import plan
+    if guarantee is not None:
+        from counton.planning.planner import plan_stream
+
+        def unit(most: int) -> Contribution:
+            a_window = None if most_a_window is None else min(most_a_window, most)
+            return Contribution.events(most, most_a_step=a_window)
 
         # The norms of more events are multiples, so that one strategy is best for all bounds.
-        best = [plan(steps, guarantee, contribution=Contribution.events(2)).best.strategy]
+        best = plan_stream(steps, guarantee, contribution=unit(2), **options).best.strategy
+        told: StreamOptions = {**options, "strategies": [best]}
         stds = [
-            plan(steps, guarantee, contribution=Contribution.events(most), strategies=best)
-            .best.mean_std
+            plan_stream(steps, guarantee, contribution=unit(most), **told).best.mean_std
             for most in bounds
-        ]  # fmt: skip
+        ]
     made = []
     for most, std in zip(bounds, stds, strict=True):
         missing = found.dropped_events(most)
@@ -330,7 +343,7 @@ def inspect(
                 )
         grid, named = {"edges": numbers_of_events(at_most)}, f"events by {user}"
         if per is not None:
-            named += f" and {People(1, per).of('').removeprefix(chr(39) + 's ')}"
+            named += f" and {Bounded(1, per).of('').removeprefix(chr(39) + 's ')}"
     else:
         check_most(most)
         if most is None:
@@ -356,7 +369,7 @@ def inspect(
         "user": user,
         "most": asked.most,
         "value": named,
-        "unit": _unit(state, ledger, unit, per),
+        "unit": _unit(state, ledger, unit, per, (timezone, str(time))),
         "name": name or (NAME if bounds is None else OF_VALUES),
         "key": key,
         "ledger": ledger,
@@ -381,7 +394,9 @@ def _quantiles(grid: dict[str, Any]) -> Quantiles:
     return Quantiles(**grid)
 
 
-def _unit(state: Any, ledger: Any, unit: str | None, per: str | None) -> str | None:
+def _unit(
+    state: Any, ledger: Any, unit: str | None, per: str | None, clock: tuple[str, str]
+) -> str | None:
     """What is protected, in the word by which the state counts it."""
     if per is None:
         return unit
@@ -393,4 +408,4 @@ def _unit(state: Any, ledger: Any, unit: str | None, per: str | None) -> str | N
         else:
             with Store(state) as store:
                 known = [*store.units, *known_units(store.database, ledger)]
-    return People(1, per).of(unit_word(known, "user", unit, "user"))
+    return with_clock(Bounded(1, per).of(unit_word(known, "user", unit, "user")), *clock)

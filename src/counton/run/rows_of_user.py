@@ -20,13 +20,13 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, field
 from counton.base.private import Private
 from counton.base.windows import Once, Windows, load_zone
+from counton.job.job import RowFormat
 from counton.rows.sources import EventFrame, Source, UnreadableRow
 from counton.rows.tally import Tally, tally
 from counton.rows.timestamps import ClockChange
 from counton.rows.window_marks import Columns, RowReading
 from counton.run.contribution_bounds import period_of
 from counton.run.new_stream import check_period
-from counton.spec.job import RowFormat
 from counton.statistics import Quantiles
 
 #: Between what a user is called and the number of a period.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.base.private import Private
+from counton.job.job import Job
 from counton.run import clock
 from counton.run.changes import Counts, ReadRows, for_operator
 from counton.run.definition import Definition
@@ -21,7 +22,6 @@ from counton.run.journal_values import read_released
 from counton.run.progress import Progress, silent
 from counton.run.settlement import OpenedJob, SettledJob, predecessor, resolve
 from counton.run.unordered_rows import tallied_rows
-from counton.spec.job import Job
 from counton.state import Store, Stream
 from counton.state.database import Closing, CommitHook
 
@@ -159,7 +159,7 @@ def read_rows(
     (2, Private[Tally])
     """
     progress("reading events", 0.25)
-    if not settled.definition.ordered:
+    if not settled.definition.counting.in_order:
         return tallied_rows(settled, progress, now)
     from counton.run.ordered_rows import rows_in_order
 
@@ -257,12 +257,7 @@ def _publish(stream: Stream) -> None:
 
 
 def _create(request: Job, state: Store | None, definition: Definition) -> Stream:
-    counters = None
-    if definition.discovery is not None:
-        from counton.numbers.discovery import counters_of
-
-        counters = counters_of(definition.guarantee)
-    in_design = definition.statistic.in_terms
+    in_design = not definition.statistic.card.additive
     try:
         return Stream.create(
             request.state if state is None else state,
@@ -273,9 +268,9 @@ def _create(request: Job, state: Store | None, definition: Definition) -> Stream
             contribution=definition.contribution,
             shape=() if in_design else definition.shape,
             details=definition.details,
-            counters=counters,
+            counters=definition.cells.counters(definition.guarantee),
             statistic=definition.statistic if in_design else None,
-            batched=not definition.each_row,
+            batched=definition.cut.batched,
             ledger=request.ledger,
             witness=request.witness,
             follows=predecessor(definition),

@@ -21,6 +21,17 @@ from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import ROWS, OwnColumns, split_names
 from counton.base.private import Private
+from counton.job.job import Events, Job
+from counton.job.stated_options import (
+    declares_nodes,
+    is_numbered,
+    is_once,
+    kept_as,
+    kept_value,
+    label_columns,
+    name_of,
+    options_of_job,
+)
 from counton.privacy import Spend
 from counton.rows.domains import refuse_events_as_domain
 from counton.rows.files import EventFile
@@ -40,19 +51,8 @@ from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
 from counton.run.new_stream import define
 from counton.run.progress import Progress, silent
-from counton.spec.job import Events, Job
-from counton.spec.stated_options import (
-    declares_nodes,
-    is_numbered,
-    is_once,
-    kept_as,
-    kept_value,
-    label_columns,
-    name_of,
-    options_of_job,
-)
 from counton.state import Store
-from counton.state.database import Closing
+from counton.state.database import Closing, kept_address
 from counton.state.key_and_witness import state_files
 from counton.state.shared import SharedBook, known_units, ledger_of
 from counton.state.sqlite_file import NoState
@@ -154,7 +154,7 @@ def resolve(
 
 def _refuse_beyond(settled: SettledJob) -> None:
     spend = spend_of(settled)
-    if settled.definition.ordered:
+    if settled.definition.counting.in_order:
         return  # whose unit is called as the state says when the stream is entered
     if settled.store is not None:
         settled.store.refuse_beyond(spend)
@@ -174,7 +174,7 @@ def spend_of(settled: SettledJob) -> Spend:
     return Spend(
         settled.job.name,
         definition.guarantee,
-        definition.unit,
+        definition.unit_in_ledger,
         definition.contribution.relation,
         predecessor(definition),
     )
@@ -211,7 +211,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     else:
         check_compatible(before, job)
         definition = before
-    text = definition.statistic.of_letters and definition.parts == OwnColumns()
+    text = definition.statistic.card.of_letters and definition.parts == OwnColumns()
     if source is None and not text:
         source = _open_source(job, before)
     if source is not None:
@@ -236,7 +236,7 @@ def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     """The definition of a stream that goes on, as its operator changes it."""
     definition = amend(kept, job, released)
     refuse_ended(definition, job.name)
-    if definition.once:
+    if not definition.cut.goes_on:
         refuse_other_fit(job.name, fit_of(definition.record), fit_of(vars(job)))
     return definition
 
@@ -254,7 +254,7 @@ def _remember(definition: Definition, job: Job) -> Definition:
     A job that writes nothing leaves outputs as they were. What is asked of cells on demand is asked
     anew.
     """
-    known, on_demand = options_of_job(job), definition.statistic.on_demand
+    known, on_demand = options_of_job(job), definition.statistic.card.on_demand
     writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
     anew = {name for name in known if known[name].kept in _REMEMBERED}
     if not writes and not on_demand:
@@ -269,7 +269,10 @@ def _remember(definition: Definition, job: Job) -> Definition:
         and (name, job.option(name)) != ("unknown", "discover")
     }
     fixed = {name: value for name, value in definition.record.items() if name not in anew}
-    return replace(definition, record=fixed | said)
+    if said.get("unknown") == "drop":  # what was released by then lacks rows for ever
+        fixed["dropped"] = True
+    drops = bool(fixed.get("dropped"))
+    return replace(definition, record=fixed | said, drops=drops)
 
 
 def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
@@ -341,11 +344,11 @@ def _open_source(job: Job, before: Definition | None) -> Source:
 
 def _refuse_no_order(definition: Definition, source: Source) -> None:
     for part in source.parts:
-        if definition.ordered and not part.numbered:
-            raise InvalidInput(
-                f"{definition.what} takes rows in their order, one after the other, which "
-                f"{part.name} does not have; write them into a file, sorted by their time"
+        if not part.numbered:
+            remedy = (
+                f"which {part.name} does not have; write them into a file, sorted by their time"
             )
+            definition.counting.check_any_order(definition.what, remedy)
 
 
 def _check_fit(job: Job, definition: Definition) -> None:
@@ -354,7 +357,7 @@ def _check_fit(job: Job, definition: Definition) -> None:
     from counton.released.read_options import check_fit
 
     check_fit(fit, definition.inner)
-    if fit.known and not definition.once:
+    if fit.known and definition.cut.goes_on:
         raise InvalidInput(
             f"{field('known')} is of a table that is released once, and this one grows; leave "
             f"it out, or leave {field('time')} out"
@@ -391,7 +394,7 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         request.time_format,
         named=[name for name in named if name is not None],
         people=people,
-        once=is_once(request) if definition is None else definition.once,
+        once=is_once(request) if definition is None else not definition.cut.goes_on,
         same=request.domain is request.events,
     )
 
@@ -404,6 +407,9 @@ def open_job(job: Job) -> OpenedJob:
         StateError: the state cannot be read.
     """
     job = with_totals(job)
+    for place in (job.ledger, job.witness):  # what the state remembers of them has no password
+        if place is not None and "://" in os.fspath(place):
+            kept_address(place)
     try:
         store = Store(job.state)
     except NoState:
@@ -443,7 +449,7 @@ def with_totals(job: Job) -> Job:
         )
     levels = job.option("levels")
     named = None if levels is None else split_names(levels)
-    from counton.spec.public_tables import totals_of
+    from counton.job.public_tables import totals_of
 
     totals = totals_of(job.known, named)
     return replace(job, known=[[list(path), total] for path, total in totals.items()])

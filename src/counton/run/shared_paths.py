@@ -14,17 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from counton.base.errors import CountonError, InvalidInput
+from counton.job import stated_options as statements
+from counton.job.job import Job
+from counton.privacy.contribution import known_unit, without_clock
 from counton.released.release_facts import TABLES
 from counton.rows.paths import event_paths, is_file, refuse_among_events
 from counton.run.outputs import files_of_sums
 from counton.run.settlement import as_before, with_totals
 from counton.run.written_files import beside, pictures_of
-from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import Closing, database_url, label_of, state_file
 from counton.state.key_and_witness import state_files
 from counton.state.shared import ledger_files
 from counton.state.sqlite_file import NoState
+from counton.state.unit_names import of_limit
+from counton.statistics.statistic import NO_EVENTS
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
@@ -123,26 +127,41 @@ class JobStates(Closing):
                 self._stores[where] = None
         return self._stores[where]
 
-    def set_limit(
+    def set_limits(
         self,
-        state: str | os.PathLike[str],
+        jobs: Mapping[str, Job],
         limit: PureDP | ApproxDP | ZCDP | None,
         about: str | None = None,
     ) -> None:
-        """Set what a state may spend, where nothing is set yet.
+        """Set what the states of some jobs may spend, where nothing is set yet.
 
         Args:
-            limit: of the state; None: nothing is said.
+            limit: of each state; None: nothing is said.
             about: its subject; None: whatever each job protects.
+
+        Raises:
+            InvalidInput: a limit that is set is another one; or a job protects something else than
+                what it is about, so that it would never run. Then nothing is set.
         """
         if limit is None:
             return
-        if (store := self.at(state)) is None:
-            store = self._stores[_place_of(state)] = Store(state, create=True)
-        if store.ledger is None:
-            store.set_limit(limit, unit=about)
-        else:
-            ledger_within(store, limit, about)
+        for job in jobs.values():
+            if (store := self.at(job.state)) is not None and store.ledger is not None:
+                ledger_within(store, limit, about)
+        self.refuse_other_units(jobs, about)
+        for job in jobs.values():
+            if (store := self.at(job.state)) is None:
+                store = self._stores[_place_of(job.state)] = Store(job.state, create=True)
+            if store.ledger is None:
+                store.set_limit(limit, unit=about)
+
+    def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
+        """Refuse the subject of a limit that is not set yet, if new jobs of events have another."""
+        for name, job in jobs.items():
+            store = self.at(job.state)
+            unset = store is None or store.ledger is None
+            if about is not None and unset and name not in self.begun:
+                _refuse_other_unit(name, job, about)
 
     def close(self) -> None:
         """Close all of them."""
@@ -164,16 +183,41 @@ def ledger_within(
         return known
     if known is None:
         return store.ledger_within(limit, about)
-    if (known.limit, known.unit) != (limit, about):
+    if known.limit != limit or not _is_subject(about, known.unit):
         asked, has = (
             f"{one}{'' if unit is None else f', about one {unit}'}"
             for one, unit in ((limit, about), (known.limit, known.unit))
         )
         raise InvalidInput(
             f"the limit of the job file is {asked}, and state {store.database.label!r} has {has}; "
-            f"correct the file, or set the other limit by itself (counton ledger)"
+            f"correct the file, or set the other limit by itself (counton ledger), where a higher "
+            f"one has to be asked for as such"
         )
     return known
+
+
+def _is_subject(about: str | None, known: str | None) -> bool:
+    """Whether a file says what a limit is about, which has its clock since the first release."""
+    if about is None or known is None:
+        return about is known
+    return known_unit(about, [known, without_clock(known)]) in (known, without_clock(known))
+
+
+def _refuse_other_unit(name: str, job: Job, about: str) -> None:
+    """Refuse a limit by which a job of events can never run: its word is taken for a person."""
+    kind = statements.kind_of(job.what)
+    events = kind.card.event not in NO_EVENTS and job.user is None and job.option("most") is None
+    (limit,) = of_limit(about)
+    word = "event" if job.unit is None else job.unit
+    if not events or (limit.kind == "event" and known_unit(word, [about]) == about):
+        return
+    person = ", which is taken for a person" if limit.kind == "user" else ""
+    raise InvalidInput(
+        f"job {name!r} protects single rows, each a {word!r}, and the limit of the file is about "
+        f"one {about!r}{person}, so that the job can never run: say whose rows they are "
+        f"('user' of the job); or make the limit about an 'event', and leave 'unit' of the job "
+        f"out; or leave 'unit' of the limit out, which then holds for each unit; no limit was set"
+    )
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:

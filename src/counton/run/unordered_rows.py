@@ -5,9 +5,8 @@ Labels of rows where nobody declared the groups are secret until a group is show
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from dataclasses import field as attribute
 from datetime import datetime
 from functools import cache, partial
 from time import monotonic
@@ -22,6 +21,7 @@ from counton.base.errors import StreamConflict
 from counton.base.exact import name_alone
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
+from counton.job.job import Job
 from counton.rows.remote_rows import Spread
 from counton.rows.sources import Source
 from counton.rows.tally import Tally, tally
@@ -37,27 +37,23 @@ from counton.run.changes import (
     compare,
     counts_of,
     ended_steps,
-    other_rows,
     read_whole,
-    refuse_overflow,
+    refuse_inexact_rows,
 )
 from counton.run.definition import Definition
 from counton.run.progress import Progress, silent
 from counton.run.redelivery import (
-    NO_FILES,
     Counted,
-    FileMemory,
-    FilesLeftOut,
     KnownBy,
     is_counted,
     known_by,
+    new_files,
     new_marks,
-    without_counted,
+    refuse_several,
 )
 from counton.run.settlement import SettledJob
-from counton.spec.job import Job
 from counton.state import Stream
-from counton.state.seen import Change, Secret
+from counton.state.seen import Change
 from counton.state.stream_writer import Addition
 
 if TYPE_CHECKING:
@@ -151,8 +147,6 @@ class TalliedRows(ReadRows):
         files: by what the state knows each of them again.
         until: microseconds up to which windows are released; None of a table released once.
         ended: how many windows have ended by then.
-        looked_at: whether files are told by their looks too.
-        kept: files that look counted, and add nothing.
     """
 
     settled: SettledJob
@@ -161,8 +155,6 @@ class TalliedRows(ReadRows):
     files: Private[KnownBy]
     until: int | None
     ended: int
-    looked_at: bool
-    kept: Private[FilesLeftOut] = attribute(default_factory=lambda: NO_FILES)
 
     @override
     def beside(self, stream: Stream | None) -> Changes:
@@ -173,33 +165,22 @@ class TalliedRows(ReadRows):
         before = 0 if stream is None else stream.step
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
         once = job.append and definition.columns.id is None
-        again = once and is_counted(self.files, has, before, self.ended)
-        memory, keep = self._memory(stream), job.counted == "keep"
-        asks = once and not again and job.counted != "new"
-        if memory is not None and stream is not None and asks:
-            others = memory.look_over(has, ended=self.ended, keep=keep)
-            if others is not None and others[0].parts:
-                return self._of(*others).beside(stream)
-            again = others is not None
+        windows = self.ended - before
+        again = once and is_counted(self.files, has, windows, confirmed=job.confirmed)
         bounding, whole = None if again else self.bounding, None
-        if definition.once and before and bounding is not None:
+        if not definition.cut.goes_on and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.
             whole, bounding = bounding.choose(None, 0), None
         chosen = None if bounding is None else bounding.choose(stream, before)
         rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
-        intake = compare_changes(
-            stream, definition, rows, ended=self.ended, append=job.append, keep=keep
-        )
+        intake = compare_changes(stream, definition, rows, ended=self.ended, append=job.append)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: Private[tuple[str, ...]] = Private(())
         if not rows.empty and not again:
-            sources = new_marks(self.files, has, self.kept, once=once)
+            sources = new_marks(self.files, has, once=once)
         remembered = None
-        if memory is not None and not rows.empty and not again:
-            change = memory.change()
-            remembered = None if change is None else Private(change)
         if bounding is not None and rows.chosen is not None:
-            remembered = bounding.change(rows.chosen, max(self.ended, before), remembered)
+            remembered = bounding.change(rows.chosen, max(self.ended, before))
         given = partial(_additions, self.settled, rows, intake, sources, remembered)
         return Changes(self._counts(rows, intake), given, again)
 
@@ -211,32 +192,19 @@ class TalliedRows(ReadRows):
         over = 0 if rows.over is None else open_private(rows.over)
         # Of a file of all events nearly all rows are known.
         new = chosen if settled.job.append else None
+        gone = added.gone // each if chosen is None else chosen.gone
         return Private(
             replace(
                 counts_of(open_private(rows.found)),
                 late=added.late_rows // each,
-                gone=added.gone // each,
-                kept=open_private(self.kept).rows,
+                gone=gone,
+                shut=added.shut // each,
                 beyond_most=over if chosen is None else chosen.over,
                 known=0 if new is None else new.known,
                 closed=0 if new is None else new.closed,
                 dropped=settled.dropped,
             )
         )
-
-    def _memory(self, stream: Stream | None) -> FileMemory | None:
-        """The files that were counted; None where files are not told by their looks."""
-        if not self.looked_at:
-            return None
-        settled, found, bounding = self.settled, self.rows.found, self.bounding
-        kept = None if settled.saved is None or bounding is not None else settled.saved.secret()
-        secret = (kept or Secret.fresh()) if bounding is None else bounding.secret
-        return FileMemory(stream, secret, self.files, found, settled.definition)
-
-    def _of(self, source: Source, kept: Private[FilesLeftOut]) -> TalliedRows:
-        """The rows of some of the files, read again; the others add nothing."""
-        rows, files, bounding, _ = _count(self.settled, source, silent, looks=True)
-        return replace(self, rows=rows, files=files, bounding=bounding, kept=kept)
 
 
 def _additions(
@@ -258,7 +226,7 @@ def _additions(
     new_labels = None if found is None else (len(found.known), found.new)
     change = None if remembered is None else open_private(remembered)
     if added.target == added.released:
-        if marks or empty or (append and added.changed):
+        if marks or empty or added.changed:
             yield 0.0, Private(Addition(None, added.pending(), marks, change, new_labels))
         return
     new = range(added.released + 1, added.target + 1)
@@ -316,17 +284,14 @@ def compare_changes(
     *,
     ended: int,
     append: bool,
-    keep: bool = False,
 ) -> Private[Intake]:
     """What rows add to a stream at its step; chosen ones are new.
 
     Args:
         stream: None for one that has counted nothing yet.
         append: the rows are new ones, and not all since the first window.
-        keep: rows that have disappeared or changed since they were counted stay counted.
 
     Raises:
-        ReplayMismatch: they have, and are not to stay so.
         SumOverflow: sums would not be exact.
     """
     tallied = open_private(rows.found).cells
@@ -337,34 +302,23 @@ def compare_changes(
         # New rows are set against what was seen of their own windows, and of those that wait.
         touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
         kept = open_private(stream.observed_blocks(touched))
-    adds, names = definition.adds, _places(definition)
-    if rows.labels is not None:  # messages name no group that is not shown
-        names = ("(not named)",) * max(1, len(open_private(rows.labels).all))
+    groups = len(definition.cell_names) * definition.places
+    if rows.labels is not None:
+        groups = max(1, len(open_private(rows.labels).all))
     intake = compare(
         kept,
         cells,
         released=before,
         target=ended,
-        groups=names,
-        windows=definition.windows,
+        groups=groups,
         measures=definition.measures,
         append=new,
-        bounds=(1, 1) if adds is None else adds.row_bounds(),  # of one row, in grid units
-        keep=keep and not definition.once,
     )
-    if stream is not None and definition.once and before and intake.late_rows:
-        raise other_rows(f"has {intake.late_rows:,} rows more than it had")
     taken = (0, 0.0) if stream is None else open_private(stream.amounts)
     alone = definition.strategy.workload != "totals"
     sums = intake.place_sums(definition.places, alone=alone)
-    refuse_overflow(definition, intake.largest_sum(alone=alone), sums, *taken)
+    refuse_inexact_rows(definition, intake.largest_sum(alone=alone), sums, *taken)
     return Private(intake)
-
-
-def _places(definition: Definition) -> Sequence[str]:
-    if definition.places == 1:
-        return definition.cells
-    return [group for group in definition.cells for _ in range(definition.places)]
 
 
 def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:
@@ -373,19 +327,18 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     assert settled.source is not None
     source = open_private(settled.source)
     saved = settled.saved
-    if saved is not None and job.append and not source.comes_once:
-        source = without_counted(source, definition, saved.has_source)
-    # What later files are compared with: a file of all events is looked at on the first night.
-    looks = (job.append or settled.saved is None) and not (
-        definition.once or definition.columns.id is not None or source.comes_once
-    )
-    rows, files, bounding, source = _count(settled, source, progress, looks=looks)
+    if definition.columns.id is None:
+        if definition.cut.goes_on:
+            refuse_several(source, append=job.append)
+        counted = saved.has_source if saved is not None and job.append else lambda _: False
+        source = new_files(source, definition, counted)
+    rows, files, bounding, source = _count(settled, source, progress)
     until, ended = ended_steps(job, definition, source, rows.found, settled.steps_released, now)
-    return TalliedRows(settled, rows, bounding, files, until, ended, looks)
+    return TalliedRows(settled, rows, bounding, files, until, ended)
 
 
 def _count(
-    settled: SettledJob, source: Source, progress: Progress, *, looks: bool
+    settled: SettledJob, source: Source, progress: Progress
 ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
     job, definition = settled.job, settled.definition
@@ -393,48 +346,45 @@ def _count(
     def read(
         source: Source,
     ) -> tuple[CountedRows, Private[KnownBy], ContributionBounder | None]:
-        rows, bounding = _read(settled, source, progress, looks=looks)
+        rows, bounding = _read(settled, source, progress)
         # Bytes are hashed here too: a file is known by those that were counted.
-        return rows, known_by(source, job, definition, rows.found), bounding
+        return rows, known_by(source, definition), bounding
 
     found, source = read_whole(job, definition, source, read)
     return *found, source
 
 
 def _read(
-    settled: SettledJob, source: Source, progress: Progress, *, looks: bool
+    settled: SettledJob, source: Source, progress: Progress
 ) -> tuple[CountedRows, ContributionBounder | None]:
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
     reading = reading_of(job, definition)
     source = source.delegate(reading)
     labels, by = None, definition
-    if definition.discovery is not None:
+    if not definition.cells.named_beforehand:
         known = Private(()) if settled.saved is None else settled.saved.labels()
         labels = labels_in(source, reading, known)
         by = counted_by(definition, labels)
     bounding = None
-    if definition.people is not None or definition.columns.id is not None:
+    if definition.counting.users or definition.columns.id is not None:
         from counton.run.contribution_bounds import ContributionBounder
 
-        judged = job.counted == "new" or not isinstance(source, Spread)
         bounding = ContributionBounder(
             by,
             None if settled.saved is None else settled.saved.secret(),
             job.append,
-            judged,
             settled.steps_released or 0,
-            keep=job.counted == "keep",
         )
     held = None if bounding is None else bounding.held
     watch = None if progress is silent else _RowMeter(progress)
-    found = tally(source, reading, by.domain, bound=held, watch=watch, looks=looks)
+    found = tally(source, reading, by.domain, bound=held, watch=watch)
     return CountedRows(labels, found, None), bounding
 
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
     """How the rows of a job are read."""
-    unknown = "discover" if definition.discovery is not None else job.unknown
+    unknown = definition.cells.policy or job.unknown
     return RowReading(
         definition.columns,
         definition.windows,

@@ -275,7 +275,7 @@ def write_release(found: Release, path: Path, **look: Any) -> None:
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
-        named_by_rows = found.definition.discovery is not None
+        named_by_rows = not found.definition.cells.named_beforehand
         write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
 
 
@@ -315,7 +315,7 @@ def check_foldable(definition: Description | None, folder: Path) -> None:
     Raises:
         InvalidInput: it is neither counts nor sums, or nobody declared its groups.
     """
-    if definition is None or not definition.shows_cells or definition.discovery is not None:
+    if definition is None or not definition.shows_cells or not definition.cells.named_beforehand:
         raise InvalidInput(
             f"{field('out', str(folder))} has no ending, so it is a folder with a file for each "
             f"step, which is written of counts and sums of declared groups alone: name a file, "

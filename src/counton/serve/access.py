@@ -9,7 +9,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from counton.base.errors import InvalidInput
-from counton.serve.tokens import Tokens
+from counton.serve.tokens import Token, Tokens
 
 _BEARER = HTTPBearer(auto_error=False, description="a token that counton serve-token has made")
 Given = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
@@ -26,34 +26,34 @@ class Access:
     def __init__(self, tokens: Tokens, public: bool, log: Callable[..., None]) -> None:
         self._tokens, self._public, self._log = tokens, public, log
 
-    def scopes(self, given: HTTPAuthorizationCredentials | None) -> tuple[str, ...]:
-        """Scopes of the token that a request brings."""
+    def token(self, given: HTTPAuthorizationCredentials | None) -> Token | None:
+        """The token that a request brings; None where it is not known."""
         if given is None:
-            return ()
+            return None
         try:
-            return self._tokens.scopes(given.credentials)
+            return self._tokens.find(given.credentials)
         except InvalidInput as error:
             self._log("tokens cannot be read", error=str(error))
-            return ()
+            return None
 
     def needs(self, scope: str) -> Any:
         """A dependency of a path: refuses requests without a token of this scope."""
 
         def check(request: Request, given: Given) -> None:
-            found = self.scopes(given)
-            if scope in found:
-                request.state.caller = given.credentials if given is not None else ""
+            token = self.token(given)
+            if token is not None and scope in token.scopes:
+                request.state.token = token
                 return
             if scope == "read" and self._public:
                 return
-            if not found:
+            if token is None:
                 raise HTTPException(
                     401,
                     f"a token for {scope!r} is needed; send it as Authorization: Bearer TOKEN",
                     {"WWW-Authenticate": "Bearer"},
                 )
             raise HTTPException(
-                403, f"this token is for {', '.join(found)}; one for {scope!r} is needed"
+                403, f"this token is for {', '.join(token.scopes)}; one for {scope!r} is needed"
             )
 
         return Depends(check)

@@ -46,6 +46,7 @@ def application(service: Service) -> FastAPI:
         description="Released series under differential privacy, and the way in for their rows.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # to whatever host a client says that this is
         lifespan=lifespan,
     )
     app.state.service = service

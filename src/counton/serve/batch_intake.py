@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.errors import InvalidInput, field
+from counton.base.exact_sums import refuse_overflow
 from counton.base.groups import GroupNames
 from counton.base.private import Private, open_private
 from counton.base.windows import microseconds
@@ -22,16 +23,19 @@ from counton.rows.policies import MOST, Problem
 from counton.rows.sources import Source
 from counton.rows.tally import tally
 from counton.rows.window_marks import collect, mark_rows
-from counton.run.changes import parts_of_bounds, place_sums, refuse_overflow
+from counton.run.changes import parts_of_bounds, place_sums, refuse_inexact_rows
+from counton.run.clock import length_of
 from counton.run.unordered_rows import labels_in
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.served_jobs import InboxRows, ServedJob, pack_rows
-from counton.state.inbox import FULL, Batch, Inbox, Verdict
+from counton.state.inbox import Batch, Inbox, Sender, Verdict
 
 Clock = Callable[[], datetime]
 #: Batches that are committed together at most.
 _TOGETHER = 256
 _FOREVER = 2**63
+#: Microseconds within which a batch that has come is committed.
+_LONG = 3_600_000_000
 
 
 class Full(Exception):
@@ -44,13 +48,21 @@ def digest_of(media: str, body: bytes) -> bytes:
 
 
 def checked_batch(
-    served: ServedJob, id: str, media: str, sent: bytes, digest: bytes, most: int, now: int
+    served: ServedJob,
+    id: str,
+    media: str,
+    sent: bytes,
+    digest: bytes,
+    most: int,
+    now: int,
+    sender: Sender,
 ) -> Batch:
     """A batch whose rows the job can count, by its policies.
 
     Args:
         most: rows.
         now: microseconds since 1970.
+        sender: whose share of the stream the rows fill.
 
     Raises:
         TooLarge: more rows.
@@ -64,7 +76,7 @@ def checked_batch(
         raise no_column(part.name, body.missing[0])
     source = Source((part,), part.name)
     domain = definition.domain
-    if definition.discovery is not None:
+    if not definition.cells.named_beforehand:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # All that a run reads of a row, so that none is accepted which a run could not read.
     read = collect(source, mark_rows(source, reading))
@@ -83,15 +95,20 @@ def checked_batch(
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()
     places = place_sums(found.cells, "total", definition.places)
-    refuse_overflow(definition, int(max(totals, default=0.0)), places)
-    # What is late is released with the next window.
-    late = pl.max_horizontal("step", definition.windows.ended_by(now) + 1).alias("step")
+    refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
+    # What is late is released with the next window that is due.
+    due = now - length_of(served.job.watermark)
+    late = pl.max_horizontal("step", definition.windows.ended_by(due) + 1).alias("step")
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
-    if max(parts.values(), default=0.0) > FULL:
-        raise SumOverflow(
-            f"the rows of the batch come to more than {FULL:.0%} of what the sums of the stream "
-            f"can hold: correct them, or count in larger units"
-        )
+    refuse_overflow(
+        max(parts.values(), default=0.0),
+        sender.share,
+        lambda: (
+            f"the rows of the batch come to more than {sender.share:.3g} of what the sums of the "
+            f"stream can hold, which is all that your token may ever send: correct them, or count "
+            f"in larger units"
+        ),
+    )
     left = {
         "before_first_window": found.before,
         "after_last_window": found.beyond,
@@ -107,7 +124,9 @@ def checked_batch(
     }
     rows = pack_rows(frame)
     return Batch(
-        served.job.name, id, digest, now, answer, whole, rows, Private(aside), Private(parts)
+        *(served.job.name, id, digest, now, answer, whole, rows, Private(aside), Private(parts)),
+        sender=sender,
+        over=definition.windows.ended_by(due - _LONG),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from time import monotonic
@@ -10,10 +10,14 @@ from typing import Any
 
 from fastapi import Depends, HTTPException, Request
 
+from counton.state.inbox import Sender
+
 #: Seconds over which a rate is counted.
 _OVER = 10.0
 #: Callers whose buckets are kept: of more, those go who came longest ago.
 _MOST_CALLERS = 65_536
+#: Batches of the first sender that are held in memory at once.
+_AT_ONCE = 16
 
 
 class Rates:
@@ -58,22 +62,35 @@ class Rates:
         return min(self._most, left + (now - at) * self._rate), now
 
 
-class Room:
-    """Bytes of bodies that are held in memory, of all requests together."""
+class Rooms:
+    """Bytes of bodies that are held in memory, by sender: each has room of his own.
 
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, 0
+    The first sender has room for sixteen batches at once, the second for eight, the n-th for one
+    n-th of that, and everybody for one.
 
-    def take(self, size: int) -> bool:
+    >>> rooms, ann, bob = Rooms(100), Sender("ann", 1), Sender("bob", 40)
+    >>> rooms.take(ann, 1600), rooms.take(ann, 1), rooms.take(bob, 100), rooms.take(bob, 1)
+    (True, False, True, False)
+
+    Args:
+        batch: bytes of the largest batch.
+    """
+
+    def __init__(self, batch: int) -> None:
+        self._batch, self._held = batch, Counter[str]()
+
+    def take(self, sender: Sender, size: int) -> bool:
         """Whether there is room, which is then taken."""
-        if self.held + size > self.most:
+        if self._held[sender.id] + size > self._batch * max(1.0, _AT_ONCE / sender.number):
             return False
-        self.held += size
+        self._held[sender.id] += size
         return True
 
-    def give(self, size: int) -> None:
+    def give(self, sender: Sender, size: int) -> None:
         """Give room back."""
-        self.held -= size
+        self._held[sender.id] -= size
+        if not self._held[sender.id]:
+            del self._held[sender.id]
 
 
 class ReadingLimit:
@@ -108,7 +125,8 @@ class ReadingLimit:
         """A dependency of a path: refuses who asks too often. What a token says comes before."""
 
         async def check(request: Request) -> None:
-            reader = getattr(request.state, "caller", "") or address_of(request, self._proxies)
+            token = getattr(request.state, "token", None)
+            reader = address_of(request, self._proxies) if token is None else token.id
             buckets = [(self._together, "", self._words[1])]
             if reader is not None:
                 buckets.insert(0, (self._each, reader, self._words[0]))

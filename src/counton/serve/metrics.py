@@ -82,31 +82,35 @@ def _all(
         ("unwritten", "counter", "failures to set rows aside in their file"),
         ("seconds", "gauge", "seconds that the last run took"),
     ):
-        counts = {name: one.counts for name, one in service.releasers.items()}
+        counts = {name: one.counts for name, one in list(service.releasers.items())}
         numbers = _by_stream({name: getattr(one, field) for name, one in counts.items()})
         ending = "_total" if kind == "counter" else ""
         yield f"counton_run_{field}{ending}", kind, says, numbers
-    inboxes = {name: service.state_of(name).inbox for name in service.served}
+    inboxes = {name: service.state_of(name).inbox for name in list(service.served)}
     loads = {name: inbox.load(name) for name, inbox in inboxes.items()}
-    held = {name: inbox.part_held(name) for name, inbox in inboxes.items()}
     left_out = {name: inbox.rows_left_out(name) for name, inbox in inboxes.items()}
     unwritten = {name: inbox.rows_unwritten(name) for name, inbox in inboxes.items()}
     for field in ("batches", "rows", "bytes"):
         numbers = _by_stream({name: getattr(load, field) for name, load in loads.items()})
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
-    says = "part of what sums can hold that was taken; from 0.25 on nothing more is"
-    yield "counton_sums_held_ratio", "gauge", says, _by_stream(held)
+    says = "part of a sender's share of the stream that is filled; at 1 he is refused"
+    filled = [
+        Number({"stream": name, "sender": sender}, part)
+        for name, inbox in inboxes.items()
+        for sender, part in sorted(inbox.shares_filled(name).items())
+    ]
+    yield "counton_share_filled_ratio", "gauge", says, filled
     says = "acknowledged rows that no run could count, kept in the state"
     yield "counton_left_out_rows", "gauge", says, _by_stream(left_out)
     says = "rows that are to be set aside and that no file holds yet"
     yield "counton_unwritten_rows", "gauge", says, _by_stream(unwritten)
     now = service.clock()
     steps, lags, refused = {}, {}, {}
-    for name, journal in service.journals.items():
+    for name, journal in list(service.journals.items()):
         due = journal.due(journal.step + 1)
         lags[name] = 0.0 if due is None else max(0.0, (now - due).total_seconds())
         steps[name], refused[name] = journal.step, float(journal.refused)
-    failed = _by_stream(dict.fromkeys(service.failed, 1.0))
+    failed = _by_stream(dict.fromkeys(list(service.failed), 1.0))
     yield "counton_failed_jobs", "gauge", "jobs that cannot run", failed
     says = "whether the state has forgotten releases"
     yield "counton_refused_copy", "gauge", says, _by_stream(refused)
@@ -114,11 +118,11 @@ def _all(
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", _by_stream(lags)
     often = [Number({}, service.reading.refused)]
     yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
-    listeners = {name: feed.listeners for name, feed in service.feeds.items()}
+    listeners = {name: feed.listeners for name, feed in list(service.feeds.items())}
     yield "counton_listeners", "gauge", "readers who listen", _by_stream(listeners)
     budgets = _budgets_left(service)
     yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", budgets
-    leads = {name: float(name in service.state_of(name).leads) for name in service.served}
+    leads = {name: float(name in service.state_of(name).leads) for name in list(service.served)}
     yield "counton_leader", "gauge", "whether this server releases", _by_stream(leads)
     up = [Number({}, monotonic() - service.began)]
     yield "counton_up_seconds", "gauge", "how long the service runs", up
@@ -131,7 +135,7 @@ def _by_stream(values: Mapping[str, float]) -> list[Number]:
 def _budgets_left(service: Service) -> list[Number]:
     """Of streams whose state has a limit, the part of it that is left."""
     found = []
-    for name, journal in service.journals.items():
+    for name, journal in list(service.journals.items()):
         left = journal.budget_left()
         if left is not None:
             found.append(Number({"stream": name, "unit": journal.definition.unit}, left))

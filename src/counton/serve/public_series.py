@@ -17,15 +17,17 @@ import polars as pl
 
 from counton.base.errors import InvalidInput, StateError, field
 from counton.base.windows import Windows, microseconds, parse_time
+from counton.job.job import Job
 from counton.numbers.intervals import check_level
 from counton.privacy.contribution import known_unit
+from counton.released.besides_noise import besides_noise
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.released.series import finite
+from counton.released.stream_words import measured_in, protection_in_words
 from counton.run.clock import length_of
 from counton.run.definition import Definition
 from counton.run.journal_values import level_of, read_released
-from counton.spec.job import Job
 from counton.state import Store
 from counton.state.store import JournalReader
 from counton.statistics.catalogue import is_keyword, statistic_named
@@ -166,6 +168,7 @@ class Journal:
             "level": self.level,
             "group": definition.columns.group,
             "groups": self.groups(),
+            "units": measured_in(definition),
             "steps": step,
             "horizon": None if forever else definition.windows.steps,
             "last_window_end": None if last is None else last.isoformat(),
@@ -184,21 +187,19 @@ class Journal:
 
     def groups(self) -> list[str]:
         """Names of the groups that are shown."""
-        if not self.step and self.definition.discovery is not None:
-            return []
-        if self.definition.discovery is not None:
-            found = self.read()
-            return list(getattr(found, "groups", None) or ())
-        return list(self.definition.groups)
+        if self.definition.cells.named_beforehand:
+            return list(self.definition.groups)
+        return list(getattr(self.read(), "groups", None) or ()) if self.step else []
 
     def describe(self) -> dict[str, Any]:
         """What is public of the stream, in more words, and what is left of the budget."""
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
-        left = None if ledger is None else ledger.remaining(unit=unit)
+        counted = definition.unit_in_ledger
+        left = None if ledger is None else ledger.remaining(unit=counted)
         totals = self._store.totals
-        _, spent = totals.get(known_unit(unit, totals), (None, None))
+        _, spent = totals.get(known_unit(counted, totals), (None, None))
         columns: list[str] = []
         if self.step:
             columns = self.series(last=1).rows.columns
@@ -210,6 +211,9 @@ class Journal:
                 *([] if definition.people_note is None else [definition.people_note]),
                 repr(definition.strategy),
             ],
+            "protects": protection_in_words(definition),
+            "people": definition.people_note,
+            "besides_noise": besides_noise(definition),
             "key_fingerprint": found.key_fingerprint,
             "budget": {
                 "unit": unit,
@@ -226,7 +230,7 @@ class Journal:
         ledger = self._store.ledger
         if ledger is None:
             return None
-        left = ledger.remaining(unit=self.definition.unit)
+        left = ledger.remaining(unit=self.definition.unit_in_ledger)
         if left is None:
             return 0.0
         for name in ("rho", "epsilon"):
@@ -301,7 +305,7 @@ class Journal:
                 f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
                 f"steps ({field('last', 1000)}) or groups"
             )
-        unforeseen = self.definition.discovery is not None
+        unforeseen = not self.definition.cells.named_beforehand
         return SeriesAnswer(self.name, level, found.numbers(of), self.promise(), unforeseen)
 
     def _steps(
@@ -414,10 +418,10 @@ class Journal:
 
 
 def _what(definition: Definition) -> str:
-    if definition.statistic.additive:
+    if definition.statistic.card.additive:
         return definition.subject
     named = is_keyword(definition.what)
-    return statistic_named(definition.what).says if named else definition.what
+    return statistic_named(definition.what).card.says if named else definition.what
 
 
 def _nothing(windows: Windows) -> pl.DataFrame:

@@ -53,6 +53,7 @@ class StreamFacts(BaseModel):
     level: float
     group: str | None
     groups: list[str]
+    units: dict[str, str]
     steps: int
     horizon: int | None
     last_window_end: str | None
@@ -84,6 +85,9 @@ class StreamDescription(StreamFacts):
     """The same of one stream, in more words."""
 
     description: list[str]
+    protects: str
+    people: str | None
+    besides_noise: list[str]
     key_fingerprint: str
     budget: Budget
     columns: list[str]
@@ -145,14 +149,15 @@ class Refusal(BaseModel):
 
 #: What is said where a state is older than what was released.
 UNSURE = (
-    "the state of this stream is an older copy than what was released, so nothing is taken and "
-    "nothing is shown until the newest one is back; ask again later"
+    "the state of this stream is an older copy than what was released, or nobody can tell, so "
+    "nothing is taken and nothing is shown until the newest one is back, with its witness; ask "
+    "again later"
 )
 #: What is said where nobody can tell whether a state is older than what was released.
 UNSEEN = (
     "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
     "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
-    "adopts it as the newest (counton verify); ask again later"
+    "says that it is the newest (counton verify); ask again later"
 )
 #: What is said of a stream whose job could not begin.
 FAILED = (
@@ -218,7 +223,7 @@ def router(
     @paths.get("", response_model=Streams)
     def streams() -> dict[str, Any]:
         """All streams whose state is there, and what is public of them."""
-        known = [journal for journal in journals.values() if not journal.refused]
+        known = [journal for journal in list(journals.values()) if not journal.refused]
         return {"streams": [journal.about() for journal in known]}
 
     @paths.get("/{name}", response_model=StreamDescription)

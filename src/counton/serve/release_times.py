@@ -28,6 +28,7 @@ from counton.base.errors import (
 )
 from counton.base.private import Private, open_private
 from counton.base.windows import moment
+from counton.job.job import Job
 from counton.rows.policies import add_aside
 from counton.run.clock import length_of
 from counton.run.runs import Outcome, check_rows, read_rows, run
@@ -35,7 +36,6 @@ from counton.run.settlement import open_job, resolve
 from counton.serve.batch_intake import UnderWay
 from counton.serve.log_lines import note, warn
 from counton.serve.served_jobs import ServedJob, explain, unpack_rows
-from counton.spec.job import Job
 from counton.state import Store
 from counton.state.database import CommitHook
 from counton.state.inbox import Fold, Inbox
@@ -264,13 +264,16 @@ class Releaser:
     def _late(self) -> int:
         return length_of(self._served.job.watermark)
 
+    def due_by(self, us: int) -> int:
+        """How many windows have ended at a microsecond, with their watermark."""
+        return self._served.definition.windows.ended_by(us - self._late())
+
     def _due(self, us: int) -> bool:
         """Whether a window has ended, with its watermark, that is not released."""
-        windows = self._served.definition.windows
         if self._step is None:
             found = self._store.find(self.name)
             self._step = 0 if found is None else found.step
-        return windows.ended_by(us - self._late()) > self._step
+        return self.due_by(us) > self._step
 
     def _note(self, outcome: Outcome, seconds: float) -> None:
         counts, new = self.counts, outcome.after - outcome.before

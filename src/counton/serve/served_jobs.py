@@ -15,16 +15,19 @@ from typing_extensions import override
 
 from counton.base.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.base.private import Private, open_private
+from counton.job.job import Job
+from counton.job.jobfile import for_all, load_each, select_jobs
+from counton.job.refusals import refuse_of_service
+from counton.job.stated_options import words_of_files
+from counton.released.read_options import check_shown
 from counton.rows.sources import EventFrame, Rows, Source
 from counton.rows.window_marks import RowReading
 from counton.run.changes import SumBounds
 from counton.run.definition import Definition
+from counton.run.journal_values import shown_by
 from counton.run.settlement import OpenedJob, open_job, resolve
 from counton.run.shared_paths import JobStates, refuse_shared
 from counton.run.unordered_rows import reading_of
-from counton.spec.job import NEWEST, Job, options_of
-from counton.spec.jobfile import for_all, load_each, select_jobs
-from counton.spec.stated_options import words_of_files
 
 
 class InboxRows(EventFrame):
@@ -147,7 +150,7 @@ def prepare(
         for name, each in list(found.items()):
             try:
                 with about(each.called):
-                    states.set_limit(each.job.state, shared.limit, shared.about)
+                    states.set_limits({name: each.job}, shared.limit, shared.about)
             except CountonError as error:
                 failed[name] = error
                 del found[name]
@@ -161,18 +164,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
         InvalidInput: it cannot, naming value and remedy.
         StateError: its state does not fit.
     """
-    for one, option in options_of(Job).items():
-        if not option.served and getattr(job, one) not in (None, False, option.default):
-            raise InvalidInput(
-                f"{field(one, getattr(job, one))} is for runs over files, and a service decides "
-                f"it by itself; leave it out"
-            )
-    if job.until is not None:
-        why = "the newest event is somebody's" if job.until == NEWEST else "time goes on"
-        raise InvalidInput(
-            f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
-            f"out"
-        )
+    refuse_of_service(job)
     with open_job(job) as opened:
         return _as_served(name, opened)
 
@@ -186,7 +178,6 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         events=empty_inbox(columns or ("time",)),
         append=True,
         confirmed=True,
-        counted="new",
     )
     job = opened.job
     if known is not None and known.details.get("once"):
@@ -204,12 +195,12 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         definition = Definition.reopen(known.design, known.details)  # no run goes on with it
     else:
         definition = resolve(opened).definition
-    if definition.ordered or definition.statistic.on_demand:
-        raise InvalidInput(
-            f"{definition.what} takes rows one after another, in their order, and a service gets "
-            f"them in any order; use counton run with files, or a statistic such as count, sum, "
-            f"average, quantiles, distinct, top-k or a table over time"
-        )
+    check_shown(shown_by(job), definition.statistic)
+    definition.counting.check_any_order(
+        definition.what,
+        "and a service gets them in any order; use counton run with files, or a statistic such as "
+        "count, sum, average, quantiles, distinct, top-k or a table over time",
+    )
     return ServedJob(name, job, definition, reading_of(job, definition))
 
 

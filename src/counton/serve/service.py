@@ -6,12 +6,19 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from polars.exceptions import PanicException
 
-from counton.base.errors import CountonError, InvalidInput
+from counton.base.errors import (
+    CountonError,
+    InvalidInput,
+    StateError,
+    StreamConflict,
+    WrongKey,
+)
 from counton.base.windows import microseconds
 from counton.serve.access import Access
 from counton.serve.batch_intake import Clock, Committer, UnderWay
@@ -26,14 +33,24 @@ from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
 from counton.state import Store
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Kept, without_witness
+from counton.state.key_and_witness import Kept, witness_remarks
 from counton.state.service_turn import LASTS, Turn
 from counton.state.watch import Watch
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
+#: Seconds between two tries to begin a job that could not, for a reason that passes.
+_AGAIN = 5.0
+_PASSES = (StateError, StreamConflict, WrongKey)
 #: After this many failures in a row another server may try.
 _OFTEN = 3
+#: Clocks of several servers are so many microseconds apart, and nobody has to know.
+_CLOCKS_APART = 60_000_000
+#: What is said where the clock was ahead, or is behind.
+BEHIND = (
+    "windows are released that by the clock of this machine have not ended, so that the clock was "
+    "ahead or is behind: nothing more is released until it comes there; correct it"
+)
 #: Batches of a state that wait to be committed at most.
 _QUEUE = 1024
 
@@ -53,10 +70,16 @@ class State:
             raise
         self.store = Store(address)
         self.committer = Committer(self.inbox, _QUEUE, _warn_of_failure)
-        self.waiting_bytes = 0
+        self.waiting_bytes: dict[str, int] = {}  # by sender
         self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
         self.unseen: frozenset[str] = frozenset()  # of which nobody can tell how new they are
+
+    def add(self, name: str, key: Kept) -> None:
+        """Serve one stream more."""
+        self.turn.add(name)
+        self.inbox.add(name, key)
+        self.names |= {name}
 
     def close(self) -> None:
         """Commit what waits, and close all."""
@@ -97,7 +120,8 @@ class Service:
         )
         self.clock, self.began = clock, monotonic()
         self.under_way = UnderWay(clock)
-        self.served, self.failed = prepare(file, only)
+        self._jobs = partial(prepare, file, only)
+        self.served, self.failed = self._jobs()
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
@@ -141,6 +165,8 @@ class Service:
             }
             self.states[address] = State(address, keys)
         state = self.states[address]
+        if name not in state.names:
+            state.add(name, served.job.key)
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
             served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
@@ -153,14 +179,15 @@ class Service:
         ended = [
             f"job {self.served[name].called!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
-            for name, journal in self.journals.items()
+            for name, journal in list(self.journals.items())
             if journal.definition.ended is not None
         ]
-        unseen = {
-            without_witness(job.state, job.key, witness=job.witness)
+        said = [
+            why
             for job in (one.job for one in self.served.values())
-        }
-        told = [str(InvalidInput(why)) for why in unseen if why is not None]
+            for why in witness_remarks(job.state, job.key, witness=job.witness, in_file=True)
+        ]
+        told = [str(InvalidInput(why)) for why in dict.fromkeys(said)]
         return [*told, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
@@ -190,13 +217,26 @@ class Service:
         """Why rows cannot be taken or series read, without names of streams; None if both can."""
         if self.stopping.is_set():
             return "the service stops"
-        if any(failures >= _OFTEN for failures, _ in self._wait.values()):
+        if any(failures >= _OFTEN for failures, _ in list(self._wait.values())):
             return "runs of a stream fail again and again: see the log"
-        if any(journal.refused for journal in self.journals.values()):
+        if any(journal.refused for journal in list(self.journals.values())):
             return UNSURE
-        if any(state.unseen for state in self.states.values()):
+        if any(state.unseen for state in list(self.states.values())):
             return UNSEEN
-        return None
+        return BEHIND if self._ahead_of_clock() else None
+
+    def _ahead_of_clock(self) -> set[str]:
+        """Streams that have released windows which have not ended, by the clock as it is now.
+
+        It was ahead, or was set back: until it comes to the end of these windows nothing more is
+        released, and rows of that time are late.
+        """
+        now = microseconds(self.clock()) + _CLOCKS_APART
+        return {
+            name
+            for name, journal in list(self.journals.items())
+            if journal.definition.ended is None and self.releasers[name].due_by(now) < journal.step
+        }
 
     def is_old_copy(self, name: str) -> bool:
         """Whether a stream's state has forgotten releases, looked at now."""
@@ -207,14 +247,40 @@ class Service:
     def start(self) -> None:
         """Begin to release, in a thread for each state."""
         for address, state in self.states.items():
-            for work, called in ((self._release, "release"), (self._hold, "turn")):
-                thread = threading.Thread(target=work, args=(address, state), name=called)
-                thread.daemon = True
-                thread.start()
-                self._threads.append(thread)
+            self._start(address, state)
         note("started", streams=sorted(self.served))
         for name, error in sorted(self.failed.items()):
             warn("a job cannot run", stream=name, error=type(error).__name__)
+
+    def _start(self, address: str, state: State) -> None:
+        for work, called in ((self._release, "release"), (self._hold, "turn")):
+            thread = threading.Thread(target=work, args=(address, state), name=called)
+            thread.daemon = True
+            thread.start()
+            self._threads.append(thread)
+
+    def _begin_failed(self) -> None:
+        """Serve jobs whose state could not be used at the start, if it can be by now."""
+        waiting = {name for name, error in self.failed.items() if isinstance(error, _PASSES)}
+        if not waiting:
+            return
+        for name, served in self._jobs()[0].items():
+            if name not in waiting:
+                continue
+            known = set(self.states)
+            try:
+                with about(served.called):
+                    begin(served)
+                    self._open_stream(served)
+            except CountonError as error:
+                self.failed[name] = error
+                continue
+            self.served[name] = served
+            del self.failed[name]
+            note("a job can run now", stream=name)
+            address = str(served.job.state)
+            if address not in known:
+                self._start(address, self.states[address])
 
     def stop(self) -> None:
         """End what releases, when it has done what it is doing."""
@@ -265,7 +331,7 @@ class Service:
         if state.turn.alone:
             return
         before = state.watch.unknown
-        for name, served in self.served.items():
+        for name, served in list(self.served.items()):
             if str(served.job.state) == address:
                 with suppress(CountonError):  # said when it is to release
                     state.watch.look(state.store.database, served.job.key, [name])
@@ -279,14 +345,14 @@ class Service:
             state.unseen = state.watch.unknown - state.turn.streams_with_leader()
 
     def _release(self, address: str, state: State) -> None:
-        mine = [
-            self.releasers[name]
-            for name, served in self.served.items()
-            if str(served.job.state) == address
-        ]
         led, looked, forgot = frozenset[str](), 0.0, 0.0
         while not self.stopping.is_set():
             now_led = state.leads
+            mine = [
+                self.releasers[name]
+                for name, served in list(self.served.items())
+                if str(served.job.state) == address
+            ]
             for releaser in mine:
                 if releaser.name in now_led:
                     if releaser.name not in led:
@@ -296,7 +362,7 @@ class Service:
             now = monotonic()
             with suppress(CountonError):
                 if now - looked > LOOK / 2:
-                    state.waiting_bytes, looked = state.inbox.load().bytes, now
+                    state.waiting_bytes, looked = state.inbox.waiting_bytes(), now
                 if led and now - forgot > 3600:
                     before = microseconds(self.clock())
                     state.inbox.forget(before - self.settings.remember_microseconds)
@@ -325,13 +391,25 @@ class Service:
 
     async def watch(self) -> None:
         """Tell those who listen of new releases, until the service stops."""
-        broken: set[str] = set()
+        broken, ahead = set[str](), set[str]()
+        tried = monotonic()
         while not self.stopping.is_set():
-            for name, feed in self.feeds.items():
+            if monotonic() - tried > _AGAIN:
+                with suppress(Exception):
+                    await asyncio.to_thread(self._begin_failed)
+                tried = monotonic()
+            before, ahead = ahead, self._ahead_of_clock()
+            for name in sorted(ahead - before):
+                warn(
+                    "windows are released that by the clock have not ended: it was ahead, or is "
+                    "behind now, and nothing more is released until it comes there",
+                    stream=name,
+                )
+            for name, feed in list(self.feeds.items()):
                 try:
                     await feed.look()
                     broken.discard(name)
-                except (CountonError, PanicException) as error:
+                except (Exception, PanicException) as error:  # it looks again, whatever it was
                     if name not in broken:
                         warn("a stream cannot be read", stream=name, error=type(error).__name__)
                     broken.add(name)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
+from counton.job.job import JobPart, option, options_of
+from counton.job.jobfile import SERVICE, read_file, read_table
 from counton.run.clock import length_of
-from counton.spec.job import JobPart, option, options_of
-from counton.spec.jobfile import SERVICE, read_file, read_table
 
 _MEGABYTE = 2**20
 
@@ -35,7 +35,8 @@ class Settings(JobPart):
     batch_rows: int = option(500_000, "rows of one batch at most", bounds=(1, 100_000_000))
     waiting_bytes: int = option(
         256 * _MEGABYTE,
-        "bytes that wait in the inbox at most; beyond them clients are told to wait",
+        "bytes of the first sender that wait in the inbox at most, and of the n-th one an n-th of "
+        "it; beyond them a client is told to wait",
         bounds=(_MEGABYTE, 2**40),
     )
     rows_per_second: int = option(

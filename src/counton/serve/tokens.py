@@ -1,7 +1,10 @@
 """Tokens: who may send rows, read released series, or see the operator's numbers.
 
-A file keeps digests alone. It is read anew whenever it has changed, so that tokens are made and
-revoked while a service runs; a file that cannot be read lets nobody in.
+A token for sending rows has a number: 1, 2, 3 ... in the order in which they were made. No other
+token of the file ever gets it, and it decides how much of a stream its sender may fill
+(`counton.base.exact_sums.share_of`). A file keeps digests alone. It is read anew whenever it has
+changed, so that tokens are made and revoked while a service runs; a file that cannot be read lets
+nobody in.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from counton.base.errors import InvalidInput, field
+from counton.base.exact_sums import MOST_SENDERS
 from counton.base.outside_input import read_plain
 from counton.state.whole_file import replace_file
 
 #: What a token may be for. None of them contains another.
 SCOPES = ("ingest", "read", "operate")
+_SENDING = SCOPES[0]
 _PREFIX = "counton"
 _BYTES = 32
 
@@ -37,12 +42,14 @@ class Token:
         digest: SHA-256 of the token, in hexadecimal. A token has 256 random bits, so that nobody
             finds it by its digest.
         made: when, UTC.
+        number: of a sender, from 1; 0 of a token that sends nothing.
     """
 
     id: str
     scopes: tuple[str, ...]
     digest: str
     made: str
+    number: int = 0
 
 
 class Tokens:
@@ -56,6 +63,7 @@ class Tokens:
         self.file = Path(file)
         self._stamp: tuple[int, ...] | None = None
         self._known: tuple[Token, ...] = ()
+        self._numbered = 0
 
     def all(self) -> tuple[Token, ...]:
         """All of them, oldest first.
@@ -65,24 +73,24 @@ class Tokens:
         """
         stamp = self._stat()
         if stamp != self._stamp:
-            self._known = () if stamp is None else self._read()
+            self._known, self._numbered = ((), 0) if stamp is None else self._read()
             self._stamp = stamp
         return self._known
 
-    def scopes(self, token: str) -> tuple[str, ...]:
-        """What a token is for; nothing, of one that is not known."""
+    def find(self, token: str) -> Token | None:
+        """What is kept of a token; None where it is not known."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-        found: tuple[str, ...] = ()
+        found: Token | None = None
         for known in self.all():  # all of them, whichever is right
             if hmac.compare_digest(known.digest, given):
-                found = known.scopes
+                found = known
         return found
 
     def make(self, scopes: Sequence[str]) -> str:
         """Draw a token and keep its digest. The token itself is not kept anywhere.
 
         Raises:
-            InvalidInput: no scope, or one that there is not.
+            InvalidInput: no scope, or one that there is not; or no number is left for a sender.
         """
         for scope in scopes or ("",):
             if scope not in SCOPES:
@@ -90,14 +98,24 @@ class Tokens:
                     f"{field('make')} is {','.join(scopes)!r}; name one or several of "
                     f"{', '.join(SCOPES)}, with commas between"
                 )
+        known, number = self.all(), 0
+        if _SENDING in scopes:
+            number = self._numbered + 1
+        if number > MOST_SENDERS:
+            raise InvalidInput(
+                f"{str(self.file)!r} has given {MOST_SENDERS:,} tokens for {_SENDING}, and a "
+                f"stream has no room for more senders: begin other streams with another file of "
+                f"tokens"
+            )
         token = f"{_PREFIX}_{secrets.token_urlsafe(_BYTES)}"
         kept = Token(
             secrets.token_hex(4),
             tuple(dict.fromkeys(scopes)),
             hashlib.sha256(token.encode()).hexdigest(),
             datetime.now(UTC).isoformat(timespec="seconds"),
+            number,
         )
-        self._write((*self.all(), kept))
+        self._write((*known, kept))
         return token
 
     def revoke(self, id: str) -> None:
@@ -122,17 +140,24 @@ class Tokens:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
-    def _read(self) -> tuple[Token, ...]:
+    def _read(self) -> tuple[tuple[Token, ...], int]:
+        """The tokens, and the largest number that was given. Older files have no numbers."""
         if os.name == "posix" and stat.S_IMODE(self.file.stat().st_mode) & 0o022:
             raise InvalidInput(
                 f"tokens in {str(self.file)!r} may be written by others; make it 0600 (chmod 600)"
             )
         try:
             kept = json.loads(read_plain(self.file))
-            return tuple(
-                Token(str(one["id"]), tuple(one["scopes"]), str(one["digest"]), str(one["made"]))
+            senders = [one["id"] for one in kept["tokens"] if _SENDING in one["scopes"]]
+            places = {id: place for place, id in enumerate(senders, 1)}
+            tokens = tuple(
+                Token(
+                    *(str(one["id"]), tuple(one["scopes"]), str(one["digest"]), str(one["made"])),
+                    number=int(one.get("number") or places.get(one["id"], 0)),
+                )
                 for one in kept["tokens"]
             )
+            return tokens, max([int(kept.get("numbered", 0)), *(one.number for one in tokens)])
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise InvalidInput(
                 f"tokens in {str(self.file)!r} cannot be read ({type(error).__name__}); nobody is "
@@ -140,7 +165,9 @@ class Tokens:
             ) from error
 
     def _write(self, tokens: Sequence[Token]) -> None:
-        text = json.dumps({"tokens": [asdict(token) for token in tokens]}, indent=2)
+        numbered = max([self._numbered, *(token.number for token in tokens)])
+        kept = {"tokens": [asdict(token) for token in tokens], "numbered": numbered}
+        text = json.dumps(kept, indent=2)
 
         try:
             replace_file(self.file, lambda new: Path(new).write_text(text + "\n", "utf-8"))

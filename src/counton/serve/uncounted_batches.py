@@ -10,9 +10,9 @@ from typing import Any
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import quote
 from counton.base.windows import microseconds, moment
+from counton.job.job import Job
+from counton.job.jobfile import load_each, select_jobs
 from counton.serve.served_jobs import empty_inbox, unpack_rows
-from counton.spec.job import Job
-from counton.spec.jobfile import load_each, select_jobs
 from counton.state import Store
 from counton.state.inbox import Inbox, LeftOut
 from counton.state.sqlite_file import NoState

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from counton.base.errors import CountonError, InvalidInput
 from counton.serve.batch_intake import Full, checked_batch, digest_of
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompress
-from counton.serve.limits import Rates, Room, later
+from counton.serve.limits import Rates, Rooms, later
 from counton.serve.read_paths import REFUSALS, UNSEEN, UNSURE, check_name, refusals
 from counton.serve.served_jobs import explain
 from counton.serve.service import Service
-from counton.state.inbox import FULL, LONGEST_ID, Verdict
+from counton.state.inbox import LONGEST_ID, Sender, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 #: Threads that decompress bodies, and that check and commit batches.
@@ -35,11 +35,13 @@ class BatchReceipt(BaseModel):
     counted_nowhere: dict[str, int]
 
 
-#: What is said where sums have come to what they may.
-FULL_UP = (
-    f"the rows that were taken come to {FULL:.0%} of what the sums of the stream can hold, so that "
-    f"it takes no more of them; begin another stream, and count in larger units"
-)
+def full_up(sender: Sender) -> str:
+    """What a sender is told whose rows come to more than is left of his share."""
+    return (
+        f"with this batch your rows would come to more than {sender.share:.3g} of what the sums of "
+        f"the stream can hold, which is all that your token may ever send to it; ask for another "
+        f"token, or for another stream that counts in larger units"
+    )
 
 
 class StreamEnded(Exception):
@@ -61,7 +63,7 @@ _MORE = refusals(
         400: "the body was not sent whole",
         408: "the body did not come in time",
         409: "another batch has this id",
-        410: "the stream has ended",
+        410: "the stream has ended, or takes no more of this sender",
         413: "more bytes or rows than allowed",
         415: "a media type or encoding that is not read",
         429: "more rows a second than allowed; send it again after Retry-After seconds",
@@ -74,7 +76,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     """The path, of the streams of a service."""
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
-    rates, room = Rates(settings.rows_per_second), Room(16 * settings.batch_bytes)
+    rates, rooms = Rates(settings.rows_per_second), Rooms(settings.batch_bytes)
     openers = ThreadPoolExecutor(_OPENERS, "bodies")
     workers = ThreadPoolExecutor(_WORKERS, "rows")
 
@@ -117,10 +119,11 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise later(503, "the service stops; send the batch again", 2)
         if name in state.unseen:
             raise later(503, UNSEEN, 10)
-        if state.waiting_bytes > settings.waiting_bytes:
-            raise later(503, "too many rows wait to be counted; send the batch again later", 5)
-        caller = getattr(request.state, "caller", "")
-        wait = rates.wait(caller)
+        token = request.state.token
+        sender = Sender(token.id, token.number)
+        if state.waiting_bytes.get(sender.id, 0) > settings.waiting_bytes / sender.number:
+            raise later(503, "too many of your rows wait to be counted; send the batch later", 5)
+        wait = rates.wait(sender.id)
         if wait > 0:
             raise later(429, f"more than {settings.rows_per_second:,} rows a second", wait)
         held = 0
@@ -131,7 +134,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                     async for part in request.stream():
                         if len(body) + len(part) > settings.batch_bytes:
                             raise HTTPException(413, _too_large(service))
-                        if not room.take(len(part)):
+                        if not rooms.take(sender, len(part)):
                             raise later(503, "too many batches at once; send it again", 1)
                         held += len(part)
                         body += part
@@ -145,11 +148,11 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                     openers.submit(decompress, bytes(body), encoding, settings.batch_bytes)
                 )
                 more = max(0, len(whole) - len(body))
-                if not room.take(more):
+                if not rooms.take(sender, more):
                     raise later(503, "too many batches at once; send it again", 1)
                 held += more
                 came = service.under_way.enter(name)
-                done = workers.submit(_take_batch, service, name, batch, media, whole, came)
+                done = workers.submit(_take_batch, service, name, batch, media, whole, came, sender)
                 done.add_done_callback(lambda _done: service.under_way.leave(name, came))
                 verdict, rows = await asyncio.wrap_future(done)
             except TooLarge:
@@ -165,15 +168,15 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                     raise later(503, UNSURE, 60) from None
                 raise later(503, "the batch could not be committed now; send it again", 1) from None
         finally:
-            room.give(held)
-        rates.spend(caller, rows)
+            rooms.give(sender, held)
+        rates.spend(sender.id, rows)
         count(name, verdict.what, rows)
         if verdict.what == "other":
             raise HTTPException(409, "another batch was sent with this id; give each its own")
         if verdict.what == "closed":
             raise HTTPException(410, "the stream takes nothing more; send rows to another one")
         if verdict.what == "full":
-            raise HTTPException(410, FULL_UP)
+            raise HTTPException(410, full_up(sender))
         return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
 
     return paths
@@ -187,7 +190,7 @@ def _too_large(service: Service) -> str:
 
 
 def _take_batch(
-    service: Service, name: str, batch: str, media: str, whole: bytes, came: int
+    service: Service, name: str, batch: str, media: str, whole: bytes, came: int, sender: Sender
 ) -> tuple[Verdict, int]:
     """Check a batch and commit it."""
     settings, state = service.settings, service.state_of(name)
@@ -199,6 +202,6 @@ def _take_batch(
     if ended is not None:
         raise StreamEnded(ended)
     made = checked_batch(
-        service.served[name], batch, media, whole, digest, settings.batch_rows, came
+        *(service.served[name], batch, media, whole, digest, settings.batch_rows, came, sender)
     )
     return state.committer.put(made).result(), made.rows

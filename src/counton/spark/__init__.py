@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
 from counton.base.lazy import require
+from counton.job.job import Job
 from counton.run.progress import Progress, silent
-from counton.spec.job import Job
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,12 +192,12 @@ def _check_of(
         )
 
     def check(definition: Definition) -> None:
-        if definition.ordered:
-            raise InvalidInput(
-                f"{definition.what} takes rows in their order, one after the other, which a Spark "
-                f"frame does not have; use counton.run.run, or a statistic that is added up"
-            )
-        if definition.once and frame.isStreaming:
+        definition.counting.check_any_order(
+            definition.what,
+            "which a Spark frame does not have; use counton.run.run, or a statistic that is added "
+            "up",
+        )
+        if not definition.cut.goes_on and frame.isStreaming:
             raise InvalidInput(
                 f"a {definition.what} of rows without times is released once, and a streaming "
                 f"frame goes on; give {field('time')} and windows, or a frame that is whole"

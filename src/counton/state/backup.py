@@ -14,6 +14,7 @@ from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
 from counton.state import schema
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
+from counton.state.sqlite_file import moment_of, open_file
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
@@ -71,18 +72,21 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
             f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
             f"its folder exists and has the space"
         ) from error
-    with suppress(sqlite3.Error), closing(sqlite3.connect(database.path, timeout=0)) as connection:
+    with suppress(sqlite3.Error), closing(open_file(database.path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
     return target
 
 
 def _copy(path: Path, name: str) -> None:
     """All of a state at one moment, its log included."""
+    before = moment_of(path)
     with (
-        closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
+        closing(open_file(path, timeout=LOCK_TIMEOUT_SECONDS)) as source,
         closing(sqlite3.connect(name)) as whole,
     ):
         source.backup(whole)  # in one step, under one snapshot: it need not begin again
+        if moment_of(path) != before:
+            raise sqlite3.OperationalError("it was changed meanwhile, where it has no locks")
         # Whoever found the copy could take it from what is released later; it is drawn again.
         whole.execute(f"DELETE FROM {schema.noise.name}")  # noqa: S608 - a name of ours
         whole.commit()

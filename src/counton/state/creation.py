@@ -25,7 +25,9 @@ from counton.state.sql import PreparedStatement
 
 
 @contextmanager
-def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Database | None]]:
+def for_creation(
+    state: State | Database, key: Kept, named: State | None = None
+) -> Iterator[tuple[Key, Database | None]]:
     """The key for a new release, and the state where there is one, opened.
 
     The key is a fresh one, or one derived afresh from the one that is kept. A fresh key gets its
@@ -36,6 +38,7 @@ def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Data
         state: where it is, or open: then it belongs to the caller of this, who closes it too where
             nothing is raised.
         key: a key, used as it is; or where it is kept.
+        named: where its second witness is to be from now on.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
@@ -52,7 +55,7 @@ def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Data
         if not isinstance(state, Database):
             database = keyfile.database_at(state)
         raw = check_key(key) if isinstance(key, Key) else None
-        used = _used_keys(state if database is None else database, raw, key)
+        used = _used_keys(state if database is None else database, raw, key, named)
         if raw is not None:
             yield raw, database
             return
@@ -81,9 +84,9 @@ def for_creation(state: State | Database, key: Kept) -> Iterator[tuple[Key, Data
 _KeySet = set[tuple[str, str | None]]
 
 
-def _used_keys(state: State | Database, raw: Key | None, key: Kept) -> _KeySet:
+def _used_keys(state: State | Database, raw: Key | None, key: Kept, named: State | None) -> _KeySet:
     """The keys of a state, none where there is no state; refused if it has forgotten anything."""
-    witness = witness_beside(state, key)
+    witness = witness_beside(state, key, named)
     if not isinstance(state, Database):
         known: dict[str, tuple[str, ...]] = {} if raw is None else {raw.fingerprint: ()}
         witness.refuse_forgotten(known, None)
@@ -94,7 +97,11 @@ def _used_keys(state: State | Database, raw: Key | None, key: Kept) -> _KeySet:
 
 
 def refuse_forgotten(
-    connection: Connection, database: Database, witness: Witness, raw: Key | None = None
+    connection: Connection,
+    database: Database,
+    witness: Witness,
+    raw: Key | None = None,
+    beginning: str = "",
 ) -> None:
     """Refuse a state which does not have what its witness knows that it has released.
 
@@ -103,8 +110,12 @@ def refuse_forgotten(
 
     Args:
         raw: a key that is to be used as it is.
+        beginning: the stream that releases its first step.
     """
-    if not witness.entries():  # read before the state, which knows all that stood there then
+    witness.refuse_missing()
+    entries = witness.entries()  # read before the state, which knows all that stood there then
+    if not entries:
+        witness.refuse_unknown(connection, beginning)
         return
     known = released_names(connection)
     if raw is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,6 +28,7 @@ from counton.base.errors import (
     StreamConflict,
     hide_secrets,
     is_text,
+    without_secrets,
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
@@ -45,7 +48,7 @@ _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (t
 #: Pragmas, and no tables of these names, which the file of another program may have.
 _APPLICATION = PreparedStatement("PRAGMA application_id")
 _FORMAT = PreparedStatement("PRAGMA user_version")
-_ITS_ROW = PreparedStatement("SELECT identity, witness FROM counton_database")
+_ITS_ROW = PreparedStatement("SELECT identity, witnesses FROM counton_database")
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
 
@@ -69,6 +72,12 @@ class Closing:
         self.close()
 
 
+def _dispose(engine: Engine, owner: int) -> None:
+    """Drop all connections of an engine that a process made; those of a fork are its parent's."""
+    if os.getpid() == owner:
+        engine.pool.dispose()  # the engine's own makes a new pool
+
+
 class Database:
     """Where streams live. Not public: `counton.state.Store` and ``Stream`` use it.
 
@@ -81,7 +90,8 @@ class Database:
 
     Attributes:
         identity: which state it is, wherever it lies; copies of it have the same. Not secret.
-        witness: where its second witness is, as it was named once; None: in the user's folder.
+        witnesses: by address, how it remembers each place that its second witness ever had: see
+            `counton.state.second_witness`.
 
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
@@ -91,7 +101,7 @@ class Database:
     """
 
     identity: str
-    witness: str | None
+    witnesses: dict[str, str]
 
     def __init__(
         self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
@@ -106,7 +116,10 @@ class Database:
                 sqlite_file.create(self.path)
             self._file = sqlite_file.identity(self.path)
             sqlite_file.check(self.path)
+        self._moment = None if self.path is None else sqlite_file.moment_of(self.path)
         self._engine = self._connect()
+        # What nobody closes is closed when it is dropped, and not whenever Python comes to it.
+        weakref.finalize(self, _dispose, self._engine, self._owner).atexit = False
         try:
             if create and not self.is_sqlite:
                 self._create_tables()
@@ -129,7 +142,7 @@ class Database:
 
     def close(self) -> None:
         """Drop all connections."""
-        self._engine.pool.dispose()  # the engine's own makes a new pool
+        _dispose(self._engine, os.getpid())
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -152,8 +165,18 @@ class Database:
                 if self.is_sqlite:
                     sqlite_file.begin(connection, write=write)
                 yield connection
+                if self._moment is not None and self.path is not None:
+                    self._refuse_changed(self.path)
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explain(error) from error
+
+    def _refuse_changed(self, path: Path) -> None:
+        """Refuse what was read without locks, where somebody has written it meanwhile."""
+        if sqlite_file.moment_of(path) != self._moment:
+            raise StateUnavailable(
+                f"state {self.label} lies where this process may write nothing, and was changed by "
+                f"another one while it was read: ask again, or read it where it is written"
+            )
 
     def _connect(self) -> Engine:
         if self.is_sqlite:
@@ -216,7 +239,7 @@ class Database:
             else:
                 found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
             if found == schema.FORMAT:
-                self.read_witness(connection)
+                self.read_witnesses(connection)
         if found != schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format version {found}, this version of counton reads "
@@ -224,11 +247,12 @@ class Database:
                 f"what was spent before is known to the old one alone"
             )
 
-    def read_witness(self, connection: Connection) -> None:
-        """Which state it is, and where its second witness is: another process may have named it."""
+    def read_witnesses(self, connection: Connection) -> None:
+        """Which state it is, and what it remembers of its second witness by now."""
         row = _ITS_ROW.one(connection)
         self.identity = str(row.identity)
-        self.witness = None if row.witness is None else str(row.witness)
+        with reading(f"where the second witness of state {self.label} is kept"):
+            self.witnesses = {str(at): str(said) for at, said in json.loads(row.witnesses).items()}
 
     def _explain(self, error: Exception) -> Exception:
         cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
@@ -249,6 +273,12 @@ class Database:
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({first_line}): restore it from a copy"
             )
+        if self.path is not None and not sqlite_file.may_be_written(self.path):
+            return StateUnavailable(
+                f"state {self.label} lies where this process may write nothing ({first_line}): it "
+                f"can be read there, once its log is merged, and not released from; give the state "
+                f"where it is written, or a copy by counton backup"
+            )
         return StateUnavailable(
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
             f"permissions and the space left"
@@ -268,8 +298,11 @@ def reading(what: str) -> Iterator[None]:
         ) from error
 
 
-def state_file(state: str | os.PathLike[str]) -> Path | None:
+def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | None:
     """The file of a SQLite state; None for a state on a server.
+
+    Args:
+        called: what the caller calls it, in messages.
 
     Raises:
         InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
@@ -277,7 +310,7 @@ def state_file(state: str | os.PathLike[str]) -> Path | None:
     >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
     ('visits.db', None)
     """
-    return _file_of(database_url(state))
+    return _file_of(database_url(state, called))
 
 
 def _file_of(url: URL) -> Path | None:
@@ -326,6 +359,36 @@ def database_url(state: str | os.PathLike[str], called: str = "state") -> URL:
         f"{called} is of the kind {backend!r}, and databases are of SQLite or PostgreSQL: write "
         f"FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
+
+
+#: By the address that is kept, without a password, the one that was given in this process.
+_given: dict[str, str] = {}
+
+
+def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
+    """The address of a database as it is kept: without a password, which stays in this process.
+
+    >>> kept_address("postgresql://ann:x@db/visits")
+    'postgresql+psycopg://ann@db/visits'
+    """
+    url = database_url(place, called)
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    given = url.render_as_string(hide_password=False)
+    kept = without_secrets(url._replace(password=None).render_as_string(hide_password=False))
+    if given != kept:
+        _given[kept] = given
+    return kept
+
+
+def given_address(kept: str) -> str:
+    """An address with the password that was given for it in this process, if one was.
+
+    >>> _ = kept_address("postgresql://ann:x@db/visits")
+    >>> given_address("postgresql+psycopg://ann@db/visits")
+    'postgresql+psycopg://ann:x@db/visits'
+    """
+    return _given.get(kept, kept)
 
 
 def _engine_on_server(url: URL, options: str) -> Engine:

@@ -9,6 +9,10 @@ batch that is sent again is known.
 Which batches are in a fold together hangs on the times alone at which they came, which are kept
 with them. A stream that is closed takes no batch any more: that is decided in the transaction that
 would commit the batch, so that none is acknowledged after the last fold.
+
+Each sender fills a part of the stream that is his own (`counton.base.exact_sums.share_of`). Whether
+a batch is taken hangs on what its own sender has sent, and never on rows of others: else he could
+send more and more until he is refused, and would know their sum.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
 from counton.base.exact import name_alone, quote
+from counton.base.exact_sums import share_of
 from counton.base.private import Private, open_private
 from counton.state import key_and_witness as keyfile
 from counton.state import schema
@@ -60,6 +65,7 @@ waiting = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that are set aside
     sa.Column("arrived", sa.BigInteger, nullable=False),  # microseconds since 1970
+    sa.Column("sender", sa.String(LONGEST_ID)),  # id of a token; null: the operator put it back
 )
 #: Secret: batches that no run could count, and rows that could not be set aside in a file.
 left_out = sa.Table(
@@ -81,19 +87,18 @@ closed = sa.Table(
     sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
 )
 
-#: Secret: which part of what the sums of a stream can hold its acknowledged rows come to, at most;
-#: by window where a release is of one, else under 0.
+#: Secret: which part of what the sums of a stream can hold the acknowledged rows of each sender
+#: come to, at most; by window where a release is of one, else under 0.
 held_parts = sa.Table(
-    "counton_inbox_parts",
+    "counton_inbox_shares",
     metadata,
     sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("sender", sa.String(LONGEST_ID), primary_key=True),  # id of a token
+    sa.Column("number", sa.BigInteger, nullable=False),  # of the sender
     sa.Column("part", sa.Double, nullable=False),
 )
 
-#: Where sums have come to this part of what they can hold, nothing more is taken, whatever it says:
-#: so that no sender learns more of them. Nor is a batch that by itself comes to more.
-FULL = 0.25
 #: No rows that are set aside, as JSON.
 _NONE = "[]"
 
@@ -102,8 +107,33 @@ _ENTER = PreparedStatement(
     " VALUES (:stream_id, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
 )
 _WAIT = PreparedStatement(
-    waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived"]
+    waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived", "sender"]
 )
+_HOLD = PreparedStatement(
+    "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
+    " VALUES (:stream_id, :step, :sender, :number, :part)"
+    " ON CONFLICT (stream_id, step, sender) DO UPDATE SET part = excluded.part"
+)
+
+
+class Sender(NamedTuple):
+    """Who sends rows.
+
+    >>> Sender("6f0c11aa", 2).share
+    0.03125
+
+    Attributes:
+        id: of the token that he sends with.
+        number: of it, from 1: no other sender has it.
+    """
+
+    id: str
+    number: int
+
+    @property
+    def share(self) -> float:
+        """Which part of all that a stream's sums can hold he may fill."""
+        return share_of(self.number)
 
 
 @name_alone
@@ -119,8 +149,10 @@ class Batch(NamedTuple):
         rows: how many there are.
         body: the rows that can be counted.
         aside: rows that are set aside, as JSON values; None: there are none.
-        parts: which part of what the stream's sums can hold its rows come to, `FULL` at most; by
-            window where a release is of one, else under 0.
+        parts: which part of what the stream's sums can hold its rows come to; by window where a
+            release is of one, else under 0.
+        sender: whose share of the stream they fill.
+        over: windows before this one are released, and nothing comes into them any more.
     """
 
     stream: str
@@ -132,6 +164,8 @@ class Batch(NamedTuple):
     body: Private[bytes]
     aside: Private[Sequence[Sequence[Any]]] | None = None
     parts: Private[Mapping[int, float]] | None = None
+    sender: Sender = Sender("", 1)
+    over: int = 0
 
 
 class Verdict(NamedTuple):
@@ -139,8 +173,8 @@ class Verdict(NamedTuple):
 
     Attributes:
         what: accepted; known, where the same was accepted before; other, where another one of
-            this id was; closed, where the stream takes nothing any more; or full, where its sums
-            hold nothing more.
+            this id was; closed, where the stream takes nothing any more; or full, where it comes to
+            more than is left of its sender's share.
         answer: what the sender was told at first.
     """
 
@@ -297,7 +331,8 @@ class Inbox(Closing):
         with self._taking_in(batch.stream for batch in given) as connection:
             entered: list[tuple[int, Batch]] = []
             is_closed: dict[int, bool] = {}
-            held, added = self._held_parts(connection, given), dict[tuple[int, int], float]()
+            held, added = self._held_parts(connection, given), dict[_HeldPart, float]()
+            over: dict[int, int] = {}
             for batch in given:
                 stream = self._stream(connection, batch.stream)
                 known = self._known_verdict(connection, stream, batch.id, batch.digest)
@@ -305,8 +340,15 @@ class Inbox(Closing):
                     is_closed[stream] = self._is_closed(connection, stream)
                 if known is None and is_closed[stream]:
                     known = Verdict("closed", {})
-                parts = {(stream, step): part for step, part in _parts(batch).items()}
-                if known is None and any(held.get(place, 0.0) > FULL for place in parts):
+                parts = {
+                    _HeldPart(stream, step, batch.sender): part
+                    for step, part in _parts(batch).items()
+                }
+                # What its own sender has sent alone decides.
+                if known is None and any(
+                    held.get(place, 0.0) + part > batch.sender.share
+                    for place, part in parts.items()
+                ):
                     known = Verdict("full", {})
                 if known is None and not _ENTER.run(connection, _entry(stream, batch)):
                     known = self._known_verdict(connection, stream, batch.id, batch.digest)
@@ -314,40 +356,62 @@ class Inbox(Closing):
                     verdicts.append(known)
                     continue
                 entered.append((stream, batch))
+                over[stream] = max(batch.over, over.get(stream, 0))
                 for place, part in parts.items():
                     added[place] = held[place] = held.get(place, 0.0) + part
                 verdicts.append(Verdict("accepted", batch.answer))
             if entered:
                 _WAIT.run(connection, *(_waits(stream, batch) for stream, batch in entered))
-                self._hold(connection, added)
+                self._hold(connection, added, over)
         return verdicts
 
-    def _held_parts(
-        self, connection: Connection, given: Sequence[Batch]
-    ) -> dict[tuple[int, int], float]:
-        """What the sums of streams hold by now, where batches would add to it."""
+    def _held_parts(self, connection: Connection, given: Sequence[Batch]) -> dict[_HeldPart, float]:
+        """What the senders of batches have filled by now, where these would add to it."""
         wanted: dict[int, set[int]] = {}
+        senders = {batch.sender.id: batch.sender for batch in given}
         for batch in given:
             if parts := _parts(batch):
                 wanted.setdefault(self._stream(connection, batch.stream), set()).update(parts)
         if wanted and not self._database.is_sqlite:  # no two servers add to it at once
             for stream in sorted(wanted):
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_HOLDING, stream)))
-        table, found = held_parts.c, dict[tuple[int, int], float]()
+        table, found = held_parts.c, dict[_HeldPart, float]()
         for stream, steps in wanted.items():
-            query = sa.select(table.step, table.part).where(table.stream_id == stream)
-            if len(steps) == 1:
-                query = query.where(table.step == min(steps))
-            found |= {(stream, step): part for step, part in connection.execute(query)}
+            query = sa.select(table.step, table.sender, table.part).where(
+                table.stream_id == stream,
+                table.sender.in_(senders),
+                table.step.between(min(steps), max(steps)),
+            )
+            found |= {
+                _HeldPart(stream, step, senders[sender]): part
+                for step, sender, part in connection.execute(query)
+            }
         return found
 
-    def _hold(self, connection: Connection, held: Mapping[tuple[int, int], float]) -> None:
-        for (stream, step), part in held.items():
-            this = sa.and_(held_parts.c.stream_id == stream, held_parts.c.step == step)
-            if not connection.execute(held_parts.update().where(this).values(part=part)).rowcount:
-                connection.execute(
-                    held_parts.insert().values(stream_id=stream, step=step, part=part)
-                )
+    def _hold(
+        self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
+    ) -> None:
+        """Keep what senders have filled, and forget it of windows that are over."""
+        rows = [
+            {
+                **place._asdict(),
+                "sender": place.sender.id,
+                "number": place.sender.number,
+                "part": part,
+            }
+            for place, part in held.items()
+        ]
+        if rows:
+            _HOLD.run(connection, *rows)
+        table = held_parts.c
+        for stream, step in over.items():
+            gone = sa.and_(table.stream_id == stream, table.step > 0, table.step < step)
+            if step > 1:
+                connection.execute(held_parts.delete().where(gone))
+
+    def add(self, name: str, key: keyfile.Kept) -> None:
+        """Take batches of one stream more, whose key is kept there."""
+        self._witnesses[name] = keyfile.witness_beside(self._database, key)
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
@@ -560,6 +624,7 @@ class Inbox(Closing):
                 connection.execute(batches.update().where(entry).values(arrived=arrived))
             waits = {"digest": _batch_digest(arrived, row.batch or "", digest), "arrived": arrived}
             waits |= {"rows": row.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
+            waits |= {"sender": None}
             _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
             self._let_go(connection, row)
         return int(row.rows)
@@ -606,12 +671,26 @@ class Inbox(Closing):
                 query = query.where(waiting.c.stream_id == self._stream(connection, stream))
             return Load(*(int(number) for number in connection.execute(query).one()))
 
-    def part_held(self, stream: str) -> float:
-        """Which part of what its sums can hold a stream's rows come to. Only for the operator."""
+    def waiting_bytes(self) -> dict[str, int]:
+        """How many bytes wait of each sender, by the id of his token."""
+        table = waiting.c
+        size = sa.func.sum(sa.func.length(table.body))
+        query = sa.select(table.sender, size).where(table.sender.is_not(None))
         with self._database.transaction(write=False) as connection:
-            mine = held_parts.c.stream_id == self._stream(connection, stream)
-            found = connection.execute(sa.select(sa.func.max(held_parts.c.part)).where(mine))
-            return float(found.scalar() or 0.0)
+            found = connection.execute(query.group_by(table.sender))
+            return {sender: int(many) for sender, many in found}
+
+    def shares_filled(self, stream: str) -> dict[str, float]:
+        """Which part of his share each sender has filled, by the id of his token.
+
+        Where a release is of one window, in the window with most. Only for the operator.
+        """
+        table = held_parts.c
+        with self._database.transaction(write=False) as connection:
+            mine = table.stream_id == self._stream(connection, stream)
+            query = sa.select(table.sender, table.number, sa.func.max(table.part)).where(mine)
+            found = connection.execute(query.group_by(table.sender, table.number))
+            return {sender: part / share_of(number) for sender, number, part in found}
 
     def forget(self, before: int) -> int:
         """Forget ids of batches that arrived before a microsecond; how many there were."""
@@ -653,6 +732,14 @@ _FOLDING = schema.APPLICATION_ID + 3
 _CLOSING = schema.APPLICATION_ID + 4
 #: Lock of PostgreSQL of each stream, under which is added to what its sums hold.
 _HOLDING = (schema.APPLICATION_ID + 5) % 2**31
+
+
+class _HeldPart(NamedTuple):
+    """Where rows of a sender come to something: a window of a stream, or 0 of all of them."""
+
+    stream_id: int
+    step: int
+    sender: Sender
 
 
 def _parts(batch: Batch) -> Mapping[int, float]:
@@ -698,6 +785,7 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
         "body": open_private(batch.body),
         "aside": aside,
         "arrived": batch.arrived,
+        "sender": batch.sender.id,
     }
 
 

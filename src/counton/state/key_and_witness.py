@@ -13,6 +13,7 @@ witness notices.
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import shlex
 import subprocess
@@ -20,10 +21,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
@@ -39,12 +40,26 @@ from counton.base.errors import (
 )
 from counton.base.outside_input import open_plain
 from counton.noise import Key
-from counton.noise.key import give_name, is_same_file
-from counton.noise.witness import PAST, WitnessFile, WitnessPlace, witness_of
+from counton.noise.key import give_name, is_same_file, refuse_key_as_place
+from counton.noise.witness import PAST, Entries, WitnessFile, WitnessPlace, witness_of
 from counton.state import schema
 from counton.state.database import Database, database_url, label_of, state_file
-from counton.state.second_witness import address_of, home_of, why_not_written
-from counton.state.sqlite_file import NoState
+from counton.state.second_witness import (
+    HOME,
+    LEFT,
+    LOST,
+    NAMED,
+    NONE,
+    SecondPlaces,
+    SecondWitness,
+    address_of,
+    default_folder,
+    onward_entry,
+    place_at,
+    refuse_the_state,
+)
+from counton.state.sql import PreparedStatement
+from counton.state.sqlite_file import NoState, may_be_written
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None
@@ -130,6 +145,7 @@ def file_of(key: Kept) -> Path | None:
             f"{field('key')} is an empty text: name a file, env:NAME or command:..., or "
             f"leave it out"
         )
+    refuse_key_as_place(text)
     return None if text.startswith((_ENVIRONMENT, _COMMAND)) else Path(text)
 
 
@@ -195,12 +211,15 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
     return file, str(file) if file else label_of(database_url(state))
 
 
-def witness_beside(state: State | Database, key: Kept) -> Witness:
+def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
     """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
     An open state has a second one, away from both: see `counton.state.second_witness`. A key that
     is named through a symbolic link has its witness beside the file itself: by whatever name it is
     used, it remembers the same.
+
+    Args:
+        also: a second place that is asked, too, as one that is to be named.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     file, label = place_of(state)
@@ -209,51 +228,8 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
         named.append(Path(f"{file}.key.witness"))
     # A name that is a link, also to what is not there yet, stands for the file that it leads to.
     places = dict.fromkeys(place.resolve() for place in dict.fromkeys(named))
-    return Witness([*places], label, state if isinstance(state, Database) else None)
-
-
-def name_witness(connection: Connection, database: Database, place: State) -> bool:
-    """Say where a state's second witness is; whether it was elsewhere before."""
-    address = address_of(place)
-    database.read_witness(connection)
-    if address == database.witness:
-        return False
-    connection.execute(schema.database.update().values(witness=address))
-    database.witness = address
-    return True
-
-
-def without_witness(
-    state: State | None,
-    *keys: Kept,
-    witness: State | None = None,
-    opened: Database | None = None,
-) -> str | None:
-    """Which old copies of a state would not be noticed, in words; None where all would be."""
-    if state is None:
-        return None
-    database = database_at(state) if opened is None else opened
-    try:
-        named = None if database is None else database.witness
-        if witness is not None:
-            named = address_of(witness)
-        why = why_not_written(named)
-        if why is None:
-            return None if database is None else _begun_anew(database, named)
-    finally:
-        if database is not None and opened is None:
-            database.close()
-    if any(key is None or witness_beside(state, key).places for key in keys):
-        return (
-            f"no second witness ({why}): a state that is put back together with the witness beside "
-            f"its key would be taken for the newest; say where else one may be kept, "
-            f"{field('witness')}, or set XDG_STATE_HOME"
-        )
-    return (
-        f"no witness: the state is on a server, no key file is named, and {why}, so an old copy of "
-        f"it would be taken for the newest; keep the key in a file, or say where a witness may be "
-        f"kept, {field('witness')}"
-    )
+    opened = state if isinstance(state, Database) else None
+    return Witness([*places], label, opened, None if also is None else address_of(also))
 
 
 def database_at(state: State) -> Database | None:
@@ -264,20 +240,58 @@ def database_at(state: State) -> Database | None:
         return None
 
 
-def _begun_anew(database: Database, named: str | None) -> str | None:
-    """A line for a second witness that knows nothing of a state which has released something."""
-    home = home_of(database.identity, named)
-    with database.transaction(write=False) as connection:
-        table = schema.streams.c
-        query = sa.select(table.name).where(table.step > 0)
-        missing = {*connection.execute(query).scalars()}
-    if home is None or not missing - {entry["stream"] for entry in home.read()}:
-        return None
-    return (
-        f"the second witness {home} knows nothing yet of what state {database.label} has released, "
-        f"and begins now: that the state was put back from an old copy before, together with the "
-        f"witness beside its key, would not be noticed; if it was moved here, move that along too"
-    )
+def witness_remarks(
+    state: State | None,
+    *keys: Kept,
+    witness: State | None = None,
+    opened: Database | None = None,
+    in_file: bool = False,
+) -> list[str]:
+    """Which old copies of a state would not be noticed, in words; none where all would be.
+
+    What is damaged or missing is refused by whatever releases, and is not said here.
+
+    Args:
+        witness: a second place that is named in this run.
+        opened: the state, where it is open.
+        in_file: whether a job file would name the place, every time.
+    """
+    if state is None:
+        return []
+    database = database_at(state) if opened is None else opened
+    try:
+        where: State | Database = state if database is None else database
+        known = [witness_beside(where, key) for key in keys]
+        told: dict[str, None] = {}
+        for one in known:
+            with suppress(StateError):
+                told |= dict.fromkeys(one.remarks(witness, in_file=in_file))
+        return [*told]
+    finally:
+        if database is not None and opened is None:
+            database.close()
+
+
+def _why_not_written(folder: Path | None) -> str | None:
+    """Why a folder cannot be written, or made, in words; None where it can: it is tried."""
+    if folder is None:
+        return "the user has no home"
+    there = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
+    try:
+        TemporaryFile(dir=there).close()
+    except OSError:
+        return f"{folder} cannot be written"
+    return None
+
+
+_RELEASED = PreparedStatement(
+    "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
+)
+
+
+_KEYS_USED = PreparedStatement(
+    "SELECT key_fingerprint, key_salt FROM counton_streams WHERE step > 0"
+)
 
 
 class _OtherRelease(Exception):
@@ -287,64 +301,68 @@ class _OtherRelease(Exception):
         self.said = said
 
 
+class _Look(NamedTuple):
+    """What all places of a witness said when they were asked.
+
+    Attributes:
+        said: what the state and the user's settings said of them.
+        marks: of each place before it was read.
+        second: its second places; None where the state is not open.
+        places: those in which a release is noted.
+        entries: of streams, the latest steps first, each with where it stands.
+    """
+
+    said: object
+    marks: list[tuple[WitnessPlace, object]]
+    second: SecondPlaces | None
+    places: tuple[WitnessPlace, ...]
+    entries: list[dict[str, Any]]
+
+
 class Witness:
-    """What is remembered beside a key: of each stream the last step, and a digest of its release.
+    """What is remembered of a state: of each stream the last step, and a digest of its release.
 
-    It is written after each commit and holds nothing secret. Where it stands and cannot be read or
-    written, nothing is released; nor where none of its places can be written. The user's folder
-    that nobody asked for does not count: where there is nothing else, each run says so.
+    It is remembered beside the key and, where a key has a file of its own, also beside the state,
+    so that streams of one state under several keys know of each other; and in second places, away
+    from both: see `counton.state.second_witness`.
 
-    Where a key has a file of its own, the same is remembered beside the key and beside the state,
-    so that streams of one state under several keys know of each other.
+    It is written after each commit and holds nothing secret. Nothing is released where one of its
+    places that stands cannot be read or written, or a second one is missing that is to be there;
+    nor where none can be written, or none knows anything of a stream that has released something,
+    unless somebody has said that no second witness is wanted.
 
     Args:
         beside: files beside the key and the state; none where there are none.
         label: of the state, for messages.
         database: the open state, which says where its second witness is.
+        also: address of a second place that is asked, too.
     """
 
     def __init__(
-        self, beside: Sequence[Path], label: str, database: Database | None = None
+        self,
+        beside: Sequence[Path],
+        label: str,
+        database: Database | None = None,
+        also: str | None = None,
     ) -> None:
-        self._beside = tuple(beside)
-        self._label, self._database = label, database
-        self._placed: tuple[str | None, tuple[WitnessPlace, ...]] | None = None
-        self._read: tuple[list[object], list[dict[str, Any]]] | None = None
-        self._held: list[dict[str, Any]] | None = None
+        self._beside = tuple(WitnessFile(file) for file in beside)
+        self._label, self._database, self._also = label, database, also
+        self._last: _Look | None = None
+        self._held: _Look | None = None
 
     @property
     def places(self) -> tuple[WitnessPlace, ...]:
-        """Its files, or rows in a database: the second one's place as the state says it by now."""
-        named = None if self._database is None else self._database.witness
-        if self._placed is None or self._placed[0] != named:
-            home = None if self._database is None else home_of(self._database.identity, named)
-            beside = tuple(WitnessFile(file) for file in self._beside)
-            self._placed = named, beside if home is None else (*beside, home)
-        return self._placed[1]
+        """Files, or rows in a database, in which a release is noted."""
+        return self._look_at_places().places
 
     @property
     def where(self) -> str:
         """Its first place, for messages."""
-        return str(self.places[0]) if self.places else "no file"
-
-    @property
-    def _unasked(self) -> bool:
-        """Whether it has no place, or none but in the user's folder."""
-        return all(place.by_default for place in self.places)
+        return next((str(place) for place in (*self._beside, *self.places)), "no file")
 
     def entries(self) -> list[dict[str, Any]]:
         """What it remembers, the latest steps first, and where; nothing where there is none."""
-        if self._held is not None:
-            return self._held
-        marks = [place.mark() for place in self.places]
-        if self._read is None or self._read[0] != marks:
-            found = [
-                {**entry, "where": str(place)}
-                for place in self.places
-                for entry in self._entries_of(place)
-            ]
-            self._read = marks, sorted(found, key=lambda entry: -entry["step"])
-        return self._read[1]
+        return self._look().entries
 
     def snapshot(self) -> Witness:
         """What it remembers now, for whoever reads the state afterwards without locking it.
@@ -353,22 +371,257 @@ class Witness:
         """
         now = self._unread()
         with suppress(StateError):  # said of each release
-            now._held = self.entries()
+            now._held = self._look()
         return now
 
     def _unread(self) -> Witness:
-        return Witness(self._beside, self._label, self._database)
+        files = [one.path for one in self._beside]
+        return Witness(files, self._label, self._database, self._also)
+
+    def _look_at_places(self) -> _Look:
+        """The last look, if the places are the same by now, whatever stands in them."""
+        last = self._last if self._held is None else self._held
+        return last if last is not None and last.said == self._place_settings() else self._look()
+
+    def _place_settings(self) -> object:
+        database = self._database
+        return None if database is None else (dict(database.witnesses), default_folder())
+
+    def _look(self) -> _Look:
+        if self._held is not None:
+            return self._held
+        said, last, database = self._place_settings(), self._last, self._database
+        same = last is not None and last.said == said
+        if last is not None and same and all(at.mark() == mark for at, mark in last.marks):
+            return last
+        marks: list[tuple[WitnessPlace, object]] = [(one, one.mark()) for one in self._beside]
+        found = [(str(one), self._entries_of(one)) for one in self._beside]
+        places: list[WitnessPlace] = [*self._beside]
+        second = None
+        if database is not None:
+            second = SecondPlaces(
+                database.identity,
+                dict(database.witnesses),
+                self._entries_of,
+                server=not database.is_sqlite,
+                also=self._also,
+            )
+            marks += [(one.place, one.mark) for one in second.found.values()]
+            found += [(str(one.place), one.entries) for one in second.found.values()]
+            places += second.noted_places
+        entries = [
+            {**entry, "where": where}
+            for where, known_there in found
+            for entry in known_there
+            if "onward" not in entry
+        ]
+        entries.sort(key=lambda entry: -int(entry["step"]))
+        self._last = _Look(said, marks, second, tuple(places), entries)
+        return self._last
 
     def _entries_of(self, place: WitnessPlace) -> list[dict[str, Any]]:
         try:
-            return place.read()
+            entries = place.read()
+            if any(one["step"] and "writers" not in one for one in entries):
+                raise ValueError("no entries of streams")
+            return entries
         except _FAILS as error:
             raise StateError(
                 f"the witness {place} of state {self._label} cannot be read ({_why(error)}), so "
                 f"nobody can tell whether the state was restored from an old copy: bring the "
                 f"witness back from a copy; or, if you know that the state is the newest one, move "
-                f"the witness away, and the next release writes another"
+                f"the witness away, and say so ({field('accept_old_copy', True)})"
             ) from None
+
+    def name(self, connection: Connection, place: State) -> None:
+        """Keep the second witness in a place from now on; those before point on to it.
+
+        Args:
+            connection: a transaction of the state that writes. The places are written before it is
+                committed: whoever asks them then is led to the new one, whatever became of it.
+
+        Raises:
+            StateError: a place cannot be read or written.
+        """
+        database, address = self._state(), address_of(place)
+        database.read_witnesses(connection)
+        known = dict(database.witnesses)
+        if known.get(address) == NAMED:
+            return
+        refuse_the_state(address, database)
+        look = self._look()
+        assert look.second is not None
+        if address != NONE:
+            self._begin(address, look)
+            known.pop(NONE, None)
+            for one in look.second.found.values():
+                if one.address != address and one.entries and not one.onward and one.said != LOST:
+                    onward = onward_entry(database.identity, self._label, [address])
+                    self._write(one.place, [onward])
+                    known[one.address] = LEFT
+        self._remember(connection, {**known, address: NAMED})
+
+    def keep(self, connection: Connection, place: State | None) -> None:
+        """Keep the second witness where it is to be: in a place that is named now, or was before.
+
+        Where none ever was, in the user's folder, or in each of the folders if several take turns.
+        """
+        if place is not None:
+            self.name(connection, place)
+        database, look = self._state(), self._look()
+        second = look.second
+        assert second is not None
+        known = dict(database.witnesses)
+        known |= {one.address: NAMED for one in second.kept_places if one.said not in (HOME, NAMED)}
+        home = None if second.home is None else second.found.get(str(second.home))
+        wanted = home is not None and not (second.named_addresses or second.none_wanted)
+        if home is not None and wanted and (home.said != HOME or not home.entries):
+            with suppress(*_FAILS):  # `remarks` say that it cannot be written
+                self._begin(home.address, look)
+                known[home.address] = HOME
+        self._remember(connection, known)
+
+    def give_up_missing(self, connection: Connection) -> tuple[str, ...]:
+        """Take somebody's word that places which are missing are lost for good, and say which."""
+        second = self._look().second
+        assert second is not None
+        lost = {one.address: LOST for one in second.missing_places}
+        self._remember(connection, {**self._state().witnesses, **lost})
+        return tuple(lost)
+
+    def _state(self) -> Database:
+        assert self._database is not None
+        return self._database
+
+    def _begin(self, address: str, look: _Look) -> None:
+        """Make a place that knows from the beginning what all others know."""
+        database = self._state()
+        known = [
+            {word: value for word, value in entry.items() if word != "where"}
+            for entry in reversed(look.entries)
+            if entry.get("identity") == database.identity
+        ]
+        first = onward_entry(database.identity, self._label, [])
+        self._write(place_at(address, database.identity), [first, *known])
+
+    def _write(self, place: SecondWitness, entries: Entries) -> None:
+        try:
+            place.begin(entries)
+        except _FAILS as error:
+            raise self._unwritten(place, error, _NOTHING_RELEASED) from None
+
+    def _remember(self, connection: Connection, known: dict[str, str]) -> None:
+        database = self._state()
+        if known != database.witnesses:
+            text = json.dumps(known)
+            connection.execute(schema.database.update().values(witnesses=text))
+            database.witnesses = known
+
+    def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
+        """Which old copies of the state would not be noticed: see `witness_remarks`."""
+        named = None if witness is None else address_of(witness)
+        second = None if self._database is None else self._look().second
+        if named is None and second is not None:
+            remembered = [NONE] if second.none_wanted else second.named_addresses
+            told = [
+                f"the second witness is {one!r}, as was named once: the state remembers it though "
+                f"{field('witness')} is not said; name another place, or {NONE!r}"
+                for one in remembered
+                if in_file
+            ]
+            named = next(iter(remembered), None)
+        else:
+            told = []
+        if second is not None and not any(one.stands for one in self._beside) and self._serves():
+            told.append(
+                f"the witness {self._beside[0]} is missing, though state {self._label} has "
+                f"released something: bring it back, or let it be written; until it is there the "
+                f"second one alone notices an old copy"
+            )
+        if named == NONE:
+            return told
+        home = default_folder()
+        if named is None and (why := _why_not_written(home)) is not None:
+            return [*told, self._no_second(why)]
+        if (inside := self._inside(home if named is None else named)) is not None:
+            told.append(
+                f"the second witness {inside} lies in the folder of state {self._label}: a copy of "
+                f"the whole folder that is put back would be taken for the newest; say where else "
+                f"it may be kept, {field('witness')}"
+            )
+        if named is None and second is not None and self.entries():
+            at = second.found[str(home)]
+            if at.said is None and not at.entries:
+                told.append(
+                    f"the second witness {at.place} knows nothing yet of what state {self._label} "
+                    f"has released, and begins now; if the state was moved here, move that along"
+                )
+        return told
+
+    def _serves(self) -> bool:
+        """Whether the state has released something under the key beside which it is first."""
+        for one in self._beside[:1]:
+            with suppress(WrongKey), self._state().transaction(write=False) as connection:
+                key = Key.load(Path(str(one).removesuffix(".witness")))
+                return any(
+                    row.key_fingerprint
+                    in (key.fingerprint, row.key_salt and key.with_salt(row.key_salt).fingerprint)
+                    for row in _KEYS_USED.rows(connection)
+                )
+        return False
+
+    def _no_second(self, why: str) -> str:
+        if self._beside:
+            return (
+                f"no second witness ({why}): a state that is put back together with the witness "
+                f"beside its key would be taken for the newest; say where else one may be kept, "
+                f"{field('witness')}, or set XDG_STATE_HOME"
+            )
+        return (
+            f"no witness: the state is on a server, no key file is named, and {why}, so an old "
+            f"copy of it would be taken for the newest; nothing is released until the key is in a "
+            f"file, or you say where a witness may be kept, {field('witness')}, or {NONE!r}"
+        )
+
+    def _inside(self, place: State | None) -> Path | None:
+        """A place in the folder of the state, or in one below it; None where it is elsewhere."""
+        file, _ = place_of(self._label if self._database is None else self._database)
+        if file is None or place is None:
+            return None
+        text = os.fspath(place)
+        at = Path(os.path.realpath(text)) if "://" not in text else state_file(text)
+        return at if at is not None and at.is_relative_to(file.resolve().parent) else None
+
+    def refuse_unknown(self, connection: Connection, beginning: str) -> None:
+        """Refuse to begin a stream in a state that has released others, of which no place knows.
+
+        Args:
+            beginning: name of a stream that has its first step by now, or none.
+
+        Raises:
+            OldCopy: nobody can tell what it has forgotten.
+        """
+        second = self._look().second
+        released = _RELEASED.first(connection, name=beginning)
+        alone = second is not None and not (self._state().is_sqlite and not second.none_wanted)
+        if released is not None and not alone:
+            raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))
+
+    def refuse_missing(self) -> None:
+        """Refuse a state of which a second place is missing that is to be there.
+
+        Raises:
+            StateUnavailable: it may be on a disk that is not mounted.
+        """
+        second = self._look().second
+        for one in () if second is None else second.missing_places:
+            raise StateUnavailable(
+                f"the witness {one.place} of state {self._label} is missing, so nobody can tell "
+                f"whether the state was restored from an old copy: mount its disk, or bring it "
+                f"back; nothing is released until then. What an old copy has forgotten would be "
+                f"released again, from other rows: only if the witness is lost for good, and you "
+                f"know that the state is the newest, say so ({field('accept_old_copy', True)})"
+            )
 
     def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
@@ -421,8 +674,9 @@ class Witness:
 
         Raises:
             StateError: the witness knows later ones, or another one at the same step, or more times
-                that people were forgotten; or it cannot be read.
+                that people were forgotten; or it cannot be read, or a part of it is missing.
         """
+        self.refuse_missing()
         for entry in self._of(fingerprint, name):
             if entry["step"] > step:
                 raise OldCopy(
@@ -450,8 +704,11 @@ class Witness:
         """Entries of a stream, the latest steps first."""
         return [one for one in self.entries() if (one["key"], one["stream"]) == (fingerprint, name)]
 
-    def check_shown(self, fingerprint: str, name: str, step: int, digest: str | None) -> None:
+    def check_shown(self, fingerprint: str, name: str, step: int, digest: str | None) -> bool:
         """Refuse to show the last release of a state that may be an old copy, if it is another one.
+
+        Returns:
+            Whether it was noted, as the last one or before later ones.
 
         Raises:
             StateError: another release of this step was noted, or one of a later step, and this
@@ -466,6 +723,7 @@ class Witness:
             known |= step in past or (len(past) > PAST and step < min(past))
         if of and of[0]["step"] > step and not known:
             raise self._other_release(name, step, of[0]["where"])
+        return known
 
     def is_later(self, fingerprint: str, name: str, step: int) -> bool:
         """Whether it knows later steps of a stream than a state does."""
@@ -483,41 +741,57 @@ class Witness:
             f"stop the other"
         )
 
-    def vouches(self, fingerprint: str, name: str, step: int, writer: int) -> bool:
-        """Whether it can tell that a state on a server is the newest: nobody wrote unseen.
+    def vouches(self, fingerprint: str, name: str, step: int, writer: int | None) -> bool:
+        """Whether it can tell that a state is the newest: it knows the stream, and who wrote it.
 
         Args:
-            writer: the last one that opened the stream, as the state knows.
+            writer: of a state on a server the last one that opened the stream, as the state knows;
+                of a file None: whoever writes it goes by what lies beside it.
 
         Returns:
-            True where that writer's witness is this one, or where it has seen the stream exactly
-            as it is; before the first step of a stream that it does not know; and where there is
-            none but in the user's folder. False where somebody else wrote, who may have gone on
-            further than the state.
+            Of a stream that it does not know, whether that has released nothing, or somebody said
+            that no second witness is wanted. On a server, whether that writer's witness is this
+            one, or it has seen the stream exactly as it is: somebody else who wrote may have gone
+            on further than the state.
         """
-        if self._unasked:
-            return True  # nobody said that it should know
         of = self._of(fingerprint, name)
+        if not of:
+            second = self._look().second
+            return not step or (second is not None and second.none_wanted)
         for entry in of:
             seen = entry["seen"] or [None, None]
-            if entry["step"] == of[0]["step"] and (
-                _wrote(entry["writers"], writer) or (seen[1] == step and _wrote(seen[:1], writer))
+            if writer is None or (
+                entry["step"] == of[0]["step"]
+                and (
+                    _wrote(entry["writers"], writer)
+                    or (seen[1] == step and _wrote(seen[:1], writer))
+                )
             ):
                 return True
-        return not of and not step
+        return False
 
-    def unseen(self, fingerprint: str, name: str, step: int, writer: int) -> str | None:
+    def unseen(self, fingerprint: str, name: str, step: int, writer: int | None) -> str | None:
         """Why it does not vouch for a stream, in words; None where it does or knows later steps."""
         later = self.is_later(fingerprint, name, step)
         if later or self.vouches(fingerprint, name, step, writer):
             return None
+        if writer is None:
+            return self._unknown(f"stream {name!r} is at step {step:,}")
+        seen = f"{self.where} has not" if self.places else "no witness here has"
+        return self._unknown(
+            f"stream {name!r} is at step {step:,}",
+            f"{seen} seen who wrote it last: another server went on while this one was away",
+        )
+
+    def _unknown(self, what: str, why: str | None = None) -> str:
+        why = why or f"{self.where} knows nothing of it: it is missing, or new"
         return (
-            f"stream {name!r} is at step {step:,} in state {self._label}, and {self.where} has "
-            f"not seen who wrote it last: another server went on while this one was away, and "
-            f"nobody here can tell whether the state was restored from an old copy since; the "
-            f"same noise on other data would give their difference away: if you know that it "
-            f"is the newest, say so ({field('adopt')}); else bring the "
-            f"newest copy back"
+            f"{what} in state {self._label}, and {why}, so nobody here can tell whether "
+            f"the state was restored from an old copy; if it was, what it has forgotten would be "
+            f"released again, and the same noise on other data gives their difference away: bring "
+            f"the newest copy back with its witness, or say where the second one is, "
+            f"{field('witness')}; if you know that it is the newest, say so "
+            f"({field('accept_old_copy', True)})"
         )
 
     def join(self, fingerprint: str, name: str, writer: int) -> None:
@@ -577,23 +851,23 @@ class Witness:
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, fingerprint: str, name: str, step: int, forgotten: int = 0) -> bool:
-        """Whether one of its files, written or still to be made, does not know a step."""
+        """Whether one of its places, written or still to be made, does not know a step."""
         of = (fingerprint, name, step)
         return any(
             all(
                 (one["key"], one["stream"], one["step"]) != of or one["forgotten"] < forgotten
                 for one in self._entries_of(place)
+                if "onward" not in one
             )
             for place in self.places
-            if place.stands or not place.by_default or why_not_written(None) is None
         )
 
     def lacks(
         self, fingerprint: str, name: str, step: int, writer: int | None = None
     ) -> str | None:
         """Why it would not notice an old copy of the state, in words; None where it would."""
-        if not step or (self._unasked and why_not_written(None) is not None):
-            return None  # where there can be none at all, `without_witness` says so
+        if not step:
+            return None
         for place in self.places:
             if not isinstance(place, WitnessFile) or not place.stands:
                 continue
@@ -603,23 +877,30 @@ class Witness:
             except FileNotFoundError:
                 continue
             except OSError as error:
+                if self._is_only_read:
+                    continue  # nothing can be released there, so that nothing is to be noted
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
             time.sleep(wait)
-            known = [e["step"] for e in self._unread()._of(fingerprint, name)]
+            now = self._unread()
+            known = [entry["step"] for entry in now._of(fingerprint, name)]
             if known and max(known) >= step:
                 break
-        now = self._unread()
-        unseen = None if writer is None else now.unseen(fingerprint, name, step, writer)
-        if unseen is not None or (known and max(known) >= step):
+        unseen = now.unseen(fingerprint, name, step, writer)
+        if unseen is not None or not known or max(known) >= step:
             return unseen
-        there = any(place.stands for place in self.places)
-        says = f"knows it up to step {max(known, default=0):,}" if there else "is missing"
         return (
-            f"the state is at step {step:,} and its witness {self.where} {says}, so an old copy "
-            f"would be taken for the newest: bring the witness back, or run the job again, which "
-            f"notes what the state has"
+            f"the state is at step {step:,} and its witness {self.where} knows it up to step "
+            f"{max(known):,}, so an old copy would be taken for the newest: if the witness was put "
+            f"back, bring its newest copy back first; if a run was interrupted, the next one notes "
+            f"what the state has"
         )
+
+    @property
+    def _is_only_read(self) -> bool:
+        """Whether the state lies where nothing can be written."""
+        path = None if self._database is None else self._database.path
+        return path is not None and not may_be_written(path)
 
     def _entry(
         self, fingerprint: str, name: str, step: int, digest: str, writer: int | None = None
@@ -638,9 +919,10 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessPlace], None], what: str) -> None:
-        """Do an act in all places that stand, and at least in one that somebody asked for."""
-        first, noted = None, False
-        for place in self.places:
+        """Do an act in all places that stand, and at least in one, unless none is wanted."""
+        look, noted = self._look_at_places(), False
+        first: StateError | None = None
+        for place in look.places:
             try:
                 act(place)
             except _FAILS as error:
@@ -649,8 +931,9 @@ class Witness:
                     raise self._unwritten(place, error, what) from None
             else:
                 noted = True
-        if first is not None and not noted and not self._unasked:
-            raise first
+        if noted or (look.second is not None and look.second.none_wanted):
+            return
+        raise first or StateUnavailable(self._no_second("there is none beside it"))
 
     def _unwritten(self, place: WitnessPlace, error: Exception, what: str) -> StateError:
         return StateUnavailable(

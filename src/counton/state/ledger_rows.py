@@ -6,9 +6,14 @@ them together.
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import PurePath
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -18,9 +23,9 @@ from sqlalchemy.engine import Connection
 
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
 from counton.numbers import Design
-from counton.privacy import Contribution, Ledger, Limit, Spend
+from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import refuse_not_following
+from counton.privacy.ledger import NEIGHBOURS, refuse_not_following
 from counton.privacy.ledger import totals as add_up
 from counton.state import schema
 from counton.state.database import reading
@@ -42,6 +47,7 @@ entered = sa.Table(
     sa.Column("unit", sa.Text, nullable=False),
     sa.Column("relation", sa.String(20), nullable=False),
     sa.Column("kind", sa.String(8)),  # see units.Known
+    sa.Column("entered", sa.String(32), nullable=False),  # UTC, ISO 8601
     sa.Column("chain", sa.String(64), nullable=False),  # digest of this entry and all before it
     sa.Column("token", sa.String(32)),  # of the one stream that has it; null: reserved
     sa.Column("step", sa.BigInteger, nullable=False),  # how far that stream was
@@ -73,6 +79,7 @@ class ForeignEntry(NamedTuple):
         spend: what it spends.
         begun: whether a stream has it; else it is reserved for one that was interrupted.
         step: how many steps that stream had released when it was heard of last.
+        entered: when, ISO 8601 in UTC.
     """
 
     number: int
@@ -81,6 +88,7 @@ class ForeignEntry(NamedTuple):
     spend: Spend
     begun: bool
     step: int
+    entered: str
 
     @property
     def label(self) -> str:
@@ -102,7 +110,8 @@ def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
     with reading("the ledger"):
         return tuple(
             ForeignEntry(
-                row.number, row.state, row.place, spend_of(row), row.token is not None, row.step
+                *(row.number, row.state, row.place, spend_of(row), row.token is not None, row.step),
+                entered=row.entered,
             )
             for row in rows
         )
@@ -125,6 +134,152 @@ _ENTRIES = PreparedStatement(
     "SELECT name, guarantee, unit, relation FROM counton_ledger ORDER BY id"
 )
 _ENTER = PreparedStatement.insert(schema.ledger, "id")
+
+
+_TIMES = PreparedStatement("SELECT entered FROM counton_ledger ORDER BY id")
+_LIMITS = PreparedStatement(
+    "SELECT time, who, host, before, after, higher FROM counton_limits ORDER BY id"
+)
+#: What a limit is, of its terms; the rest it fixes with the first entries.
+_STATED = ("limit", "age", "relation", "approximate_delta", "unit")
+
+
+def now() -> str:
+    """The time of an entry, ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class LimitChange(NamedTuple):
+    """A limit that was set, raised, lowered or taken away.
+
+    Attributes:
+        time: when, ISO 8601 in UTC.
+        user: who set it, as the machine calls that user.
+        host: which machine.
+        before: what was stated of the limit, JSON values by names (``limit``, ``age``,
+            ``relation``, ``approximate_delta``, ``unit``); None: there was none.
+        after: likewise.
+        higher: whether it allows more than before, or something else.
+    """
+
+    time: str
+    user: str
+    host: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    higher: bool
+
+    def in_words(self) -> str:
+        """What was changed and when, without who did it.
+
+        >>> one = {"limit": {"guarantee": "pure", "epsilon": "1"}}
+        >>> two = {"limit": {"guarantee": "pure", "epsilon": "2"}, "unit": "reader"}
+        >>> print(LimitChange("2024-03-01T09:30:00+00:00", "ann", "box", one, two, True).in_words())
+        raised on 2024-03-01 at 09:30 UTC from pure differential privacy with epsilon = 1 to pure
+        differential privacy with epsilon = 2, about one reader
+        """
+        when = f"on {self.time[:10]} at {self.time[11:16]} UTC"
+        if self.before is None:
+            return f"set {when} to {limit_in_words(self.after)}"
+        verb = "raised" if self.higher else "lowered"
+        return f"{verb} {when} from {limit_in_words(self.before)} to {limit_in_words(self.after)}"
+
+
+def limit_in_words(stated: Mapping[str, Any] | None) -> str:
+    """What is stated of a limit, in words."""
+    if stated is None:
+        return "none"
+    words = str(guarantee_from_dict(stated["limit"]))
+    if stated.get("unit") is not None:
+        words += f", about one {stated['unit']}"
+    if stated.get("age") is not None:
+        words += f", for events up to {stated['age']:,} windows old"
+    if stated.get("relation") is not None:
+        words += f", of units {NEIGHBOURS[stated['relation']]}"
+    if stated.get("approximate_delta") is not None:
+        words += f", of whose delta {stated['approximate_delta']} is for ApproxDP guarantees"
+    return words
+
+
+def entry_times(connection: Connection) -> tuple[str, ...]:
+    """When each entry of this state was made, ISO 8601 in UTC, in the order of `entries`."""
+    return tuple(row.entered for row in _TIMES.rows(connection))
+
+
+def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
+    """All that was done to the limit, in order."""
+    with reading("the changes of the limit"):
+        return tuple(
+            LimitChange(
+                *(row.time, row.who, row.host),
+                before=_read(row.before),
+                after=_read(row.after),
+                higher=bool(row.higher),
+            )
+            for row in _LIMITS.rows(connection)
+        )
+
+
+def _read(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else dict(json.loads(text))
+
+
+def _limit_terms(bound: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What is stated of a limit, of its terms; None where there is none."""
+    if bound is None:
+        return None
+    return {name: bound[name] for name in _STATED if bound.get(name) is not None}
+
+
+def _is_higher(before: Mapping[str, Any], after: Mapping[str, Any] | None) -> bool:
+    """Whether one limit allows anything that another one does not: all but smaller numbers."""
+    if after is None or before["limit"]["guarantee"] != after["limit"]["guarantee"]:
+        return True
+    if any(
+        before.get(name) != after.get(name) for name in ("age", "relation", "approximate_delta")
+    ):
+        return True
+    if before.get("unit") not in (None, after.get("unit")):
+        return True
+    numbers = [name for name in before["limit"] if name != "guarantee"]
+    return any(Fraction(after["limit"][name]) > Fraction(before["limit"][name]) for name in numbers)
+
+
+def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: bool) -> None:
+    """Replace the limit, and note when, by whom, and what it was before.
+
+    Raises:
+        InvalidInput: it would be raised, and nobody says that it may.
+    """
+    before = _limit_terms(terms(connection))
+    after = None if proposed is None else _limit_terms(proposed.terms())
+    if before == after:
+        return
+    higher = before is not None and _is_higher(before, after)
+    if higher and not allow_raise:
+        raise InvalidInput(
+            f"the limit is {limit_in_words(before)}, and would be {limit_in_words(after)}, which "
+            f"allows more, or something else, than was promised when the first release was made: "
+            f"leave it, or give {field('allow_raise', True)}, which the ledger notes with time, "
+            f"user and host"
+        )
+    write_terms(connection, proposed)
+    texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
+    values = dict(zip(("before", "after"), texts, strict=True))
+    who = {"who": _user(), "host": socket.gethostname() or "unknown"}
+    connection.execute(schema.limits.insert().values(time=now(), higher=higher, **who, **values))
+
+
+def _user() -> str:
+    """Who runs this process, as the machine knows them: variables that anybody sets say nothing."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError, AttributeError):  # no such file, or a user that it lacks
+        with suppress(Exception):
+            return getpass.getuser()
+    return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def lock(connection: Connection) -> None:
@@ -210,7 +365,7 @@ def enter(
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    _ENTER.run(connection, {**said, "guarantee": promise})
+    _ENTER.run(connection, {**said, "guarantee": promise, "entered": now()})
 
 
 def _refuse_several_steps(
@@ -252,17 +407,20 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
         )
 
 
-def enter_known(connection: Connection, proposed: Ledger) -> Ledger:
+def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = True) -> Ledger:
     """Enter what was spent into a ledger without entries; nothing is written.
 
-    What a limit is about stays as long as nobody says otherwise: without it less protection passes.
+    Args:
+        proposed: the limit. What it is about stays as long as nobody says otherwise: without it
+            less protection passes.
+        keep_unit: nobody says otherwise, where the proposed one is about nothing in particular.
 
     Raises:
         BudgetExceeded: more is spent already.
         InvalidInput: what is spent cannot be counted against this kind of limit.
     """
     before = terms(connection)
-    if proposed.unit is None and before is not None:
+    if keep_unit and proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
     known = all_entries(connection)
     try:

@@ -21,6 +21,7 @@ from counton.state.journal import first_other
 from counton.state.stream_writer import Addition, Writer
 from counton.statistics.event_machine import Machine
 from counton.statistics.live_statistic import statistic_of
+from counton.statistics.statistic import restore
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
@@ -106,7 +107,7 @@ class OrderedMachine(Machine):
         changes = self._take(events, stops)
         try:
             new = digests[_DIGEST * known :]
-            if self.statistic.on_demand:
+            if self.statistic.card.on_demand:
                 changes = np.frombuffer(new, "<u8").astype(np.int64)[:, None]
             inputs = self.design.contribution.exact_from_grid(changes)
             parts, news = self._parts, self._exact.news()
@@ -206,8 +207,7 @@ def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
 def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
     """The machine that knows it."""
     with reading(f"what statistic {name!r} knows"):
-        saved = statistic.join(known.exact, known.news) if known.news else known.exact
-        return statistic.restore(saved)
+        return restore(statistic, known.exact, known.news)
 
 
 def begin(connection: Connection, row: Row[Any], key: Key, statistic: Statistic) -> None:

@@ -32,7 +32,7 @@ from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.shared import entry_in, known_to
 from counton.state.sql import PreparedStatement
-from counton.state.stream_facts import Facts, to_json
+from counton.state.stream_facts import Facts, record_in, to_json
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def enter(
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.design = replace(terms, contribution=contribution)
-    spend = Spend(name, terms.guarantee, contribution.unit, contribution.relation, follows)
+    spend = _spend_of(counter.design, details.text)._replace(follows=follows)
     ledger.enter(connection, spend, contribution, details.values())
     _NEW.run(
         connection,
@@ -142,8 +142,23 @@ def enter(
 
 def spend_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Spend:
     """What a new stream spends, by the word that a ledger has for what it protects."""
+    contribution = replace(terms.contribution, unit=unit_of(known, terms, details))
+    return _spend_of(replace(terms, contribution=contribution), details)
+
+
+def _spend_of(terms: Design, details: str) -> Spend:
     relation = terms.contribution.relation
-    return Spend(terms.name, terms.guarantee, unit_of(known, terms, details), relation)
+    return Spend(terms.name, terms.guarantee, unit_in_ledger(terms, details), relation)
+
+
+def unit_in_ledger(terms: Design, details: str) -> str:
+    """By which word a ledger counts what a stream protects."""
+    window = None if terms.statistic is None else terms.statistic.get("window")
+    try:
+        record = record_in(json.loads(details))
+    except ValueError:  # altered, which verify says
+        record = {}
+    return units.by_its_clock(terms.contribution.unit, record, window)
 
 
 def unit_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> str:
@@ -251,9 +266,13 @@ def take_over(
     name: str,
     key: keyfile.Kept,
     *,
+    witness: keyfile.State | None = None,
     forgetting: bool = False,
 ) -> tuple[Row[Any], Key]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
+
+    Args:
+        witness: where its second witness is kept from now on.
 
     Raises:
         StateError: no such stream, its rows contradict each other, releases are forgotten, or
@@ -274,16 +293,17 @@ def take_over(
             f"stream {name!r} is at step {row.step} but its journal ends at {last}: the state was "
             f"altered; restore it from a copy"
         )
-    witness = keyfile.witness_beside(database, key)
-    check_witness(connection, row, witness, forgetting=forgetting)
+    known = keyfile.witness_beside(database, key, witness)
+    check_witness(connection, row, known, forgetting=forgetting)
     check_seal(connection, row, held)
     check_digest(connection, row, held)
+    stream = row.key_fingerprint, name
+    before = None if database.is_sqlite else row.writer_epoch - further
+    if (unseen := known.unseen(*stream, row.step, before)) is not None:
+        raise OldCopy(unseen)
+    known.keep(connection, witness)
     if not database.is_sqlite:
-        stream = row.key_fingerprint, name
-        unseen = witness.unseen(*stream, row.step, row.writer_epoch - further)
-        if unseen is not None:
-            raise OldCopy(unseen)
-        witness.join(*stream, row.writer_epoch)
+        known.join(*stream, row.writer_epoch)
     return row, held
 
 
@@ -327,11 +347,14 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     with database.transaction(write=False) as connection:
         row = _PUBLIC.one(connection, name=name)
         digest = journal.digest_at(connection, row.id, row.step)
-    if not row.step or digest is None:  # the journal is damaged, as its reader will say
-        return
-    of = row.key_fingerprint, name, row.step
-    witness.check_shown(*of, digest)
-    if witness.is_later(*of) or not (database.is_sqlite or witness.knows(*of[:2])):
+        if not row.step or digest is None:  # the journal is damaged, as its reader will say
+            return
+        of = row.key_fingerprint, name, row.step
+        if not witness.check_shown(*of, digest):  # the ledger knows the last one alone
+            with entry_in(connection, database, name) as entry:
+                if entry is not None:
+                    entry.refuse_forgotten(row.step, partial(journal.digest_at, connection, row.id))
+    if witness.is_later(*of) or not witness.knows(*of[:2]):
         return  # an old copy, or whoever writes it has the witness
     if witness.is_behind(*of):
         note(database, witness, row, digest)
@@ -358,7 +381,10 @@ def note(
             return journal.digest_at(connection, row.id, step)
 
     if row.step:
-        with entry_in(database, row.name) as entry:
+        with (
+            database.transaction(write=False) as connection,
+            entry_in(connection, database, row.name) as entry,
+        ):
             if entry is not None:
                 entry.note(row.step, digest, digest_of)
     witness.note(
@@ -399,6 +425,6 @@ def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter
         from counton.state.on_demand import OnDemand
         from counton.statistics.live_statistic import statistic_of
 
-        if statistic_of(Design.from_dict(json.loads(row.terms)))[0].on_demand:
+        if statistic_of(Design.from_dict(json.loads(row.terms)))[0].card.on_demand:
             return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
     return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -23,7 +24,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 12
+FORMAT: Final = 14
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -48,13 +49,14 @@ database = Table(
     Column("format", Integer, nullable=False),
     Column("budget_limit", Text),  # JSON: what Ledger.terms says; null: no limit
     Column("identity", String(32), nullable=False),  # drawn once: copies have it too
-    Column("witness", Text),  # where its second witness is; null: in the user's folder
+    Column("witnesses", Text, nullable=False),  # JSON: places of its second witness, and how kept
 )
 
 
 def first_row() -> dict[str, Any]:
     """What stands in the database's one row when it is made."""
-    return {"id": 1, "format": FORMAT, "identity": secrets.token_hex(16)}
+    drawn = secrets.token_hex(16)
+    return {"id": 1, "format": FORMAT, "identity": drawn, "witnesses": "{}"}
 
 
 streams = Table(
@@ -157,6 +159,20 @@ ledger = Table(
     Column("guarantee", Text, nullable=False),  # JSON
     Column("unit", Text, nullable=False),  # what one protected unit is called
     Column("relation", String(20), nullable=False),  # of neighbours: "add_remove" or "replace"
+    Column("entered", String(32), nullable=False),  # UTC, ISO 8601
+)
+
+#: Who set which limit, and when. Rows are added, and none is ever taken away.
+limits = Table(
+    "counton_limits",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("time", String(32), nullable=False),  # UTC, ISO 8601
+    Column("who", Text, nullable=False),  # user of the machine on which it was set
+    Column("host", Text, nullable=False),
+    Column("before", Text),  # JSON: what was stated of the limit; null: there was none
+    Column("after", Text),
+    Column("higher", Boolean, nullable=False),  # it allows more than before
 )
 
 

@@ -1,32 +1,48 @@
-"""The second home of a witness: away from the folder of the state, so that no copy of it has both.
+"""Second places of a witness: away from the folder of the state, so that no copy of it has both.
 
-It is a folder of the user's (``$XDG_STATE_HOME/counton``, by default ``~/.local/state/counton``),
-or a folder or a database that a run names, and that the state remembers. It has a file, or rows,
-for each state: by the state's identity, which copies share, so that whoever reads it needs no key.
+Such a place is a folder of the user's (``$XDG_STATE_HOME/counton``, by default
+``~/.local/state/counton``), or a folder or a database that a run names. It has a file, or rows, for
+each state: by the state's identity, which copies share, so that whoever reads it needs no key.
+
+A state remembers every place that it ever had, and every one is asked. Where another one is named,
+those before are left: an entry there points on. So a state that was put back finds from the places
+of its time all later ones. A place that is to be there and is missing tells nothing, and a disk
+that is not mounted would be taken for an empty one: nothing is released until it is back, or
+somebody says that it is lost.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from typing_extensions import override
 
-from counton.base.errors import InvalidInput, RequestMismatch, field, without_secrets
-from counton.noise.witness import Entries, WitnessFile, WitnessPlace, parse_entries
+from counton.base.errors import InvalidInput, RequestMismatch, field
+from counton.noise.witness import Entries, WitnessFile, WitnessPlace, merge_entries, parse_entries
 from counton.state import ledger_rows as books
 from counton.state import schema
-from counton.state.database import Database, database_url
+from counton.state.database import Database, given_address, kept_address, state_file
 from counton.state.sql import has
+from counton.state.sqlite_file import NoState
 
 #: Where a witness is kept: a folder, or a database URL.
 Place = str | os.PathLike[str]
+
+#: How a state remembers a place: as a folder of the user's, or as one that was named; as one that
+#: points on to another; as one that somebody has said is lost.
+HOME, NAMED, LEFT, LOST = "home", "named", "left", "lost"
+#: Named in the place of one: there is to be no second witness.
+NONE = "none"
+#: What stands for the key of a stream in an entry that points on.
+_PLACES = "places"
 
 witnesses = sa.Table(
     "counton_witness",
@@ -59,38 +75,130 @@ def address_of(place: Place) -> str:
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
         raise InvalidInput(
-            f"{field('witness', place)} is no place: give a folder, or the URL of a database"
+            f"{field('witness', place)} is no place: give a folder, or the URL of a database, or "
+            f"{NONE!r} for no second witness"
         )
     if "://" not in text:
-        return os.path.abspath(text)
-    url = database_url(text)._replace(password=None)
-    return without_secrets(url.render_as_string(hide_password=False))
+        return text if text == NONE else os.path.abspath(text)
+    kept = kept_address(text, "witness")
+    return kept if "://" in kept else f"sqlite:///{kept}"
 
 
-def home_of(identity: str, named: str | None) -> WitnessPlace | None:
-    """Where a state's second witness is.
+def onward_entry(identity: str, label: str, onward: list[str]) -> dict[str, Any]:
+    """An entry that says where else a state is remembered since a place was left."""
+    texts = {"key": _PLACES, "state": label, "identity": identity, "stream": "", "digest": ""}
+    return {**texts, "step": 0, "onward": onward}
 
-    Returns:
-        None where the user has no home, and none was named.
+
+class SecondPlace(NamedTuple):
+    """A place, and what stood in it when it was asked.
+
+    Attributes:
+        said: how the state remembers it; None where another place or the user's home leads to it.
+        mark: of the place before it was read.
     """
-    if named is not None and "://" in named:
-        return WitnessTable(named, identity)
-    folder = default_folder() if named is None else Path(named)
-    if folder is None:
-        return None
-    file = folder / f"{identity}.witness"
-    return WitnessFile(file, folder=True, needed=named is not None)
+
+    address: str
+    place: SecondWitness
+    said: str | None
+    mark: object
+    entries: Entries
+
+    @property
+    def onward(self) -> list[str]:
+        """Places that it points on to."""
+        return [to for entry in self.entries for to in entry.get("onward", ())]
 
 
-def why_not_written(named: Place | None) -> str | None:
-    """Why a second witness that is a folder could not be written, in words; None where it could."""
-    if named is not None and "://" in os.fspath(named):
-        return None
-    folder = default_folder() if named is None else Path(named)
-    if folder is None:
-        return "the user has no home"
-    there = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
-    return None if os.access(there, os.W_OK | os.X_OK) else f"{folder} cannot be written"
+class SecondPlaces:
+    """All second places of a state: those that it remembers, and where these point on to.
+
+    The user's folder is asked too, whoever runs.
+
+    Args:
+        identity: of the state.
+        known: by address, how the state remembers a place.
+        read: entries of a place.
+        server: whether the state is on a server. Each machine that uses it has a home of its own,
+            and `Witness.unseen` tells what was done on others.
+        also: a place that is to be asked, too.
+
+    Attributes:
+        none_wanted: whether somebody has said that there is to be no second witness.
+        home: the user's folder; None where the user has none.
+        found: what was asked, by address.
+        kept_places: those that are to be there, and are noted.
+        missing_places: those that are to be there, and are not.
+        noted_places: where a release is noted before anybody is shown it.
+        named_addresses: of places that somebody has named, and that are not left.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        known: Mapping[str, str],
+        read: Callable[[WitnessPlace], Entries],
+        *,
+        server: bool,
+        also: str | None = None,
+    ) -> None:
+        self.none_wanted = known.get(NONE) == NAMED or also == NONE
+        self.home = default_folder()
+        self.found: dict[str, SecondPlace] = {}
+        todo = [*known, *(str(one) for one in (self.home, also) if one is not None)]
+        for address in todo:
+            if address in self.found or address == NONE:
+                continue
+            place, said = place_at(address, identity), known.get(address)
+            mark = place.mark()
+            entries = [] if said is None and _is_of_others(place) else read(place)
+            one = self.found[address] = SecondPlace(address, place, said, mark, entries)
+            todo += one.onward
+        led_to = {to for one in self.found.values() for to in one.onward}
+        to_be = [
+            one
+            for one in self.found.values()
+            if one.said in (HOME, NAMED) or (one.address in led_to and one.said != LOST)
+        ]
+        # Each points on to another one where somebody was killed on the way back.
+        self.kept_places = [one for one in to_be if not one.onward] or to_be
+        # Homes of other machines, which this one does not see.
+        elsewhere = server or self.none_wanted
+        there = [
+            one
+            for one in self.kept_places
+            if one.entries or not (elsewhere and one.said == HOME and one.address not in led_to)
+        ]
+        self.missing_places = [one for one in there if not one.entries]
+        self.noted_places = [one.place for one in there]
+        self.named_addresses = [one.address for one in self.kept_places if one.said != HOME]
+
+
+def _is_of_others(place: WitnessPlace) -> bool:
+    """Whether it is in a folder of the user's that is somebody else's, as under ``sudo``."""
+    return isinstance(place, WitnessFile) and not os.access(place.path.parent, os.X_OK)
+
+
+def place_at(address: str, identity: str) -> SecondWitness:
+    """The place of a state at an address."""
+    if "://" in address:
+        return WitnessTable(address, identity)
+    return WitnessFile(Path(address) / f"{identity}.witness", second=True)
+
+
+def refuse_the_state(address: str, database: Database) -> None:
+    """Refuse a second witness in the state itself, with which it would be put back."""
+    if address == NONE or "://" not in address:
+        return
+    same = state_file(address) == database.path
+    if database.path is None:
+        with WitnessTable(address, database.identity).open_database(create=True) as other:
+            same = other.identity == database.identity
+    if same:
+        raise RequestMismatch(
+            f"the witness of state {database.label} would be kept in the state itself, and would "
+            f"be put back with it: name another {field('witness')}"
+        )
 
 
 class WitnessTable(WitnessPlace):
@@ -104,15 +212,30 @@ class WitnessTable(WitnessPlace):
 
     @override
     def read(self) -> Entries:
-        with self._open() as database, database.transaction(write=False) as connection:
-            return self._entries(connection) if has(connection, witnesses) else []
+        try:
+            with self.open_database() as database, database.transaction(write=False) as connection:
+                return self._entries(connection) if has(connection, witnesses) else []
+        except NoState:
+            return []
+
+    def begin(self, entries: Entries) -> None:
+        """Make it, and remember entries there too, unless they are known further."""
+        with (
+            self.open_database(create=True) as database,
+            database.transaction(write=True) as connection,
+        ):
+            books.lock(connection)
+            books.make(connection, witnesses)
+            self._write(connection, merge_entries(entries, self._entries(connection)))
 
     @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
-        with self._open() as database, database.transaction(write=True) as connection:
+        with self.open_database() as database, database.transaction(write=True) as connection:
             books.lock(connection)
-            books.make(connection, witnesses)
-            entries = change(self._entries(connection))
+            known = self._entries(connection) if has(connection, witnesses) else []
+            if not known:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
+            entries = change(known)
             if entries is not None:
                 self._write(connection, entries)
 
@@ -121,14 +244,10 @@ class WitnessTable(WitnessPlace):
         self.join({**entry, "digest": ""})  # all are written once more
 
     @contextmanager
-    def _open(self) -> Iterator[Database]:
-        database = Database(self._address, create=True)
+    def open_database(self, *, create: bool = False) -> Iterator[Database]:
+        """The database, made where it is missing and wanted."""
+        database = Database(given_address(self._address), create=create)
         try:
-            if database.identity == self._identity:
-                raise RequestMismatch(
-                    f"the witness of state {database.label} is kept in the state itself, and is "
-                    f"put back with it: name another {field('witness')}"
-                )
             yield database
         finally:
             database.close()
@@ -152,3 +271,6 @@ class WitnessTable(WitnessPlace):
                 for one in entries
             ],
         )
+
+
+SecondWitness = WitnessFile | WitnessTable

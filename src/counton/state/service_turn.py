@@ -69,6 +69,14 @@ class Turn(Closing):
         """Whether the state is a file, which one service at a time may serve."""
         return self._database.is_sqlite
 
+    def add(self, name: str) -> None:
+        """Take turns at one stream more."""
+        self._names |= {name}
+        if not self.alone:
+            with self._database.transaction(write=True) as connection:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                self._enter(connection)
+
     def _enter(self, connection: Connection) -> None:
         """A row for each stream, with its number in the state."""
         table = schema.streams.c

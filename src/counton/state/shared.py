@@ -38,14 +38,20 @@ from counton.base.errors import (
     StateUnavailable,
     StreamConflict,
     field,
-    without_secrets,
 )
 from counton.noise.witness import WitnessFile
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
 from counton.state import unit_names as units
-from counton.state.database import Closing, Database, database_url, reading, state_file
+from counton.state.database import (
+    Closing,
+    Database,
+    given_address,
+    kept_address,
+    reading,
+    state_file,
+)
 from counton.state.sql import has
 from counton.state.sqlite_file import NoState
 
@@ -103,7 +109,7 @@ class SharedLedger(Closing):
     """
 
     def __init__(self, place: Place) -> None:
-        self._address = _without_password(place)
+        self._address = kept_address(place)
         try:
             self._database = Database(place)
         except NoState:
@@ -264,6 +270,7 @@ class SharedLedger(Closing):
             "unit": spend.unit,
             "relation": spend.relation,
             "kind": kind,
+            "entered": books.now(),
         }
         text = json.dumps([end.chain, facts], sort_keys=True)
         chain = hashlib.sha256(text.encode()).hexdigest()
@@ -395,6 +402,12 @@ class SharedLedger(Closing):
             found = sa.select(table).where(table.c.state == state, table.c.name == name)
             return connection.execute(found).first()
 
+    def names_of(self, state: str) -> frozenset[str]:
+        """Streams of a state, by its identity, that have begun."""
+        with self._database.transaction(write=False) as connection:
+            every = books.of_others(connection)
+        return frozenset(one.spend.name for one in every if one.state == state and one.begun)
+
     def change(self, number: int, change: Callable[[Row[Any]], dict[str, Any]]) -> None:
         """Change an entry, alone with it; what is raised leaves it as it was."""
         table = books.entered
@@ -432,6 +445,16 @@ class SharedEntry:
             self._ledger.change(row.number, self._claim)
             row = self._row()
         self._refuse_other(row)
+        self.refuse_forgotten(step, digest)
+
+    def refuse_forgotten(self, step: int, digest: Callable[[int], str | None]) -> None:
+        """Refuse a state that has forgotten releases, or of which another copy has the entry.
+
+        Changes nothing: what goes before showing, and taking rows in.
+        """
+        row = self._row()
+        if row.token is not None:
+            self._refuse_other(row)
         if row.step > step:
             raise OldCopy(
                 f"stream {self._name!r} is at step {step:,} in state {self._label}, but ledger "
@@ -534,19 +557,26 @@ class SharedEntry:
 
 
 @contextmanager
-def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
+def entry_in(connection: Connection, database: Database, name: str) -> Iterator[SharedEntry | None]:
     """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
-    with database.transaction(write=False) as connection:
-        known = has(connection, books.ties)
-        rows = [*connection.execute(sa.select(books.ties))] if known else []
-    token = next((row.token for row in rows if row.name == name), None)
-    found = None if token is None else ledger_of(database, None)
-    if token is None or found is None:
+    known = has(connection, books.ties)
+    rows = [*connection.execute(sa.select(books.ties))] if known else []
+    tie = next((row for row in rows if row.name == name), None)
+    if tie is None:
         yield None
         return
-    with found:
+    with SharedLedger(given_address(tie.address)) as found:
         found.refuse_forgotten(rows)
-        yield SharedEntry(found, database.identity, database.label, name, token)
+        yield SharedEntry(found, database.identity, database.label, name, tie.token)
+
+
+def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
+    """Streams of a state that its ledger knows to be begun, whether the state has them or not."""
+    tie = books.first_tie(connection)
+    if tie is None:
+        return frozenset()
+    with SharedLedger(given_address(tie.address)) as found:
+        return found.names_of(database.identity)
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
@@ -567,7 +597,7 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
     if given is None:
         if tie is None:
             return None
-        given = tie.address
+        given = given_address(tie.address)
     shared = SharedLedger(given)
     try:
         if database is not None and shared.identity == database.identity and tie is None:
@@ -577,7 +607,7 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
             raise shared._other(tie)
         if tie is None and serves:
             raise InvalidInput(
-                f"{field('ledger', _without_password(given))} cannot count this state, which is "
+                f"{field('ledger', kept_address(given))} cannot count this state, which is "
                 f"the ledger of other states itself: leave it out, since {_TWO}"
             )
         shared.refuse_as_ledger()
@@ -650,10 +680,3 @@ def _chain(connection: Connection, number: int) -> str | None:
         return None
     found = sa.select(table.c.chain).where(table.c.number == number)
     return connection.execute(found).scalar_one_or_none()
-
-
-def _without_password(place: Place) -> str:
-    url = database_url(place)
-    if url.get_backend_name() == "sqlite":
-        return str(url.database)
-    return without_secrets(url.render_as_string(hide_password=False))

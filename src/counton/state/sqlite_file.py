@@ -40,10 +40,11 @@ def engine_of(url: URL, timeout_seconds: float) -> Engine:
     """An engine for a file: all of a process have one dialect, so that SQL is compiled once."""
 
     def connect() -> Any:
-        connection = sqlite3.connect(
-            url.database or "",
+        # The driver must not begin transactions on its own: see begin.
+        connection = open_file(
+            Path(url.database or ""),
             timeout=timeout_seconds,
-            isolation_level=None,  # the driver must not begin transactions on its own: see begin
+            isolation_level=None,
             check_same_thread=False,
         )
         try:
@@ -76,7 +77,47 @@ _COMPILED: LRUCache[Any, Any] = LRUCache(500)
 def _dialect() -> sa.Dialect:
     engine = sa.create_engine("sqlite://")
     engine.connect().close()  # it asks once what SQLite can do
+    engine.dispose()
     return engine.dialect
+
+
+def open_file(path: Path, **more: Any) -> Any:
+    """A connection to a state that is there, also where nothing can be written beside it.
+
+    Args:
+        more: of the connection.
+    """
+    if may_be_written(path):
+        return sqlite3.connect(path, **more)
+    mode = "mode=ro" if _has_log(path) else "immutable=1"
+    return sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, **more)
+
+
+def may_be_written(path: Path) -> bool:
+    """Whether files can be made beside a state, as SQLite needs where somebody may write it."""
+    return os.access(path.parent, os.W_OK)
+
+
+def _has_log(path: Path) -> bool:
+    """Whether what is committed is partly in the log: who reads the file alone reads an old state.
+
+    Then the log is read as far as it goes, which needs the index that lies beside it.
+    """
+    with suppress(OSError):
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    return False
+
+
+def moment_of(path: Path) -> tuple[object, ...] | None:
+    """What tells that a file which is read without locks was not changed; None where it has locks.
+
+    Where nothing can be written SQLite has no locks, and reads what lies there as if nobody changed
+    it. Yet it may be another machine's, or this one's under another path.
+    """
+    if may_be_written(path) or _has_log(path):
+        return None
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def begin(connection: Connection, *, write: bool) -> None:

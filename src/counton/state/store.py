@@ -27,7 +27,8 @@ from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state import stream_facts as facts
 from counton.state.database import Closing, Database, reading
-from counton.state.ledger_rows import ForeignEntry
+from counton.state.ledger_rows import ForeignEntry, LimitChange
+from counton.state.shared import entry_in
 from counton.state.sql import PreparedStatement
 from counton.state.unit_names import SpentUnit, known_in
 
@@ -51,7 +52,8 @@ class Position(NamedTuple):
 def position_of(
     connection: Connection, database: Database, name: str, witness: keyfile.Witness
 ) -> Position:
-    """Where a stream stands, by a witness that was held before the state was read."""
+    """Where a stream stands, by the ledger, and a witness held before the state was read."""
+    database.read_witnesses(connection)  # for who asks next: somebody may have given one up
     table = schema.streams.c
     query = sa.select(
         table.id, table.step, table.writer_epoch, table.key_fingerprint, table.forgotten
@@ -64,6 +66,9 @@ def position_of(
         )
     digest = partial(journal.digest_at, connection, row.id)
     witness.check(row.key_fingerprint, name, row.step, digest, row.forgotten)
+    with entry_in(connection, database, name) as entry:
+        if entry is not None:
+            entry.refuse_forgotten(row.step, digest)
     return Position(row.step, row.writer_epoch)
 
 
@@ -113,7 +118,7 @@ class StreamJournal(ABC):
         if terms.statistic is not None:
             from counton.statistics.live_statistic import statistic_of
 
-            if statistic_of(terms)[0].on_demand:
+            if statistic_of(terms)[0].card.on_demand:
                 raise InvalidInput(
                     f"cells of {terms.name!r} are computed from its events and its key when they "
                     f"are asked for, and the journal holds none: open it with Stream.open, or run "
@@ -224,12 +229,11 @@ class JournalReader(StreamJournal):
         return self._database, self._stored.id
 
     def doubt(self) -> str | None:
-        """Why the state may be an old copy, as its witness says; or None."""
+        """Why the state may be an old copy, as its witness or its ledger says; or None."""
         witness = keyfile.witness_beside(self._database, self._key).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
-                row = records.public_row(connection, self.design.name)  # a reader sees no sums
-                records.check_witness(connection, row, witness)
+                position_of(connection, self._database, self.design.name, witness)
         except StateError as error:
             return str(error)
         return None
@@ -400,6 +404,18 @@ class Store(Closing):
             return books.entries(connection)
 
     @property
+    def entry_times(self) -> tuple[str, ...]:
+        """When each of `spends` was entered, ISO 8601 in UTC."""
+        with self._database.transaction(write=False) as connection:
+            return books.entry_times(connection)
+
+    @property
+    def limit_changes(self) -> tuple[LimitChange, ...]:
+        """Who set, raised or lowered the limit, when, and from what."""
+        with self._database.transaction(write=False) as connection:
+            return books.limit_changes(connection)
+
+    @property
     def shared_entries(self) -> tuple[ForeignEntry, ...]:
         """What other states have entered, which share the limit of this one."""
         with self._database.transaction(write=False) as connection:
@@ -455,12 +471,13 @@ class Store(Closing):
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
         unit: str | None = None,
+        allow_raise: bool = False,
     ) -> None:
         """Set the most that all releases of the database may spend together; None: no limit.
 
         Set it before anything is released. A limit that is chosen or changed by what was released
         is one more choice, about which the filter's theorem says nothing: what was spent still
-        counts in full.
+        counts in full. The database notes each change (`limit_changes`).
 
         Args:
             limit: PureDP, ApproxDP or ZCDP.
@@ -469,12 +486,15 @@ class Store(Closing):
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
             unit: the subject of the limit, such as "reader" or "reader's month": releases that
-                protect less are refused from then on. None: that of each release, in
-                totals apart.
+                protect less are refused from then on. None: what the limit is about already, or
+                that of each release, in totals apart; empty: that of each release.
+            allow_raise: a limit that stands may be raised: anything but smaller numbers of the
+                same guarantee raises it, as another subject, age or kind, or none at all.
 
         Raises:
             BudgetExceeded: the streams there are have spent more; the limit stays as it was.
-            InvalidInput: their guarantees cannot be counted against this kind of limit.
+            InvalidInput: their guarantees cannot be counted against this kind of limit; or it would
+                be raised without a word.
         """
         proposed = None
         if limit is not None:
@@ -483,13 +503,13 @@ class Store(Closing):
                 age=age,
                 relation=relation,
                 approximate_delta=approximate_delta,
-                unit=unit,
+                unit=unit or None,
             )
         with self._database.transaction(write=True) as connection:
             books.lock(connection)
             if proposed is not None:
-                proposed = books.enter_known(connection, proposed)
-            books.write_terms(connection, proposed)
+                proposed = books.enter_known(connection, proposed, keep_unit=unit is None)
+            books.set_limit(connection, proposed, allow_raise=allow_raise)
 
     def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
         """The ledger as `set_limit` would make it; nothing is set.
@@ -509,7 +529,12 @@ class Store(Closing):
                 "state": self._database.label,
                 "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
-                "ledger": [entry.to_dict() for entry in books.entries(connection)],
+                "ledger": [
+                    {**entry.to_dict(), "entered": time}
+                    for entry, time in zip(
+                        books.entries(connection), books.entry_times(connection), strict=True
+                    )
+                ],
                 "streams": [self._public(connection, row) for row in rows.all()],
             }
 

@@ -28,6 +28,8 @@ from counton.state.database import Closing, CommitHook, Database, reading
 from counton.state.store import ObservedBlock, Store, StreamJournal, released_steps
 from counton.state.stream_facts import Facts
 from counton.state.stream_writer import Addition, Writer
+from counton.statistics.statistic import restore
+from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Exact, Statistic
-    from counton.statistics.tally_statistic import TallyStatistic
 
 
 @name_alone
@@ -88,8 +89,8 @@ class Stream(StreamJournal, Closing):
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
         self._machine = machine
-        if machine is not None and machine.statistic.tallied:
-            writer.tallied = cast("TallyStatistic", machine.statistic)
+        if machine is not None and is_tallied(machine.statistic):
+            writer.tallied = machine.statistic
         self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
@@ -132,7 +133,7 @@ class Stream(StreamJournal, Closing):
             counters: what the noise alone gives, where cells come as needed: see `Counter`. A rule
                 that keeps the guarantee must then choose which cells are shown.
             statistic: what the cells count: one of ``counton.statistics``.
-            batched: a step of the statistic may have any number of events; see `Statistic.counter`.
+            batched: a step of the statistic may have any number of events; see `Running.start`.
             ledger: a state database with a limit, path or URL, under which several states count
                 together; None: the one that this state counts in already, if it does.
             follows: a stream of this state that has released its last step, if no unit that counts
@@ -141,6 +142,7 @@ class Stream(StreamJournal, Closing):
                 events which have one time each; a ledger that several states share adds both up.
             witness: a folder, or a database URL, away from the state, where a second witness is
                 kept; None: where the state had it last, at first in ``$XDG_STATE_HOME/counton``.
+                "none": nowhere, so that an old copy of a state on a server is noticed by nobody.
 
         Raises:
             StateError: the stream exists, the state has forgotten releases which its witness knows
@@ -157,7 +159,7 @@ class Stream(StreamJournal, Closing):
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
         place = state.database if isinstance(state, Store) else state
-        with creation.for_creation(place, key) as (held, database):
+        with creation.for_creation(place, key, witness) as (held, database):
             if statistic is None:
                 counter = Counter(
                     strategy,
@@ -184,10 +186,9 @@ class Stream(StreamJournal, Closing):
             try:
                 book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
-                    if witness is not None:
-                        keyfile.name_witness(connection, database, witness)
+                    keyfile.witness_beside(database, key, witness).keep(connection, witness)
                     row = records.enter(connection, database, counter, held, facts, book, follows)
-                    if statistic is not None and not statistic.tallied:
+                    if statistic is not None and not is_tallied(statistic):
                         from counton.state import (
                             ordered_state as ordered,  # only where events have an order
                         )
@@ -243,14 +244,10 @@ class Stream(StreamJournal, Closing):
             book = shared.ledger_of(database, ledger)
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
+                database.read_witnesses(connection)
                 row, held = records.take_over(
-                    connection, database, name, key, forgetting=forgetting
+                    connection, database, name, key, witness=witness, forgetting=forgetting
                 )
-                if witness is not None and keyfile.name_witness(connection, database, witness):
-                    known = keyfile.witness_beside(database, key)
-                    records.check_witness(connection, row, known, forgetting=forgetting)
-                else:
-                    database.read_witness(connection)
                 beside = keyfile.witness_beside(database, key)
                 if entry is not None:
                     entry.check(row.step, partial(journal.digest_at, connection, row.id))
@@ -488,7 +485,7 @@ class Stream(StreamJournal, Closing):
     def exact(self) -> Private[Exact]:
         """A copy of what its statistic knows of the events, to try some on."""
         machine = self._machine_for("exact")
-        return Private(machine.statistic.restore(machine._exact.save()))
+        return Private(restore(machine.statistic, machine._exact.save()))
 
     def amend(self, details: Mapping[str, Any]) -> None:
         """Replace the public facts given to `create`; nothing that is released depends on them.
@@ -545,7 +542,7 @@ class Stream(StreamJournal, Closing):
             raise InvalidInput(
                 f"stream {self._name!r} is of {machine.statistic!r}: read it as that"
             )
-        if machine.statistic.on_demand:
+        if machine.statistic.card.on_demand:
             with self._lock:
                 steps = released_steps(self.design, self._step, start, stop)
             return Readings(statistic, steps, None, machine)
@@ -603,7 +600,7 @@ class Stream(StreamJournal, Closing):
         machine = self._machine
         return (
             None
-            if machine is None or machine.statistic.tallied
+            if machine is None or is_tallied(machine.statistic)
             else cast("OrderedMachine", machine)
         )
 
@@ -636,7 +633,7 @@ def _complete(
     counters: Guarantee | None,
 ) -> Statistic:
     """A statistic with all of its parameters, if a state can keep it."""
-    from counton.statistics.catalogue import statistic_from_dict
+    from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 
     if shape != () or counters is not None:
         raise InvalidInput(
@@ -644,7 +641,7 @@ def _complete(
             f"leave both out"
         )
     whole = statistic.settle(guarantee, strategy.horizon)
-    if statistic_from_dict(whole.to_dict()) != whole:
+    if statistic_from_dict(statistic_to_dict(whole)) != whole:
         raise InvalidInput(
             f"{statistic!r} is not what its parameters say, so that a state could not keep it: use "
             f"a statistic of counton.statistics"
@@ -686,7 +683,7 @@ def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) 
     from counton.statistics.live_statistic import statistic_of
 
     statistic, batched = statistic_of(terms)
-    if statistic.tallied:
+    if is_tallied(statistic):
         return Machine(statistic, statistic.begin(), batched, terms, key, writer.step)
     if connection is None:
         with writer.database.transaction(write=False) as connection:

@@ -289,7 +289,7 @@ class Writer:
             StateError: the witness knows what this state does not, or could not note the commit.
         """
         if not self.step:
-            creation.refuse_forgotten(connection, self.database, self._witness)
+            creation.refuse_forgotten(connection, self.database, self._witness, beginning=self.name)
             if not self.database.is_sqlite:
                 self._witness.join(self._fingerprint, self.name, self._epoch)
 
@@ -327,7 +327,7 @@ class Writer:
             )
             if advanced != 1:
                 raise self._taken_over()
-            self.database.read_witness(connection)  # all of its places are told
+            self.database.read_witnesses(connection)  # all of its places are told
             if rows:
                 self._check_copy(connection, counter.step)
                 statements.JOURNAL.run(connection, *rows)

@@ -15,10 +15,11 @@ from sqlalchemy.engine import Connection
 
 from counton.base.errors import InvalidInput, field
 from counton.numbers import Design
-from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
+from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of, with_clock
 from counton.state.database import reading
 from counton.state.sql import LIMIT, PreparedStatement
 from counton.state.stream_facts import record_in
+from counton.statistics.statistic import protects
 
 
 class SpentUnit(NamedTuple):
@@ -87,6 +88,34 @@ def unit_word(
     return word + suffix
 
 
+def by_its_clock(unit: str, record: Mapping[str, Any], window: object = None) -> str:
+    """The word by which a ledger counts what a stream protects: a period with its clock.
+
+    A period of a user begins and ends by a time zone and a column of times. A window of a statistic
+    is made of steps: it begins and ends with some of them, by the calendar of the stream if that
+    has one. How a column is read as times is not told apart: that is taken to be said rightly.
+
+    Args:
+        unit: as the stream calls it.
+        record: what was asked of the stream (`stream_facts.record_in`).
+        window: how many steps a window of its statistic has; None: it has none.
+
+    >>> asked = {"time": "seen", "timezone": "Asia/Kolkata", "per": "1d"}
+    >>> by_its_clock("reader's day", asked), by_its_clock("reader", asked)
+    ("reader's day (Asia/Kolkata, seen)", 'reader')
+    """
+    zone, column = str(record.get("timezone") or "UTC"), record.get("time")
+    if record.get("per") is not None:
+        return with_clock(unit, zone, str(column))
+    if window is None:
+        return unit
+    steps = f"{window} steps"
+    if column is None:
+        return with_clock(unit, steps)
+    cut = (str(record.get(name)) for name in ("every", "start"))
+    return with_clock(unit, steps, *cut, zone, str(column))
+
+
 def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     """What a stream's unit is, from its terms and details; None where nobody said."""
     record = record_in(details)
@@ -95,7 +124,7 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     if terms.get("statistic") is not None:
         from counton.statistics.live_statistic import statistic_of
 
-        return statistic_of(Design.from_dict(terms))[0].protects
+        return protects(statistic_of(Design.from_dict(terms))[0])
     return "event" if record else None
 
 

@@ -14,6 +14,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,11 +25,13 @@ from sqlalchemy.engine import Connection, Row
 
 from counton.base.distributions import law_to_dict
 from counton.base.errors import (
+    CountonError,
     InvalidInput,
     OldCopy,
     ReplayMismatch,
     RequestMismatch,
     StateError,
+    StateUnavailable,
     WrongKey,
 )
 from counton.noise import Key
@@ -39,7 +42,12 @@ from counton.numbers.node_law import calibration_of
 from counton.state import creation, journal, records, schema
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
+from counton.state.by_reference import BeyondReference, Watcher, check_by_reference
 from counton.state.database import Database, reading
+from counton.state.shared import names_in_ledger
+from counton.state.store import position_of
+from counton.statistics.tally_statistic import is_tallied
+from counton.strategies.strategy import check_law
 
 #: Values computed again at once.
 _CHUNK = 2**20
@@ -88,6 +96,7 @@ def verify(
     name: str | None = None,
     *,
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
+    by_reference: Watcher | None = None,
 ) -> tuple[Verification, ...]:
     """Compute every released value of a state again, and compare. Changes nothing.
 
@@ -96,6 +105,9 @@ def verify(
         name: of one stream; None: all.
         key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file. Of a state with
             several keys a list of them: each release takes the one that fits.
+        by_reference: values are also computed by ``counton.reference``, which shares no code with
+            what released them, and takes its time; it is told what is done, and the share of it
+            that is behind. None: they are not.
 
     Returns:
         What was found, one for each release, by name.
@@ -125,9 +137,10 @@ def verify(
             ]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = creation.released_names(connection)
+            entered = _entered_names(connection, database)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
-                row.name: _witness_problems(connection, row, witnesses[place], held)
+                row.name: _witness_problems(connection, database, row, witnesses[place], held)
                 for row in rows
                 for held, place in [keys[row.name]]
             }
@@ -145,7 +158,7 @@ def verify(
                 found.append(Verification(row.name, "stream", 0, (), (), skipped=str(held)))
                 continue
             try:
-                one = _verify_stream(database, row, held, spent.get(row.name))
+                one = _verify_stream(database, row, held, spent.get(row.name), by_reference)
             except StateError as error:  # not even its terms can be read
                 one = Verification(row.name, "stream", 0, (), (str(error),))
             found.append(
@@ -155,7 +168,9 @@ def verify(
             replace(
                 one,
                 problems=tuple(dict.fromkeys([*one.problems, *map(str, refused[one.name])])),
-                old_copy=any(isinstance(error, OldCopy) for error in refused[one.name]),
+                old_copy=any(
+                    isinstance(error, OldCopy | StateUnavailable) for error in refused[one.name]
+                ),
             )
             for one in found
         ]
@@ -164,17 +179,27 @@ def verify(
             for witness in witnesses
             for one in _forgotten_releases(database, known, witness, name)
         ]
+        told_of = {one.name for one in lost}.union(*known.values())
+        lost += [
+            _forgotten_release(one, database, "its ledger")
+            for one in sorted(entered - told_of)
+            if name in (None, one)
+        ]
         return (*told, *dict.fromkeys(lost))
     finally:
         database.close()
 
 
 def _witness_problems(
-    connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
+    connection: Connection,
+    database: Database,
+    row: Row[Any],
+    witness: keyfile.Witness,
+    key: Key | WrongKey,
 ) -> tuple[Exception, ...]:
-    """What the witness has to say against a release."""
+    """What the witness and the ledger have to say against a release."""
     try:
-        records.check_witness(connection, row, witness)
+        position_of(connection, database, row.name, witness)
         if not isinstance(key, WrongKey):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
@@ -193,16 +218,27 @@ def _forgotten_releases(
         entries = witness.forgotten_entries(known, database.identity)
     except StateError:  # said of each release
         return
-    for entry in entries:
+    first = {(entry["key"], entry["stream"]): entry for entry in reversed(entries)}
+    for entry in sorted(first.values(), key=lambda entry: str(entry["stream"])):
         name = entry["stream"]
         if of not in (None, name):
             continue
-        problem = (
-            f"state {database.label} does not have {name!r} under the key {entry['key']}, but "
-            f"{witness.where} says that it was released, so the state was restored from an old "
-            f"copy: bring the newest copy back"
-        )
-        yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
+        yield _forgotten_release(name, database, entry["where"], f" under the key {entry['key']}")
+
+
+def _forgotten_release(name: str, database: Database, where: str, under: str = "") -> Verification:
+    problem = (
+        f"state {database.label} does not have {name!r}{under}, but {where} says that it was "
+        f"released, so the state was restored from an old copy: bring the newest copy back"
+    )
+    return Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
+
+
+def _entered_names(connection: Connection, database: Database) -> frozenset[str]:
+    """Streams that the ledger of the state knows to be begun."""
+    with suppress(CountonError):  # said of each release
+        return names_in_ledger(connection, database)
+    return frozenset()
 
 
 def _fitting(
@@ -228,15 +264,17 @@ def _key_in_words(given: keyfile.Kept, held: Key) -> str:
     return os.fspath(given)
 
 
-def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verification:
+def _verify_stream(
+    database: Database, row: Row[Any], key: Key, spent: Any, by_reference: Watcher | None
+) -> Verification:
     with reading(f"the terms of stream {row.name!r}"):
         terms = Design.from_dict(json.loads(row.terms))
     values = row.step * max(terms.cells, 1)
-    checks, problems = _promise(terms, row.name, spent)
+    checks, problems = _promise(terms, row.details, row.name, spent)
     horizon = terms.strategy.horizon
     if horizon is None or row.step < horizon:
         try:
-            terms.strategy.check_law(terms.law)
+            check_law(terms.strategy, terms.law)
         except InvalidInput as error:
             problems.append(
                 f"it can release no further step, though what it promises holds: {error}; end it, "
@@ -253,15 +291,19 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
         why = "groups that nobody declared are released without a digest of all their counts: "
         why += "its command, run again on the same events, compares their values"
         return Verification(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
-    recomputed = _recomputed_stream
+    recomputed, unchecked = _recomputed_stream, None
     if terms.statistic is not None:
         recomputed = _recomputed_statistic
     try:
-        for words in recomputed(database, row, terms, key):
+        for words in recomputed(database, row, terms, key, by_reference):
             checks.append(words)
+    except BeyondReference as error:
+        unchecked = f"by the reference: {error}"
     except (InvalidInput, StateError, ReplayMismatch) as error:
         problems.append(str(error))
-    return Verification(row.name, "stream", values, tuple(checks), tuple(problems))
+    return Verification(
+        row.name, "stream", values, tuple(checks), tuple(problems), unchecked=unchecked
+    )
 
 
 def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
@@ -297,7 +339,9 @@ def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
                 )
 
 
-def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Key) -> Iterator[str]:
+def _recomputed_stream(
+    database: Database, row: Row[Any], terms: Design, key: Key, by_reference: Watcher | None
+) -> Iterator[str]:
     """What holds, in words."""
     beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
     noise_alone = Counter.resume(beginning, key=key)
@@ -305,6 +349,7 @@ def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Ke
     digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
     delay, last = terms.strategy.facts.delay, row.step
     so_far = np.zeros(terms.shape, np.int64)
+    every: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
     with reading(f"the checkpoint of stream {row.name!r}"):
         saved = read_checkpoint(bytes(row.checkpoint))
         kept = saved.progress(terms)
@@ -313,6 +358,8 @@ def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Ke
         nothing = np.zeros((len(steps), *terms.shape), np.int64)
         noise = noise_alone.release_many(terms.contribution.exact_from_grid(nothing)).values
         sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
+        if by_reference is not None:
+            every.append((released, sums))
         if terms.strategy.workload == "totals":
             inputs = np.diff(sums, axis=0, prepend=so_far[None])
             so_far = sums[-1]
@@ -334,10 +381,13 @@ def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Ke
             f"lead to: the state was altered; restore it from a copy"
         )
     yield "the sums in the checkpoint are those that the releases lead to"
+    if by_reference is not None and every:
+        values, totals = (np.concatenate(parts) for parts in zip(*every, strict=True))
+        yield check_by_reference(terms, key, values, totals, by_reference)
 
 
 def _recomputed_statistic(
-    database: Database, row: Row[Any], terms: Design, key: Key
+    database: Database, row: Row[Any], terms: Design, key: Key, by_reference: Watcher | None
 ) -> Iterator[str]:
     """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
 
@@ -348,15 +398,15 @@ def _recomputed_statistic(
     from counton.statistics.live_statistic import statistic_of
 
     statistic, _ = statistic_of(terms)
-    if statistic.tallied:
-        yield from _recomputed_stream(database, row, terms, key)
+    if is_tallied(statistic):
+        yield from _recomputed_stream(database, row, terms, key, by_reference)
         return
     with database.transaction(write=False) as connection:
         present = records.find(connection, row.name)
         saved = known_at(connection, present, key)
         restore_exact(statistic, saved, row.name)
-    if not statistic.on_demand:
-        yield from _recomputed_stream(database, row, terms, key)
+    if not statistic.card.on_demand:
+        yield from _recomputed_stream(database, row, terms, key, by_reference)
         yield "what it knows exactly is what was written with its key"
         return
     last = row.step
@@ -425,7 +475,7 @@ def _compare(
         )
 
 
-def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]]:
+def _promise(terms: Design, details: str, name: str, spent: Any) -> tuple[list[str], list[str]]:
     """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
     checks, problems = [], []
     if spent is None or spent.guarantee != terms.guarantee:
@@ -433,7 +483,7 @@ def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]
         problems.append(f"the ledger has {had} for {name!r}, which promises {terms.guarantee}")
     else:
         checks.append(f"the ledger has its guarantee: {terms.guarantee}")
-    unit, relation = terms.contribution.unit, terms.contribution.relation
+    unit, relation = records.unit_in_ledger(terms, details), terms.contribution.relation
     if spent is not None and (spent.unit, spent.relation) != (unit, relation):
         problems.append(
             f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "

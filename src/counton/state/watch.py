@@ -19,6 +19,7 @@ from counton.base.errors import WrongKey
 from counton.state import journal, records, schema
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
+from counton.state.store import position_of
 
 #: Seconds between two looks, after which nobody can tell what happened between them.
 LONGEST = 60
@@ -94,16 +95,29 @@ class Watch:
                 database.close()
 
 
-def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> tuple[str, ...]:
-    """Take somebody's word that a state on a server is the newest, and note its streams as seen.
+class AcceptedState(NamedTuple):
+    """What was taken on somebody's word.
+
+    Attributes:
+        streams: names of those for which no witness vouched.
+        places: second places of the witness that were missing, and are given up.
+    """
+
+    streams: tuple[str, ...]
+    places: tuple[str, ...]
+
+
+def accept_old_copy(
+    state: keyfile.State, key: keyfile.Kept, name: str | None = None
+) -> AcceptedState:
+    """Take somebody's word that a state is the newest, though nobody can tell; note its streams.
+
+    Second places that are missing are given up. What a place knows better stays refused.
 
     Args:
-        state: a database URL; of a file nothing is noted that was not before.
+        state: path of a SQLite file, or a database URL.
         key: where the key is kept.
         name: of the stream; None: all.
-
-    Returns:
-        Names of the streams that the witness did not vouch for.
 
     Raises:
         StateError: as of `Watch.look`.
@@ -112,7 +126,10 @@ def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> t
     database = Database(state)
     try:
         witness = keyfile.witness_beside(database, key)
-        with database.transaction(write=False) as connection:
+        with database.transaction(write=True) as connection:
+            database.read_witnesses(connection)
+            lost = witness.give_up_missing(connection)
+            witness.keep(connection, None)
             present = records.names(connection) if witness.places else []
         taken = []
         for one in present:
@@ -125,7 +142,7 @@ def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> t
             except WrongKey:  # of a stream under another key
                 if name is not None:
                     raise
-        return tuple(taken)
+        return AcceptedState(tuple(taken), lost)
     finally:
         database.close()
 
@@ -142,10 +159,11 @@ def _note(
     known = witness.snapshot()  # read before the state, which knows all that stood there then
     with database.transaction(write=False) as connection:
         row = records.find(connection, name)
-        records.check_witness(connection, row, known)
+        position_of(connection, database, name, known)  # refused, if it has forgotten anything
         of = row.key_fingerprint, name
         marks, now = _marks(connection, database, row, row.step), monotonic()
-        vouched = database.is_sqlite or known.vouches(*of, row.step, row.writer_epoch)
+        writer = None if database.is_sqlite else row.writer_epoch
+        vouched = known.vouches(*of, row.step, writer)
         if vouched or adopted or (last is not None and _went_on(connection, database, row, last)):
             look = Sighting(row.step, marks, now, known=True)
         else:
@@ -153,13 +171,14 @@ def _note(
         behind = bool(row.step or row.forgotten) and witness.is_behind(*of, row.step, row.forgotten)
         if not behind and vouched is look.known:
             return look
+        if writer is None and not look.known:
+            return look  # once noted, it would be taken for the newest
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         records.check_digest(connection, row, held)
         digest = journal.digest_at(connection, row.id, row.step) if row.step else ""
         if digest is not None:
-            writer = row.writer_epoch if look.known and not database.is_sqlite else None
-            records.note(database, witness, row, digest, seen=writer)
+            records.note(database, witness, row, digest, seen=writer if look.known else None)
         return look
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from counton.base.lazy import attach
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import ChartSpec, Exact, Statistic
+from counton.statistics.statistic import Card, ChartSpec, Exact, Statistic
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from counton.statistics.ranking import ranking_levels as ranking_levels
     from counton.statistics.reach import Reach as Reach
     from counton.statistics.report import Report as Report
+    from counton.statistics.statistic_plan import unit_sensitivities as unit_sensitivities
+    from counton.statistics.statistic_plan import unit_sensitivity as unit_sensitivity
     from counton.statistics.tally_statistic import Part as Part
     from counton.statistics.tally_statistic import TallyStatistic as TallyStatistic
     from counton.statistics.top_k import TopK as TopK
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-__all__ += ["ChartSpec", "Exact", "Reading", "Statistic"]
+__all__ += ["Card", "ChartSpec", "Exact", "Reading", "Statistic"]

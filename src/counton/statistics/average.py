@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,15 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, quote, text
+from counton.base.exact_sums import refuse_overflow
 from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.numbers.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.privacy import Contribution
-from counton.statistics.count import ClippedValues
+from counton.statistics.count import ClippedValues, besides_clipped, units_of_values
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import ChartSpec, ErrorScale
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale
 from counton.statistics.tally_statistic import X
 
 _NAMES = ("mean", "sum", "count")
@@ -67,31 +69,38 @@ class Average(ClippedValues):
     Source: "Constant matters", section 5 (running average) with a public number of values; the two
     cells, their norms and the interval of the ratio: see the module.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
     >>> delays = Average(0, 180, resolution=1)
-    >>> counter = delays.counter(24, PureDP(1), key=Key.generate(), name="delays", batched=True)
+    >>> counter = Running.start(
+    ...     delays, 24, PureDP(1), key=Key.generate(), name="delays", batched=True
+    ... )
     >>> hour = counter.release_batch([30.2, -12, 45] * 200)
     >>> low, high = hour.interval("mean", 1 - 1e-9)
     >>> 0 <= low <= 25 <= high <= 180, round(hour.std("count"), 1) > 1
     (True, True)
     """
 
-    many_groups = True
-    keyword = "average"
-    column = "name"
-    says = "The mean of clipped values, and their sum and number."
-    phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
-    drawing = ChartSpec("Running average", "mean", ("mean",), of_values=True, from_zero=False)
-    also_called = ("mean", "avg")
-    options = (
-        VALUE,
-        LOWER,
-        UPPER,
-        RESOLUTION,
-        Option("number", "how many values each window has, if that is public", "whole"),
+    card = Card(
+        besides_noise=besides_clipped,
+        units=units_of_values,
+        many_groups=True,
+        keyword="average",
+        column="name",
+        says="The mean of clipped values, and their sum and number.",
+        phrase="average of {value}, each value clipped to [{lower}, {upper}],",
+        chart=ChartSpec("Running average", "mean", ("mean",), of_values=True, from_zero=False),
+        event="value",
+        also_called=("mean", "avg"),
+        options=(
+            VALUE,
+            LOWER,
+            UPPER,
+            RESOLUTION,
+            Option("number", "how many values each window has, if that is public", "whole"),
+        ),
+        sources=("constants",),
     )
-    sources = ("constants",)
 
     asks = _NAMES
 
@@ -106,11 +115,14 @@ class Average(ClippedValues):
     ) -> None:
         self._call_units(unit)
         self.bounds = Contribution.values(lower, upper, resolution, "replace", unit=self.unit)
-        self.reading_bounds = float(self.lower), float(self.upper)
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
         self.places = 2 if number is None else 1
-        self.known_beforehand = ("sum", "count") if number is None else None
-        self.tallied = number is None  # else how many values a step has is checked step by step
+        self.ordered = number is not None  # how many values a step has is checked step by step
+        self.card = replace(
+            self.card,
+            chart=replace(self.card.chart, bounds=(float(self.lower), float(self.upper))),
+            known_beforehand=("sum", "count") if number is None else None,
+        )
 
     @property
     def width(self) -> int:
@@ -123,7 +135,7 @@ class Average(ClippedValues):
         return (2,) if self.number is None else ()
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
@@ -181,11 +193,14 @@ class Average(ClippedValues):
             )
         size = self.width + abs(int(self.lower / self.resolution))
         most = int(each.max(initial=0))
-        if most * size > _LARGEST_SUM:
-            raise SumOverflow(
+        refuse_overflow(
+            most * size,
+            _LARGEST_SUM,
+            lambda: (
                 f"a step has {most:,} values, which can add up to {most * size:.3g} grid units; "
                 f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
-            )
+            ),
+        )
 
     @override
     def encode(self, *parts: Any) -> Integers:

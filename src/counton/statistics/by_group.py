@@ -15,9 +15,9 @@ from counton.base.exact import quote
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
-from counton.statistics.catalogue import statistic_from_dict
-from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import ErrorScale, Events, Exact, Statistic
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.readings import Cells, Reading, says_cells
+from counton.statistics.statistic import Card, ErrorScale, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, Sums, TallyStatistic, X
 
 
@@ -47,7 +47,7 @@ class GroupedReading(Reading):
         place, inner = self.statistic.group(group), self.statistic.inner
         first = place * (np.size(self.release.value) // len(self.statistic.groups))
         part = self.cells.part(lambda values: values[place], self.cells.design, first)
-        return inner.reading(inner, part) if self._read is None else self._read(part)
+        return inner.card.reading(inner, part) if self._read is None else self._read(part)
 
     @override
     def since(self, earlier: Reading) -> Self:
@@ -56,12 +56,12 @@ class GroupedReading(Reading):
     @override
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         inner, all_groups = self.statistic.inner, self.statistic.groups
-        plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
+        plain = inner.card.reading is Reading and (inner.card.many_groups or says_cells(inner))
         if self._read is not None or not plain:
             chosen = asked.groups or all_groups
             return TableNumbers.of_groups({one: self.of(one).numbers(asked) for one in chosen})
         together = Cells(self.release, self.cells.first, len(all_groups))
-        found = inner.reading(inner, together).numbers(asked)
+        found = Reading(inner, together).numbers(asked)
         rows = np.size(found.numbers.value) // len(all_groups)
         named = {"group": np.repeat(np.array(all_groups), rows)}
         found = found._replace(about=named | {**found.about})
@@ -85,21 +85,21 @@ class Grouped(TallyStatistic):
         InvalidInput: a statistic for which the order of events matters, or names that are no texts
             or there twice.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average
     >>> paid = Grouped(Average(0, 100, resolution=1), ["north", "south"])
     >>> key = Key.generate()
-    >>> counter = paid.counter(24, PureDP(1), key=key, name="paid", batched=True)
+    >>> counter = Running.start(paid, 24, PureDP(1), key=key, name="paid", batched=True)
     >>> reading = counter.release_batch([("north", 20), ("south", 35)])
     >>> -20 < reading.of("north")["count"] < 20
     True
     """
 
-    reading = GroupedReading
+    card = Card(reading=GroupedReading)
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
-        if not isinstance(inner, TallyStatistic) or not inner.tallied or isinstance(inner, Grouped):
+        if not isinstance(inner, TallyStatistic) or inner.ordered or isinstance(inner, Grouped):
             raise InvalidInput(
                 f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
                 f"in it: use another statistic, or a stream for each group"
@@ -113,12 +113,11 @@ class Grouped(TallyStatistic):
         self.places = len(names) * inner.places
         self.counts_rows, self.parts = inner.counts_rows, (Part("by", "label"), *inner.parts)
         self._place = {name: place for place, name in enumerate(self.groups)}
-        self.tallied = True
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        return {"of": self.inner.to_dict(), "groups": list(self.groups)}
+        return {"of": statistic_to_dict(self.inner), "groups": list(self.groups)}
 
     def __repr__(self) -> str:
         return f"Grouped({self.inner!r}, {len(self.groups):,} groups)"
@@ -129,7 +128,7 @@ class Grouped(TallyStatistic):
         return (len(self.groups), *self.inner.cells)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """A row that is replaced may change its group."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
@@ -145,13 +144,8 @@ class Grouped(TallyStatistic):
         return self.inner.error_of
 
     @property
-    @override
     def inner(self) -> TallyStatistic:
         return self._inner
-
-    @override
-    def for_people(self, most: int) -> Statistic:
-        return type(self)(self.inner.for_people(most), self.groups)
 
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
@@ -235,3 +229,35 @@ class _ByGroup(Sums):
             ends = np.cumsum(np.bincount(steps[rows], minlength=len(stops)))
             found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
         return found
+
+
+def inner_of(statistic: Statistic) -> Statistic:
+    """The statistic of one group; itself, where there are none."""
+    return statistic.inner if isinstance(statistic, Grouped) else statistic
+
+
+def members_of(statistic: Statistic) -> Mapping[str, TallyStatistic]:
+    """The statistics of a report, by name; none of any other statistic."""
+    found: Mapping[str, TallyStatistic] = getattr(statistic, "statistics", {})
+    return found
+
+
+def for_people(statistic: Statistic, most: int) -> Statistic:
+    """A statistic in a stream in which this many rows of a person count."""
+    if isinstance(statistic, Grouped):
+        return type(statistic)(for_people(statistic.inner, most), statistic.groups)
+    report: Any = statistic
+    found: Statistic = report.for_people(most) if members_of(statistic) else statistic
+    return found
+
+
+def norms_of_people(statistic: Statistic, most: int) -> tuple[int, int] | None:
+    """What all rows of a person change in all cells: the 1-norm, and the square of the 2-norm.
+
+    None where each of them changes what one row does.
+    """
+    report: Any = statistic
+    found: tuple[int, int] | None = None
+    if members_of(statistic):
+        found = report.norms_of_people(most)
+    return found

@@ -105,7 +105,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     given: Any = found
     bases = given.__mro__ if isinstance(given, type) else ()
     fits = any((one.__module__, one.__name__) == _BASE for one in bases)
-    if not fits or found.keyword != keyword or found.__name__ in KNOWN:
+    if not fits or found.card.keyword != keyword or found.__name__ in KNOWN:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}; it must be a subclass of "
             f"counton.statistics.Statistic whose keyword is {keyword!r}, and whose name is not "
@@ -120,15 +120,39 @@ def _class(where: str) -> type[Statistic]:
     return found
 
 
+def statistic_to_dict(statistic: Statistic) -> dict[str, Any]:
+    """Name and parameters of a statistic as JSON values.
+
+    >>> statistic_to_dict(statistic_named("average")(0, 9, resolution=1))
+    {'statistic': 'Average', 'lower': '0', 'upper': '9', 'resolution': '1'}
+    """
+    return {"statistic": type(statistic).__name__, **statistic.parameters}
+
+
+def statistic_of_kind(kind: type[Statistic], saved: Mapping[str, Any]) -> Statistic:
+    """The statistic of a class that `statistic_to_dict` describes.
+
+    Raises:
+        InvalidInput: parameters that are missing, unknown or out of range.
+    """
+    parameters = {name: value for name, value in saved.items() if name != "statistic"}
+    try:
+        return kind(**parameters)
+    except TypeError as error:
+        raise InvalidInput(
+            f"parameters of {kind.__name__} are {str(parameters)[:200]}: {error}"
+        ) from error
+
+
 def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
-    """The statistic that `Statistic.to_dict` describes."""
+    """The statistic that `statistic_to_dict` describes."""
     name = saved.get("statistic")
     if isinstance(name, str) and name in KNOWN:
         own: type[Statistic] = getattr(import_module(KNOWN[name]), name)
-        return own.from_dict(saved)
+        return statistic_of_kind(own, saved)
     for keyword, where in _others().items():
         if keyword not in _OWN and where.partition(":")[2] == name:
-            return statistic_named(keyword).from_dict(saved)
+            return statistic_of_kind(statistic_named(keyword), saved)
     others = [where.partition(":")[2] for where in _others().values()]
     raise InvalidInput(
         f"statistic is {quote(name)}; known are {', '.join([*KNOWN, *others])}: install the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ from counton.numbers.table_fit import cut_to_possible
 from counton.numbers.whole_numbers import bounds_of, whole_numbers
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
-from counton.statistics.statistic import ChartSpec, ErrorScale, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid, margins_strategies
 from counton.strategies.strategy import Norm
 
@@ -42,13 +43,12 @@ class ContingencyReading(GridReading):
 
     statistic: Contingency
 
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """Values of all columns with strokes between, as in "north/*", where * adds them up."""
-        parts = [name] if len(self.statistic.columns) == 1 else name.split("/")
-        return self._box(tuple(None if part == "*" else part for part in parts))
-
     def _box(self, name: Any) -> tuple[Integers, Integers]:
+        """The box of values of all columns, also in a text: as "north/*", where * adds them up."""
         this = self.statistic
+        if isinstance(name, str):
+            parts = [name] if len(this.columns) == 1 else name.split("/")
+            name = tuple(None if part == "*" else part for part in parts)
         if name is None:
             name = (None,) * len(this.columns)
         values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
@@ -161,6 +161,26 @@ class ContingencyReading(GridReading):
         return whole if fit.integers else np.asarray(whole * unit)
 
 
+def _label(names: Mapping[str, Any]) -> str:
+    """A row with its columns, whose values may be called the same."""
+    told = [f"{name} {value}" for name, value in names.items() if value is not None]
+    return ", ".join(told) or "total"
+
+
+def _chart_rows(table_of: Contingency, table: Table) -> Table:
+    names = list(table_of.columns)
+    values = [[None if one is None else str(one) for one in table[name]] for name in names]
+    rows = list(zip(*values, strict=True))
+    kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
+    called = [
+        next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
+        for row, wanted in zip(rows, kept, strict=True)
+        if wanted
+    ]
+    found = {name: column[kept] for name, column in table.items() if name not in names}
+    return {**found, "group": np.array(called)}
+
+
 class Contingency(GridCells):
     """Counts of every combination of values of some columns, and of all margins.
 
@@ -177,34 +197,39 @@ class Contingency(GridCells):
     Raises:
         InvalidInput: values that are no texts or there twice, or more than a million margins.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> people = Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]})
-    >>> counter = people.counter(12, ZCDP(2), key=Key.generate(), name="people", batched=True)
+    >>> counter = Running.start(
+    ...     people, 12, ZCDP(2), key=Key.generate(), name="people", batched=True
+    ... )
     >>> month = counter.release_batch([("f", "no")] * 300 + [("m", "yes")] * 100)
     >>> month["f", None] == month["f", "no"] + month["f", "yes"], abs(month["f", None] - 300) < 60
     (True, True)
     """
 
-    reading = ContingencyReading
-    keyword = stream = "contingency"
-    says = "How many rows have each combination of some columns' values, with all margins."
-    help = (
-        f"With {field('time')} all margins are released after each window, as count releases its "
-        f"totals. Without {field('time')} the table is released once: the same command again shows "
-        f"the same numbers. The table has every margin; a column is empty where it adds up all "
-        f"values."
+    card = Card(
+        is_table=True,
+        reading=ContingencyReading,
+        keyword="contingency",
+        stream="contingency",
+        says="How many rows have each combination of some columns' values, with all margins.",
+        help=f"With {field('time')} all margins are released after each window, as count releases "
+        f"its totals. Without {field('time')} the table is released once: the same command again "
+        f"shows the same numbers. The table has every margin; a column is empty where it adds up "
+        f"all values.",
+        phrase="contingency table of {columns}",
+        label=_label,
+        chart=ChartSpec("Running {counted}", "{counted}", once="margins", choose=_chart_rows),
+        also_called=("crosstab", "table"),
+        options=(
+            TABLE_COLUMNS,
+            COUNTS,
+            Option("equal", "the same accuracy for every margin", "flag"),
+            REPLACE,
+        ),
+        reads=("domain",),
+        shows=("over", "sums", "integers", "nonnegative"),
     )
-    phrase = "contingency table of {columns}"
-    drawing = ChartSpec("Running {counted}", "{counted}", once="margins")
-    also_called = ("crosstab", "table")
-    options = (
-        TABLE_COLUMNS,
-        COUNTS,
-        Option("equal", "the same accuracy for every margin", "flag", default=False),
-        REPLACE,
-    )
-    reads = ("domain",)
-    shows = ("over", "sums", "integers", "nonnegative")
 
     def __init__(
         self,
@@ -218,8 +243,9 @@ class Contingency(GridCells):
     ) -> None:
         self.equal = bool(equal)
         super().__init__(columns, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        self.domain = self.columns
-        self.cells_in_words = ", " + " and ".join(f"by {name}" for name in self.columns)
+        by = ", " + " and ".join(f"by {name}" for name in self.columns)
+        chart = replace(self.card.chart, by=by)
+        self.card = replace(self.card, domain=self.columns, chart=chart)
         rows = math.prod(size + 1 for size in self.shape)
         if rows > _MOST_ROWS:
             raise InvalidInput(
@@ -229,7 +255,7 @@ class Contingency(GridCells):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("columns", "domain")
         refuse_of_tables(stated)
         names = stated.require_names("columns")
@@ -247,32 +273,13 @@ class Contingency(GridCells):
             neighbours="replace" if stated["replace"] else "add_remove",
         )
 
-    @override
-    def label(self, names: Mapping[str, Any]) -> str:
-        """With the columns, whose values may be called the same."""
-        told = [f"{name} {value}" for name, value in names.items() if value is not None]
-        return ", ".join(told) or "total"
-
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        names = list(self.columns)
-        values = [[None if one is None else str(one) for one in table[name]] for name in names]
-        rows = list(zip(*values, strict=True))
-        kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
-        called = [
-            next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
-            for row, wanted in zip(rows, kept, strict=True)
-            if wanted
-        ]
-        found = {name: column[kept] for name, column in table.items() if name not in names}
-        return {**found, "group": np.array(called)}
-
     def _own(self) -> dict[str, Any]:
         named = [[name, [*values]] for name, values in self.columns.items()]
         given: dict[str, Any] = {"columns": named}
         return {**given, "equal": True} if self.equal else given
 
-    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
+    @override
+    def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
         most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
         return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
 

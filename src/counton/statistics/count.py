@@ -14,20 +14,19 @@ from counton.base.errors import field
 from counton.base.exact import Number
 from counton.base.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
-from counton.statistics.statistic import Statistic
+from counton.statistics.clipping import clipped_in_words
+from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
+
+
+def _itself(statistic: Statistic, groups: Sequence[str]) -> Statistic:
+    return statistic
 
 
 class _SumOfRows(TallyStatistic):
     """One number, or one of each group: what rows add up to, which is released as it is."""
 
-    shows = ("sums",)
-    additive, in_terms = True, False
     places = 1
-
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        return self
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
@@ -40,25 +39,31 @@ class Count(_SumOfRows):
     Args:
         unit: what one row is called; None: "event", or as its state calls it.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
-    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
+    >>> visits = Running.start(
+    ...     Count(), 24, PureDP(1), key=Key.generate(), name="visits", batched=True
+    ... )
     >>> reading = visits.release_batch(["home", "shop", "home"])
     >>> reading.table_columns()["estimate"].shape
     (1,)
     """
 
-    keyword = "count"
-    stream = "events"
-    windowed = finds = True
-    says = "The number of rows."
-    help = (
-        f"A stream is a series of releases, one after each window of time. A new one needs "
+    card = Card(
+        shows=("sums",),
+        additive=True,
+        by_groups=_itself,
+        keyword="count",
+        stream="events",
+        windowed=True,
+        finds=True,
+        says="The number of rows.",
+        help=f"A stream is a series of releases, one after each window of time. A new one needs "
         f"{field('time')}, {field('every')}, {field('steps')}, {field('start')} and a guarantee; a "
         f"later run continues it and may leave them out. More data later: run the same command "
-        f"again, as every night."
+        f"again, as every night.",
+        also_called=("number", "events", "rows", "histogram"),
     )
-    also_called = ("number", "events", "rows", "histogram")
     counts_rows = True
     asks = ("count",)
 
@@ -66,12 +71,23 @@ class Count(_SumOfRows):
         self._call_units(unit)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
 
     @override
     def encode(self, *parts: Any) -> Integers:
         return np.ones(len(parts[0]), np.int64)
+
+
+def besides_clipped(clipped: ClippedValues) -> Sequence[str]:
+    """What clipping does to a statistic of values."""
+    number = f"the {clipped.card.keyword or 'number'}"
+    return (clipped_in_words(clipped.lower, clipped.upper, number),)
+
+
+def units_of_values(column: str | None, rows: str) -> dict[str, str]:
+    """The units of numbers of values: those of their column, and of their number of rows."""
+    return {} if column is None else {"": column, "count": rows}
 
 
 class ClippedValues(TallyStatistic):
@@ -81,7 +97,6 @@ class ClippedValues(TallyStatistic):
         bounds: see `Contribution.values`.
     """
 
-    event = "value"
     parts = (Part("value"),)
     bounds: Contribution
 
@@ -125,16 +140,22 @@ class Sum(_SumOfRows, ClippedValues):
     60
     """
 
-    keyword = "sum"
-    stream = "events"
-    windowed = True
-    says = "The sum of a column, whose values are clipped to bounds and put on a grid."
-    help = (
-        f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
-        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
+    card = Card(
+        besides_noise=besides_clipped,
+        units=units_of_values,
+        shows=("sums",),
+        additive=True,
+        by_groups=_itself,
+        event="value",
+        keyword="sum",
+        stream="events",
+        windowed=True,
+        says="The sum of a column, whose values are clipped to bounds and put on a grid.",
+        help=f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
+        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data.",
+        also_called=("total", "totals"),
+        options=(VALUE, LOWER, UPPER, RESOLUTION),
     )
-    also_called = ("total", "totals")
-    options = (VALUE, LOWER, UPPER, RESOLUTION)
     asks = ("sum",)
 
     def __init__(
@@ -145,8 +166,8 @@ class Sum(_SumOfRows, ClippedValues):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
-        absent = [one.name for one in cls.options if stated[one.name] is None]
+    def from_spec(cls, stated: Statement) -> Statistic:
+        absent = [one.name for one in cls.card.options if stated[one.name] is None]
         if absent == ["value"]:
             raise MissingOptions(f"a sum needs {field('value')}, a column; give it", absent)
         if absent:
@@ -156,19 +177,21 @@ class Sum(_SumOfRows, ClippedValues):
                 f"without looking at the data",
                 absent,
             )
-        return super().from_job(stated)
-
-    @classmethod
-    @override
-    def of_contribution(cls, held: Contribution) -> Statistic:
-        assert held.value_bounds is not None
-        return cls(*held.value_bounds)
+        return super().from_spec(stated)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self.bounds
 
     @override
     def encode(self, *parts: Any) -> Integers:
         """Clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
+
+
+def statistic_of_rows(keyword: str, held: Contribution) -> Statistic:
+    """The statistic of a stream whose terms name none: a number of rows, or the sum of values."""
+    if keyword != Sum.card.keyword:
+        return Count()
+    assert held.value_bounds is not None
+    return Sum(*held.value_bounds)

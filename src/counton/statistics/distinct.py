@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,33 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer
 from counton.base.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
+from counton.statistics.clipping import UNKNOWN_AMOUNT
 from counton.statistics.count import Count
-from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
 from counton.statistics.users import DIGEST, comes_or_goes, names_in, once, pair_of, records_of
 
 _MOST = 2**40
 #: A digest, and two numbers of what the user did.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")])
+
+
+def _once_for_ever(stated: Statement) -> bool:
+    own = ("window", "windows", "changes", "stay")
+    return stated.time is not None and all(stated[name] is None for name in own)
+
+
+def _fills(stated: Statement) -> Mapping[str, Any]:
+    return {"first": True} if _once_for_ever(stated) else {}
+
+
+def _besides_noise(distinct: Distinct) -> Sequence[str]:
+    if distinct.changes is not None:
+        beyond, bent = f"comings and goings beyond {distinct.changes:,} of each", "bends the number"
+    elif distinct.windows is not None:
+        beyond, bent = f"periods beyond {distinct.windows:,} of each", "makes the number too low"
+    else:
+        return ()
+    return (f"{beyond} {distinct.unit} do not count, which {bent} {UNKNOWN_AMOUNT}",)
 
 
 class Distinct(Statistic):
@@ -60,9 +81,11 @@ class Distinct(Statistic):
 
     Source: Andersson, Jain and Sivakumar (arXiv 2601.02257) for users who come and go.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Distinct
-    >>> users = Distinct().counter(365, ZCDP(8), key=Key.generate(), name="users", batched=True)
+    >>> users = Running.start(
+    ...     Distinct(), 365, ZCDP(8), key=Key.generate(), name="users", batched=True
+    ... )
     >>> today = users.release_batch(["ann", "bob", "ann"])
     >>> -20 < today["users"] < 20, today.table_columns()["estimate"].tolist() == [today["users"]]
     (True, True)
@@ -70,22 +93,25 @@ class Distinct(Statistic):
     one user added or removed, who comes or goes up to 4 times
     """
 
-    keyword = "distinct"
-    says = "How many users there are: so far, in each window, or now."
-    phrase = "number of distinct {units}"
-    drawing = ChartSpec("Running number of distinct users", "users")
-    also_called = ("unique", "uniques", "users", "visitors")
-    options = (
-        Option("window", "count users anew in each run of this many steps", "whole"),
-        Option("windows", "with window: in how many windows a user counts at most", "whole"),
-        CHANGES,
-        Option("stay", "with changes: for how many steps each event keeps its user", "whole"),
-        COMES,
+    card = Card(
+        besides_noise=_besides_noise,
+        fills=_fills,
+        keyword="distinct",
+        says="How many users there are: so far, in each window, or now.",
+        phrase="number of distinct {units}",
+        chart=ChartSpec("Running number of distinct users", "users"),
+        also_called=("unique", "uniques", "users", "visitors"),
+        options=(
+            Option("window", "count users anew in each run of this many steps", "whole"),
+            Option("windows", "with window: in how many windows a user counts at most", "whole"),
+            CHANGES,
+            Option("stay", "with changes: for how many steps each event keeps its user", "whole"),
+            COMES,
+        ),
+        sources=("fluctuating",),
+        event="user",
+        counted="users",
     )
-    sources = ("fluctuating",)
-
-    event = "user"
-    counted = "users"
 
     def __init__(
         self,
@@ -102,6 +128,14 @@ class Distinct(Statistic):
             if number is not None:
                 given[name] = check_integer(name, number, 1, _MOST)
         self.window, self.windows, self.changes, self.stay = given.values()
+        self.card = replace(self.card, anew_every=self.window)
+        if changes is not None:
+            self.card = replace(
+                self.card,
+                of_now=True,
+                phrase="number of {units} who are there",
+                chart=ChartSpec("Number of users who are there", "users"),
+            )
         if window is None and windows is not None:
             raise InvalidInput(
                 f"windows is {windows}, but there are none: state window too, how many steps one "
@@ -120,22 +154,12 @@ class Distinct(Statistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
-        return Count() if cls._once_for_ever(stated) else super().from_job(stated)
-
-    @staticmethod
-    def _once_for_ever(stated: Statement) -> bool:
-        own = ("window", "windows", "changes", "stay")
-        return stated.time is not None and all(stated[name] is None for name in own)
+    def from_spec(cls, stated: Statement) -> Statistic:
+        return Count() if _once_for_ever(stated) else super().from_spec(stated)
 
     @classmethod
     @override
-    def settles(cls, stated: Statement) -> Mapping[str, Any]:
-        return {"first": True} if cls._once_for_ever(stated) else {}
-
-    @classmethod
-    @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         comes, changes = stated["comes"], stated["changes"]
         if (comes is not None) != (changes is not None and stated["stay"] is None):
             raise InvalidInput(
@@ -144,13 +168,13 @@ class Distinct(Statistic):
                 f"{field('changes')} alone"
             )
         (user,) = stated.require("user")
-        if cls._once_for_ever(stated):
+        if _once_for_ever(stated):
             return OwnColumns()
         flags = () if comes is None else (comes,)
         return OwnColumns((user, *flags), (), flags)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         if self.changes is not None:
             words = f"who comes or goes up to {self.changes:,} times"
             return Contribution.of_pattern(Alternating(self.changes), words, unit=self.unit)
@@ -158,27 +182,14 @@ class Distinct(Statistic):
             return Contribution.add_remove(unit=self.unit)
         if self.windows is None:
             return Contribution.add_remove(unit=f"{self.unit} within one window")
-        return Contribution.add_remove(steps=self.windows, unit=self.unit)
-
-    @override
-    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        """No more windows than there are."""
-        if self.windows is None or horizon is None:
-            return self.contribution(batched=batched)
-        assert self.window is not None
-        windows = min(self.windows, -(-horizon // self.window))
+        windows = self.windows  # no more of them than there are
+        if horizon is not None:
+            windows = min(windows, -(-horizon // self.window))
         return Contribution.add_remove(steps=windows, unit=self.unit)
 
     @override
     def begin(self) -> Exact:
         return _Users(self)
-
-    @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        read = [_read(part) for part in (saved, *news)]
-        records = np.concatenate([part for _, part in read])
-        last = {name: place for place, name in enumerate(names_in(records))}
-        return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
 
 class _Users(Exact):
@@ -352,6 +363,13 @@ class _Users(Exact):
         if comes == (made % 2 == 1) or made == self._statistic.changes:
             return made, 0
         return made + 1, 1 if comes else -1
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        read = [_read(part) for part in (saved, *news)]
+        records = np.concatenate([part for _, part in read])
+        last = {name: place for place, name in enumerate(names_in(records))}
+        return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
     @override
     def undo(self) -> None:

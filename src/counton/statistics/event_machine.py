@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.base.exact import quote, shorten, without_mask
+from counton.base.exact_sums import refuse_overflow
 from counton.noise import Key, NoiseField
 from counton.numbers import Design
+from counton.statistics.statistic import neighbours_differ
 from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Machine:
         """Not for callers; the key is needed where cells are read on demand."""
         self.statistic, self.batched, self.design = statistic, batched, terms
         self._exact = exact
-        if key is not None and statistic.on_demand:
+        if key is not None and statistic.card.on_demand:
             self._field = terms.noise_field(key)
         self._step = step
         self._whole = True  # what releases, exact state and step are those of one moment
@@ -102,18 +104,18 @@ class Machine:
             )
         ends = ends.astype(np.int64)
         each = np.diff(ends, prepend=0)
-        exactly = self.statistic.of_letters
+        exactly = self.statistic.card.of_letters
         if not self.batched and ((each != 1) if exactly else (each > 1)).any():
             raise InvalidInput(
                 f"a step has {int(each[(each != 1) if exactly else (each > 1)][0]):,} events; the "
                 f"noise of {self.design.name!r} is for {'' if exactly else 'at most '}one "
-                f"{self.statistic.event} a step: start it with batched=True"
+                f"{self.statistic.card.event} a step: start it with batched=True"
             )
         return ends
 
     def _count(self, events: Events) -> int:
         """How many events these are, if they are a sequence."""
-        text = isinstance(events, str) and self.statistic.of_letters
+        text = isinstance(events, str) and self.statistic.card.of_letters
         if not text and (
             isinstance(events, (str, bytes, bytearray, Mapping, Set))
             or not hasattr(events, "__len__")
@@ -121,8 +123,8 @@ class Machine:
         ):
             raise InvalidInput(
                 f"events are {quote(events)}, of type {type(events).__name__}; they must be a "
-                f"list or an array, in order, with each {self.statistic.event} by itself: put a "
-                f"single one in brackets"
+                f"list or an array, in order, with each {self.statistic.card.event} by itself: "
+                f"put a single one in brackets"
             )
         if isinstance(events, np.ma.MaskedArray):
             without_mask(events, "the events")
@@ -137,7 +139,7 @@ class Machine:
         self._whole = False
         try:
             changes = self._exact.take(events, stops)
-            if self.statistic.on_demand:
+            if self.statistic.card.on_demand:
                 self._check_range()
         except CountonError:
             self._whole = True  # refused, and nothing is changed
@@ -147,12 +149,18 @@ class Machine:
     def _check_range(self) -> None:
         """Undo what was taken if a count on demand may now leave the exact range."""
         largest, most = self._exact.largest, self.design.largest_sum
-        if largest > most:
-            self._exact.undo()
-            raise SumOverflow(
-                f"a count of {shorten(largest)} grid units is beyond {most:,}, the largest "
-                f"exact sum: coarsen the resolution or split the stream"
+        try:
+            refuse_overflow(
+                largest,
+                most,
+                lambda: (
+                    f"a count of {shorten(largest)} grid units is beyond {most:,}, the largest "
+                    f"exact sum: coarsen the resolution or split the stream"
+                ),
             )
+        except SumOverflow:
+            self._exact.undo()
+            raise
 
     def _undone(self) -> None:
         self._exact.undo()
@@ -206,6 +214,6 @@ class Machine:
         terms = self.design
         return (
             f"{terms.name}: {self.statistic!r}\nprotected: {terms.contribution}\n"
-            f"neighbours: differ {self.statistic.neighbours_differ}\n"
+            f"neighbours: differ {neighbours_differ(self.statistic)}\n"
             f"guarantee: {terms.guarantee}, {terms.guarantee.scope}\nstrategy: {terms.strategy!r}"
         )

@@ -15,8 +15,9 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -40,11 +41,10 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import Events, Statistic
+from counton.statistics.statistic import Events
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_strategy import rounded_sums
-from counton.strategies.strategy import Norm
 
 #: Cells at most: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_CELLS = 2**26
@@ -166,7 +166,7 @@ class GridReading(Reading):
     @override
     def number_of(self, name: Any = None) -> Estimate:
         """A sum over a box, by its name; of all cells unless named."""
-        low, high = self._box_in_words(name) if isinstance(name, str) else self._box(name)
+        low, high = self._box(name)
         found = self.of_boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
         if reads is None:  # too many cells to be added to others
@@ -178,9 +178,6 @@ class GridReading(Reading):
     @override
     def whole(self) -> Estimate:
         return self.number_of()
-
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        return self._box(name)
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
@@ -233,56 +230,38 @@ class GridCells(TableStatistic):
                 f"there are {self.places:,} cells; at most {_MOST_CELLS:,} can be told "
                 f"apart: take fewer columns or labels"
             )
-        self.counts = self.counts_units = bool(counts)
-        self.counts_rows = not self.counts
-        self._protect(neighbours, unit)
-        self._grid = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
-        self.sources = () if self._grid is None else self._grid.sources
-        if self._grid is not None and self._grid.shape != self.shape:
+        self._protect(neighbours, unit, counts)
+        self._measurement = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
+        if self._measurement is not None:
+            self.card = replace(self.card, sources=self._measurement.sources)
+        if self._measurement is not None and self._measurement.shape != self.shape:
             raise InvalidInput(
-                f"the strategy is for {self._grid.shape} cells, and there are {self.shape}: build "
-                f"it for as many"
+                f"the strategy is for {self._measurement.shape} cells, and there are {self.shape}: "
+                f"build it for as many"
             )
         parts = [Part(name, "label", labels) for name, labels in self.columns.items()]
         self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
+
+    _measured_by = "grid"
 
     @abstractmethod
     def _own(self) -> dict[str, Any]:
         """The parameters that are not those of all."""
 
-    @abstractmethod
-    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
-        """The strategy of least error under one kind of noise, over this many steps."""
-
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        grid = {} if self._grid is None else {"grid": self._grid.to_dict()}
+        grid = {} if self._measurement is None else {"grid": self._measurement.to_dict()}
         return {**self._own(), **self._common(), **grid}
 
     def __repr__(self) -> str:
         cells = " x ".join(f"{name} {len(labels):,}" for name, labels in self.columns.items())
         return f"{type(self).__name__}({cells})"
 
-    @cached_property
-    def grid(self) -> Grid:
-        """How cells are measured; before the guarantee is known, as under Laplace noise."""
-        return self._grid or self._choose_grid(1, None)
-
-    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        return type(self)(**self._own(), **self._common(), grid=self._choose_grid(norm, horizon))
-
     @property
-    def _is_stated(self) -> bool:
-        return self._grid is not None
-
-    @override
-    def allows(self, other: Statistic) -> bool:
-        if self._grid is not None or type(other) is not type(self):
-            return self == other
-        assert isinstance(other, GridCells)
-        mine = self._own(), self._common()
-        return mine == (other._own(), other._common()) and list(self.columns) == list(other.columns)
+    def grid(self) -> Grid:
+        found: Grid = self.measurement
+        return found
 
     @property
     @override
@@ -290,16 +269,11 @@ class GridCells(TableStatistic):
         return tuple(axis.measurements for axis in self.grid.axes)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution_of(
             sensitivity_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
         )
-
-    @property
-    @override
-    def largest_entry(self) -> int:
-        return self.grid.largest_entry
 
     @cached_property
     def _codes(self) -> list[dict[str, int]]:
@@ -366,11 +340,7 @@ class GridCells(TableStatistic):
         found = np.array(self.grid.estimate(rows))
         return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
 
-    def _declared_label(self, label: Any) -> Any:
-        return label
-
     def place_of(self, axis: int, label: Any) -> int:
-        label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
                 f"{quote(label)} is not declared in {list(self.columns)[axis]!r}: name one of its "

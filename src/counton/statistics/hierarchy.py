@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from numbers import Real
@@ -46,7 +47,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import refuse_of_tables
 from counton.statistics.measurement_choice import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
 from counton.statistics.tally_statistic import Part
 from counton.strategies.strategy import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
@@ -248,6 +249,14 @@ class HierarchyReading(Reading):
         return all_levels(tree, [self._of_level(depth) for depth in range(len(tree.levels))])
 
 
+def _chart_rows(hierarchy: Hierarchy, table: Table) -> Table:
+    levels = list(dict.fromkeys(table["level"].tolist()))
+    shown = levels[min(1, len(levels) - 1)]
+    kept = table["level"] == shown
+    found = {name: values[kept] for name, values in table.items() if name != "level"}
+    return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
+
+
 class Hierarchy(TableStatistic):
     """Counts at every node of a tree, over time; children add up to their parents.
 
@@ -272,12 +281,14 @@ class Hierarchy(TableStatistic):
 
     Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> tree = Tree.from_leaves(
     ...     {"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"]
     ... )
     >>> visits = Hierarchy(tree)
-    >>> counter = visits.counter(24, ZCDP(2), key=Key.generate(), name="visits", batched=True)
+    >>> counter = Running.start(
+    ...     visits, 24, ZCDP(2), key=Key.generate(), name="visits", batched=True
+    ... )
     >>> month = counter.release_batch([("N", "a")] * 500 + [("S", "c")] * 300)
     >>> month["N"] == month["N", "a"] + month["N", "b"], abs(month["N"] - 500) < 60
     (True, True)
@@ -285,33 +296,39 @@ class Hierarchy(TableStatistic):
     True
     """
 
-    reading = HierarchyReading
-    keyword = stream = "hierarchy"
-    says = "How many rows belong to each node of a tree; the counts add up over space and time."
-    help = (
-        f"With {field('time')} all levels are released after each window, as count releases its "
-        f"totals; each row is an event, or with {field('value')} a count. Without {field('time')} "
-        f"the table is released once: the same command again shows the same numbers. Without "
-        f"{field('target')} every level is equally accurate; with {field('target')} and no "
-        f"guarantee the command computes what the wanted accuracy costs."
+    card = Card(
+        is_table=True,
+        reading=HierarchyReading,
+        keyword="hierarchy",
+        stream="hierarchy",
+        says="How many rows belong to each node of a tree; the counts add up over space and time.",
+        help=f"With {field('time')} all levels are released after each window, as count releases "
+        f"its totals; each row is an event, or with {field('value')} a count. Without "
+        f"{field('time')} the table is released once: the same command again shows the same "
+        f"numbers. Without {field('target')} every level is equally accurate; with "
+        f"{field('target')} and no guarantee the command computes what the wanted accuracy costs.",
+        phrase="table of counts at the levels {levels} of a hierarchy",
+        chart=ChartSpec("Running {counted}", "{counted}", once="tree", choose=_chart_rows),
+        options=(
+            Option(
+                "levels",
+                "the level columns of a hierarchy, coarsest first: A,B,C",
+                several=True,
+                column="label",
+                needed=True,
+            ),
+            COUNTS,
+            Option(
+                "target",
+                "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
+                by_name=True,
+            ),
+            REPLACE,
+        ),
+        reads=("domain",),
+        shows=("over", "sums", "integers", "nonnegative", "known"),
+        sources=("ranges",),
     )
-    phrase = "table of counts at the levels {levels} of a hierarchy"
-    drawing = ChartSpec("Running {counted}", "{counted}", once="tree")
-    options = (
-        Option(
-            "levels", "the level columns of a hierarchy, coarsest first: A,B,C", several=True,
-            column="label", needed=True,
-        ),
-        COUNTS,
-        Option(
-            "target", "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
-            by_name=True,
-        ),
-        REPLACE,
-    )  # fmt: skip
-    reads = ("domain",)
-    shows = ("over", "sums", "integers", "nonnegative", "known")
-    sources = ("ranges",)
     mechanism = (
         "Measured were the total and, in every family of the hierarchy, contrasts of its children; "
         "estimates are linear in them, and children add up to their parents exactly."
@@ -327,9 +344,10 @@ class Hierarchy(TableStatistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        self.tree = self.domain = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
+        self.tree = tree if isinstance(tree, Tree) else Tree.from_dict(tree)
         self.size = f"{sum(self.tree.sizes):,} nodes"
-        self.cells_in_words = "".join(f", by {level}" for level in self.tree.levels[1:2])
+        by = "".join(f", by {level}" for level in self.tree.levels[1:2])
+        self.card = replace(self.card, domain=self.tree, chart=replace(self.card.chart, by=by))
         names = [label.tolist() for label in self.tree.labels]
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
@@ -346,12 +364,10 @@ class Hierarchy(TableStatistic):
             )
         wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
-        self.counts = self.counts_units = bool(counts)
-        self.counts_rows = not self.counts
-        self._protect(neighbours, unit)
+        self._protect(neighbours, unit, counts)
         if isinstance(measurement, Mapping):
             measurement = TreeStrategy.from_dict(measurement, self.tree)
-        self._measurement: TreeStrategy | None = measurement
+        self._measurement = measurement
         known = tuple(tuple(dict.fromkeys(part)) for part in names)
         self._labels = known
         self.parts = tuple(
@@ -363,7 +379,7 @@ class Hierarchy(TableStatistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("levels", "domain")
         refuse_of_tables(stated)
         return cls(
@@ -372,14 +388,6 @@ class Hierarchy(TableStatistic):
             counts=stated["value"] is not None,
             neighbours="replace" if stated["replace"] else "add_remove",
         )
-
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        levels = list(dict.fromkeys(table["level"].tolist()))
-        shown = levels[min(1, len(levels) - 1)]
-        kept = table["level"] == shown
-        found = {name: values[kept] for name, values in table.items() if name != "level"}
-        return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
 
     @property
     @override
@@ -399,18 +407,18 @@ class Hierarchy(TableStatistic):
 
     @cached_property
     def measuring(self) -> Measuring:
-        """What is measured; before the guarantee is known, as under Laplace noise."""
-        return Measuring(self._measurement or self._weights(1, None))
+        return Measuring(self.measurement)
 
-    def _weights(self, norm: Norm, horizon: int | None) -> TreeStrategy:
+    _measured_by = "measurement"
+
+    @override
+    def _choose(self, norm: Norm, horizon: int | None = None) -> TreeStrategy:
         wanted, one = wanted_variances(self.tree, self.targets, relative=True)
         least = _LEAST_ONCE if horizon == 1 else _LEAST_WEIGHT
         return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=least)[0]
 
-    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        return self._measuring(self._weights(norm, horizon))
-
-    def _measuring(self, measurement: TreeStrategy) -> Self:
+    @override
+    def _with_measurement(self, measurement: TreeStrategy) -> Self:
         return type(self)(
             self.tree, targets=self.targets, measurement=measurement, **self._common()
         )
@@ -427,22 +435,10 @@ class Hierarchy(TableStatistic):
             return None
         wanted, _ = wanted_variances(self.tree, self.targets, relative=False)
         measurement, std = tree_strategy_for(self.tree, wanted, 2, least_weight=_LEAST_ONCE)
-        found = self._measuring(measurement)
+        found = self._with_measurement(measurement)
         moved = found.contribution().pattern
         assert isinstance(moved, BoundedChange)
         return found, ZCDP(Fraction(moved.l2_squared) / (2 * Fraction(std) ** 2))
-
-    @property
-    def _is_stated(self) -> bool:
-        return self._measurement is not None
-
-    @override
-    def allows(self, other: Statistic) -> bool:
-        if self._measurement is not None or not isinstance(other, Hierarchy):
-            return self == other
-        mine = self.targets, self.counts, self.neighbours, self.unit, self.tree.digest
-        theirs = other.targets, other.counts, other.neighbours, other.unit, other.tree.digest
-        return mine == theirs
 
     @property
     @override
@@ -450,7 +446,7 @@ class Hierarchy(TableStatistic):
         return (self.measuring.size,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution_of(
             sensitivity_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
@@ -475,11 +471,6 @@ class Hierarchy(TableStatistic):
         variances = np.concatenate(self.law.variances)
         mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
         return ErrorScale("how much there is at a node, over all steps and nodes", mean, largest)
-
-    @property
-    @override
-    def largest_entry(self) -> int:
-        return self.measuring.strategy.largest_entry
 
     @cached_property
     def _leaf_of(self) -> dict[tuple[Hashable, ...], int]:

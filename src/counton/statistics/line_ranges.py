@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.base.arrays import Integers
@@ -21,7 +20,7 @@ from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
-from counton.statistics.statistic import ChartSpec, ErrorScale, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Statistic, Table
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.line_catalogue import NAMES, line_over_time
 from counton.strategies.lines.workloads import NAMED, Workload, workload
@@ -47,14 +46,8 @@ class RangesReading(GridReading):
 
     statistic: Ranges
 
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """Cells from one to before another, numbered from 0, as in "0:24"; or a label."""
-        with suppress(InvalidInput):
-            return self._box(name)
-        low, high = self.statistic.interval_of(name)
-        return np.array([[low]]), np.array([[high]])
-
     def _box(self, name: Any) -> tuple[Integers, Integers]:
+        """Cells from one label to before another; one label; or numbers from 0, as in "0:24"."""
         count = len(self.statistic.labels)
         if name is None:
             name = (None, None)
@@ -62,8 +55,13 @@ class RangesReading(GridReading):
             low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
             high = count if name[1] is None else self.statistic.place_of(0, name[1])
         else:
-            low = self.statistic.place_of(0, name)
-            high = low + 1
+            try:
+                low = self.statistic.place_of(0, name)
+                high = low + 1
+            except InvalidInput:
+                if not isinstance(name, str):
+                    raise
+                low, high = self.statistic.interval_of(name)
         if low > high:
             raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
         return np.array([[low]]), np.array([[high]])
@@ -89,6 +87,13 @@ class RangesReading(GridReading):
         return TableNumbers(about, self.of_boxes(place, place + 1), beside=lambda _: so_far)
 
 
+def _chart_rows(ranges: Ranges, table: Table) -> Table:
+    if "from_cell" in table:
+        ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
+        return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
+    return {**table, "group": table[ranges.name]}
+
+
 class Ranges(GridCells):
     """Counts in any interval of a line of cells, over time.
 
@@ -111,34 +116,45 @@ class Ranges(GridCells):
 
     Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")
-    >>> counter = hours.counter(365, ZCDP(2), key=Key.generate(), name="hours", batched=True)
+    >>> counter = Running.start(hours, 365, ZCDP(2), key=Key.generate(), name="hours", batched=True)
     >>> day = counter.release_batch(["09"] * 500 + ["17"] * 800)
     >>> abs(day["08", "12"] - 500) < 90, day["00", "12"] + day["12", None] == day.total
     (True, True)
     """
 
-    reading = RangesReading
-    keyword = stream = "ranges"
-    says = "A line of counts, accurate in every interval."
-    help = (
-        f"With {field('time')} the line is released after each window, as count releases its "
+    card = Card(
+        check_asked=lambda line, interval: line.interval_of(interval),
+        is_table=True,
+        reading=RangesReading,
+        keyword="ranges",
+        stream="ranges",
+        says="A line of counts, accurate in every interval.",
+        help=f"With {field('time')} the line is released after each window, as count releases its "
         f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "
         f"are measured. Without {field('time')} the line is released once: the same command again "
-        f"shows the same numbers. The number of cells is published, and so are their labels."
+        f"shows the same numbers. The number of cells is published, and so are their labels.",
+        phrase="line of counts, for sums over any of its ranges,",
+        chart=ChartSpec(
+            "Running {counted}",
+            "{counted}",
+            once="line",
+            choose=_chart_rows,
+            profile=lambda line, table: None if "from_cell" in table else line.name,
+        ),
+        options=(
+            Option("label", "column that names the cells of a line", column="label", needed=True),
+            COUNTS,
+            Option(
+                "workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"
+            ),
+            LINE,
+            REPLACE,
+        ),
+        reads=("domain",),
+        shows=("ask", "over", "sums"),
     )
-    phrase = "line of counts, for sums over any of its ranges,"
-    drawing = ChartSpec("Running {counted}", "{counted}", once="line")
-    options = (
-        Option("label", "column that names the cells of a line", column="label", needed=True),
-        COUNTS,
-        Option("workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"),
-        LINE,
-        REPLACE,
-    )
-    reads = ("domain",)
-    shows = ("ask", "over", "sums")
 
     def __init__(
         self,
@@ -166,16 +182,13 @@ class Ranges(GridCells):
         if isinstance(labels, int):
             labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
-        self.labels = self.domain = self.columns[name]
-        self.cells_in_words = f", by {name}"
-
-    @override
-    def check_asked(self, name: Any) -> None:
-        self.interval_of(name)
+        self.labels = self.columns[name]
+        chart = replace(self.card.chart, by=f", by {name}")
+        self.card = replace(self.card, domain=self.labels, chart=chart)
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         label, cells = stated.require("label", "domain")
         refuse_of_tables(stated)
         stated.refuse_counts(stated["value"])
@@ -188,17 +201,6 @@ class Ranges(GridCells):
             neighbours="replace" if stated["replace"] else "add_remove",
         )
 
-    @override
-    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
-        return None if "from_cell" in table else self.name
-
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        if "from_cell" in table:
-            ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
-            return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
-        return {**table, "group": table[self.name]}
-
     def _own(self) -> dict[str, Any]:
         labels: Any = len(self.labels) if self.numbered else list(self.labels)
         given: dict[str, Any] = {"labels": labels, "name": self.name}
@@ -206,15 +208,17 @@ class Ranges(GridCells):
             given["workload"] = self.workload
         return given if self.line is None else {**given, "line": self.line}
 
-    def _declared_label(self, label: Any) -> Any:
+    @override
+    def place_of(self, axis: int, label: Any) -> int:
         number = isinstance(label, int | np.integer) and not isinstance(label, bool)
-        return str(label) if self.numbered and number else label
+        return super().place_of(axis, str(label) if self.numbered and number else label)
 
     @property
     def _workload(self) -> Workload:
         return workload(self.workload, len(self.labels))
 
-    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
+    @override
+    def _choose(self, norm: Norm, horizon: int | None = None) -> Grid:
         if self.line == "square_root" and horizon not in (None, 1):
             raise InvalidInput(
                 f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
@@ -238,10 +242,9 @@ class Ranges(GridCells):
     @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """See `TableStatistic.settle`; of one step by the noise itself, known beforehand."""
-        if self._is_stated or horizon != 1:
+        if self._measurement is not None or horizon != 1:
             return super().settle(guarantee, horizon)
-        grid = self.lines(guarantee).best.strategy
-        return type(self)(**self._own(), **self._common(), grid=grid)
+        return self._with_measurement(self.lines(guarantee).best.strategy)
 
     @override
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,21 @@ from counton.numbers.counter_state import read_state, write_state
 from counton.numbers.design import check_shape, design_for
 from counton.numbers.node_law import check_addresses
 from counton.privacy import Contribution, Guarantee
-from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.event_machine import Machine
 from counton.statistics.readings import Reading, Readings
+from counton.statistics.statistic import restore
+from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Events, Exact, Statistic
-    from counton.statistics.tally_statistic import TallyStatistic
 
 _FORMAT = "counton-statistic-1"
 
 
 class Running(Machine):
-    """A statistic of a stream: what a `Counter` is to counts. Made by `Statistic.counter`.
+    """A statistic of a stream: what a `Counter` is to counts. Made by `Running.start`.
 
     Releases are private together under one guarantee. What it holds is exact, hence secret.
 
@@ -42,10 +43,10 @@ class Running(Machine):
         batched: whether a step may have any number of events.
         design: all that is stated of the releases; public.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Distinct
     >>> key = Key.generate()
-    >>> running = Distinct().counter(365, PureDP(1), key=key, name="users")
+    >>> running = Running.start(Distinct(), 365, PureDP(1), key=key, name="users")
     >>> readings = running.release_many(["ann", "bob", "ann"])
     >>> running.step, readings[2].step, Running.resume(running.checkpoint(), key=key).step
     (3, 3, 3)
@@ -59,7 +60,7 @@ class Running(Machine):
         source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
-        """Not for callers: use `Statistic.counter` or `resume`."""
+        """Not for callers: use `start` or `resume`."""
         self._counter = source if isinstance(source, Counter) else None
         if isinstance(source, Counter):
             terms, key, self.key_fingerprint = source.design, None, source.key_fingerprint
@@ -76,15 +77,42 @@ class Running(Machine):
     def start(
         cls,
         statistic: Statistic,
-        strategy: StreamStrategy,
-        guarantee: Guarantee,
+        horizon: int | None = None,
+        guarantee: Guarantee | None = None,
         *,
         key: Key,
         name: str,
+        strategy: StreamStrategy | None = None,
         batched: bool = False,
     ) -> Running:
-        """Begin; see `Statistic.counter`."""
-        statistic = statistic.settle(guarantee, strategy.horizon)
+        """Begin a running statistic: events go in, readings come out.
+
+        Args:
+            statistic: what is read.
+            horizon: number of steps.
+            guarantee: for all releases together.
+            key: the secret from which the noise is computed; never start a stream twice.
+            name: of the stream.
+            strategy: how the noise is correlated over time; the planner's unless given.
+            batched: a step may have any number of events (`release_batch`); else at most one, and
+                exactly one where events are letters. Then an event that comes or goes before
+                others moves all later ones to other steps, and nothing is promised of it: let
+                `None` stand where one is left out.
+
+        Raises:
+            InvalidInput: an argument is missing or out of range.
+        """
+        if guarantee is None or (strategy is None and horizon is None):
+            raise InvalidInput(
+                "horizon or guarantee is missing: state how many steps there will be, and what is "
+                "promised, such as PureDP(1)"
+            )
+        statistic = statistic.settle(guarantee, horizon if strategy is None else strategy.horizon)
+        if strategy is None:
+            from counton.statistics.statistic_plan import plan_statistic
+
+            found = plan_statistic(statistic, horizon, guarantee, batched=batched)
+            strategy = found.best.strategy
         begun = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
         source = begun if isinstance(begun, Counter) else (begun, check_key(key))
         return cls(statistic, statistic.begin(), batched, source, 0)
@@ -147,10 +175,9 @@ class Running(Machine):
             changes = self._take(events, stops)
             try:
                 if counter is not None:
-                    if self.statistic.tallied:
-                        tallied = cast("TallyStatistic", self.statistic)
+                    if is_tallied(self.statistic):
                         taken = open_private(counter.totals_taken)
-                        tallied.refuse_unreadable_cells(self.design, taken, changes)
+                        self.statistic.refuse_unreadable_cells(self.design, taken, changes)
                     in_data = self.design.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)
@@ -181,7 +208,8 @@ class Running(Machine):
                 f"{type(self.statistic).__name__} releases all of its cells at each step and keeps "
                 f"none: keep what release returned"
             )
-        return self.statistic.reading_on_demand(self, step)
+        found: Reading = self.statistic.card.reading(self, step)
+        return found
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data.
@@ -194,7 +222,7 @@ class Running(Machine):
         return write_state(
             _FORMAT,
             {
-                "statistic": self.statistic.to_dict(),
+                "statistic": statistic_to_dict(self.statistic),
                 "batched": self.batched,
                 "step": self._step,
                 "exact": b64encode(self._exact.save()).decode("ascii"),
@@ -220,7 +248,7 @@ class Running(Machine):
                 f"load the key that was saved with it"
             )
         statistic = statistic_from_dict(state["statistic"])
-        exact = statistic.restore(b64decode(state["exact"]))
+        exact = restore(statistic, b64decode(state["exact"]))
         source: Counter | tuple[Design, Key]
         if state["counter"] is None:
             source = Design.from_dict(state["terms"]), key
@@ -253,14 +281,14 @@ def counter_of(
     """What counts the cells of a statistic; where they are read on demand, their terms alone.
 
     Args:
-        strategy, guarantee, key, name, batched: as of `Statistic.counter`.
+        strategy, guarantee, key, name, batched: as of `Running.start`.
         contribution: what one protected unit changes in the cells, where somebody bounds it in
             another way than the statistic says.
     """
     if contribution is None:
-        contribution = statistic.contribution_within(strategy.horizon, batched=batched)
+        contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
     said = statistic_terms(statistic, batched)
-    if not statistic.on_demand:
+    if not statistic.card.on_demand:
         return Counter(
             strategy,
             guarantee,
@@ -282,7 +310,7 @@ def counter_of(
 
 def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
     """What stands in the terms of a stream: part of the address of its noise."""
-    return {**statistic.to_dict(), "batched": batched}
+    return {**statistic_to_dict(statistic), "batched": batched}
 
 
 def statistic_of(terms: Design) -> tuple[Statistic, bool]:
@@ -296,14 +324,17 @@ def statistic_of(terms: Design) -> tuple[Statistic, bool]:
     return statistic_from_dict(saved), bool(batched)
 
 
-def noise_at(terms: Design, step: int) -> tuple[float, str | None]:
+def noise_at(terms: Design, step: int, since: int | None = None) -> tuple[float, str | None]:
     """How large the noise of a step is, in data units, and of what, where that is not a cell.
+
+    Args:
+        since: of what came after this step; None: of what is released.
 
     Returns:
         A standard deviation, and the words of `ErrorScale` of its statistic; None of plain counts
         and sums.
     """
-    std = float(terms.std(step))
+    std = float(terms.std(step) if since is None else terms.window_std(since, step))
     if terms.statistic is None:
         return std, None
     error = statistic_of(terms)[0].error_of

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Integers
 from counton.base.distributions import BoundedChange, Sensitivity
-from counton.base.errors import InvalidInput, SumOverflow
+from counton.base.errors import InvalidInput
 from counton.base.exact import quote
+from counton.base.exact_sums import refuse_overflow
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.privacy.contribution import Relation
+from counton.statistics.statistic import Statistic
 from counton.statistics.tally_statistic import TallyStatistic, X
-from counton.strategies import StreamStrategy
-from counton.strategies.participation import Norm, check_norm
+from counton.strategies.participation import Norm
 
 #: An event counts at most so many times.
 _MOST_COUNTED = 2**32
@@ -32,7 +34,6 @@ class TableStatistic(TallyStatistic):
     that finer ones would take.
     """
 
-    is_table = True
     counts_rows = True
 
     #: How neighbours differ, and what one protected unit is called: see `_protect`.
@@ -43,14 +44,41 @@ class TableStatistic(TallyStatistic):
     #: Whether an event counts as often as it says.
     counts = False
 
-    @property
-    @abstractmethod
-    def _is_stated(self) -> bool:
-        """Whether how cells are measured is stated, or settled already."""
+    #: The parameter that says how cells are measured, and that; None: it is left open.
+    _measured_by: ClassVar[str]
+    _measurement: Any = None
 
     @abstractmethod
+    def _choose(self, norm: Norm, horizon: int | None = None) -> Any:
+        """The best measurement under one kind of noise, over this many steps."""
+
+    @cached_property
+    def measurement(self) -> Any:
+        """How cells are measured; before the guarantee is known, as under Laplace noise."""
+        return self._measurement or self._choose(1)
+
+    def _with_measurement(self, measurement: Any) -> Self:
+        return type(self)(**{**self.parameters, self._measured_by: measurement})
+
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         """The same with the best measurement under one kind of noise, over this many steps."""
+        return self._with_measurement(self._choose(norm, horizon))
+
+    @override
+    def allows(self, other: Statistic) -> bool:
+        if self._measurement is not None or not isinstance(other, type(self)):
+            return self == other
+
+        def terms(one: TableStatistic) -> dict[str, Any]:
+            return {**one.parameters, "unit": one.unit, one._measured_by: None}
+
+        return terms(self) == terms(other)
+
+    @property
+    @override
+    def largest_entry(self) -> int:
+        found: int = self.measurement.largest_entry
+        return found
 
     @property
     def criterion(self) -> float:
@@ -63,29 +91,26 @@ class TableStatistic(TallyStatistic):
         That is found for either kind of noise, and if both can give the guarantee, by the error
         with the planner's strategy over time.
         """
-        if self._is_stated:
+        if self._measurement is not None:
             return self
         if isinstance(guarantee, (PureDP, ExpiringDP)):
             return self._best(1, horizon)
+        from counton.statistics.statistic_plan import plan_statistic
+
         large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
         if not (isinstance(guarantee, ApproxDP) or large) or horizon is None:
             return self._best(2, horizon)
 
         def error(this: Self) -> float:
-            one = this.plan(horizon, guarantee).best.mean_std / this.error_of.mean
+            one = plan_statistic(this, horizon, guarantee).best.mean_std / this.error_of.mean
             return one * this.criterion
 
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
-    @override
-    def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        if self._is_stated:
-            return super().sensitivity(strategy, p, batched=batched)
-        best = self._best(check_norm(p), strategy.horizon)
-        return best.sensitivity(strategy, p, batched=batched)
-
-    def _protect(self, neighbours: Relation, unit: str | None) -> None:
-        """Take what is protected: one event, unless it is called otherwise."""
+    def _protect(self, neighbours: Relation, unit: str | None, counts: bool = False) -> None:
+        """Take what is protected: one event, unless it is called otherwise, or one of its times."""
+        self.counts = self.counts_units = bool(counts)
+        self.counts_rows = not counts
         one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
         self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
 
@@ -147,8 +172,11 @@ class TableStatistic(TallyStatistic):
             Rows as of `spread`: ``std`` is typical of all steps, and over time ``largest_std`` that
             of the worst.
         """
+        from counton.statistics.statistic_plan import plan_statistic
+
         settled = self.settle(guarantee, horizon)
-        best, of = settled.plan(horizon, guarantee, batched=True).best, settled.error_of
+        best = plan_statistic(settled, horizon, guarantee, batched=True).best
+        of = settled.error_of
         rows = settled.spread(best.mean_std / of.mean)
         if horizon == 1:
             return rows
@@ -164,12 +192,15 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
         largest_entry: no measurement is larger than this times the sum of all places.
     """
     most = float(np.abs(sums.astype(np.float64)).sum(axis=1).max(initial=0.0))
-    if most * largest_entry >= LARGEST_MEASUREMENT:
-        raise SumOverflow(
+    refuse_overflow(
+        most * largest_entry,
+        LARGEST_MEASUREMENT - 1,
+        lambda: (
             f"the counts of a step sum to {most:.3g}; at most "
             f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in "
             f"larger units"
-        )
+        ),
+    )
 
 
 #: So many standard deviations noise stays within, and as much is left for what is rounded.

@@ -39,8 +39,9 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, check_integer, exact, quote, readable, text
+from counton.base.exact_sums import refuse_overflow
 from counton.base.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.numbers.formulas import (
     ClosedForm,
@@ -52,6 +53,7 @@ from counton.numbers.formulas import (
 from counton.numbers.intervals import SMALLEST_TAIL, check_level
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
+from counton.statistics.clipping import ends_in_words
 from counton.statistics.moment_intervals import (
     NUMBER_FAILS,
     MeanEnds,
@@ -61,7 +63,7 @@ from counton.statistics.moment_intervals import (
     variance_ends,
 )
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -404,6 +406,22 @@ class MomentsReading(Reading):
         return ends[0] * scale, ends[1] * scale
 
 
+def _besides_noise(moments: Moments) -> Sequence[str]:
+    bent, columns = "means, variances and slopes", moments.columns.items()
+    return [ends_in_words(*ends, bent, f"values of {name}") for name, ends in columns]
+
+
+def _chart_rows(moments: Moments, table: Table) -> Table:
+    words = {"count": "rows"}
+    for one in moments.columns:
+        words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
+        for other in moments.columns:
+            words[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
+            words[f"slope {one} {other}"] = f"slope of {one} on {other}"
+    names = table["name"].astype(str).tolist()
+    return {**table, "name": np.array([words.get(name, name) for name in names])}
+
+
 class Moments(TallyStatistic):
     """The number of rows; means, variances and covariances of their columns; lines.
 
@@ -424,10 +442,10 @@ class Moments(TallyStatistic):
     Sensitivity: see the module. For d columns D_2^2 times 1 + d + d (d - 1) / 2, and as much times
     D_1 (9/4 for one column), in the units of a row.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Moments
     >>> sales = Moments({"price": (0, 100), "sold": (0, 20)})
-    >>> counter = sales.counter(24, ZCDP(2), key=Key.generate(), name="sales", batched=True)
+    >>> counter = Running.start(sales, 24, ZCDP(2), key=Key.generate(), name="sales", batched=True)
     >>> hour = counter.release_batch([(20, 14), (40, 10), (60, 6), (80, 2)] * 500)
     >>> low, high = hour.interval(("mean", "price"))
     >>> low <= 50 <= high, high - low < 2
@@ -438,23 +456,36 @@ class Moments(TallyStatistic):
     (True, True)
     """
 
-    keyword = "moments"
-    says = "Means, variances and covariances of columns, and their least-squares lines."
-    reading = MomentsReading
-    column = "name"
-    phrase = "table of means, variances, covariances and least-squares slopes of {columns}"
-    drawing = ChartSpec("Running means, variances and slopes", "", panels=True, from_zero=False)
-    also_called = ("variance", "var", "std", "correlation")
-    known_beforehand = ("count",)
-    options = (
-        replace(TABLE_COLUMNS, column="number"),
-        Option(
-            "bounds", "lowest and highest value of each column: 0:100,0:20", several=True,
-            needed=True,
+    card = Card(
+        besides_noise=_besides_noise,
+        keyword="moments",
+        says="Means, variances and covariances of columns, and their least-squares lines.",
+        reading=MomentsReading,
+        column="name",
+        phrase="table of means, variances, covariances and least-squares slopes of {columns}",
+        chart=ChartSpec(
+            "Running means, variances and slopes",
+            "",
+            panels=True,
+            from_zero=False,
+            choose=_chart_rows,
         ),
-        Option("grid", "how many cells between the bounds of each column; default: 256", "whole"),
-    )  # fmt: skip
-    event = "row"
+        also_called=("variance", "var", "std", "correlation"),
+        known_beforehand=("count",),
+        options=(
+            replace(TABLE_COLUMNS, column="number"),
+            Option(
+                "bounds",
+                "lowest and highest value of each column: 0:100,0:20",
+                several=True,
+                needed=True,
+            ),
+            Option(
+                "grid", "how many cells between the bounds of each column; default: 256", "whole"
+            ),
+        ),
+        event="row",
+    )
 
     def __init__(
         self,
@@ -510,20 +541,9 @@ class Moments(TallyStatistic):
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
         self.places = 1 + 2 * count + len(self.pairs)
 
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        words = {"count": "rows"}
-        for one in self.columns:
-            words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
-            for other in self.columns:
-                words[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
-                words[f"slope {one} {other}"] = f"slope of {one} on {other}"
-        names = table["name"].astype(str).tolist()
-        return {**table, "name": np.array([words.get(name, name) for name in names])}
-
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         _, bounds = stated.require("columns", "bounds")
         names, ends = stated.require_names("columns"), split_names(bounds)
         pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
@@ -546,7 +566,7 @@ class Moments(TallyStatistic):
         return (self.places,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """The same for batches."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
@@ -590,11 +610,14 @@ class Moments(TallyStatistic):
     @override
     def check_events(self, each: NDArray[np.int64]) -> None:
         most = int(each.max(initial=0))
-        if most * self.grid**2 * 4 > _LARGEST_SUM:
-            raise SumOverflow(
+        refuse_overflow(
+            most * self.grid**2 * 4,
+            _LARGEST_SUM,
+            lambda: (
                 f"a step has {most:,} rows, more than can be added up on a grid of {self.grid} "
                 f"cells: take shorter steps, or a coarser grid"
-            )
+            ),
+        )
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -706,9 +729,9 @@ class Line:
     Attributes:
         of, on: the columns: ``of`` is told from ``on``.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> rows = Moments({"hours": (0, 16), "points": (0, 64)})
-    >>> counter = rows.counter(1, PureDP(8), key=Key.generate(), name="exam", batched=True)
+    >>> counter = Running.start(rows, 1, PureDP(8), key=Key.generate(), name="exam", batched=True)
     >>> line = counter.release_batch([(1, 6), (5, 18), (9, 30)] * 900).line("points", on="hours")
     >>> low, high = line.interval(4)
     >>> low <= 15 <= high, abs(line.slope - 3) < 0.2

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from counton.numbers.design import Design
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
-from counton.statistics.readings import Reading
+from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.readings import Reading, read_release
+from counton.statistics.tally_statistic import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.statistics.statistic import Statistic
@@ -48,12 +50,14 @@ def planned_halfwidths(
     >>> from counton.privacy import PureDP
     >>> from counton.statistics import Average
     >>> waits = Average(0, 60, resolution=1)
-    >>> found = waits.halfwidths(waits.plan(52, PureDP(1), batched=True), 52, rows=5000)
+    >>> from counton import plan
+    >>> terms = plan(52, PureDP(1), of=waits, batched=True).best.of_a_cell
+    >>> found = planned_halfwidths(waits, terms, 52, rows=5000)
     >>> {name: round(half, 2) for name, half in found.items()}
     {'mean': 0.11, 'sum': 780.82, 'count': 18.4}
     """
-    inner = statistic.inner
-    if statistic.statistics:
+    inner = inner_of(statistic)
+    if members_of(statistic):
         return _of_parts(statistic, terms, step, level, rows, over)
     if inner is not statistic:
         # A row is of one group, and all groups are alike.
@@ -62,11 +66,11 @@ def planned_halfwidths(
         terms = replace(terms, shape=inner.cells)
         return planned_halfwidths(inner, terms, step, level, rows=rows, over=over, ask=ask)
     start = 0 if over is None else max(step - over, 0)
-    if statistic.on_demand:
+    if statistic.card.on_demand:
         return {"": float(terms.window_halfwidths(start, step, level))}
 
     found = halfwidths_of(planned_reading(statistic, terms, step, rows, over), level, ask)
-    known = statistic.known_beforehand
+    known = statistic.card.known_beforehand
     if rows is not None or known is None:
         return found
     cell = float(terms.window_halfwidths(start, step, level))
@@ -90,7 +94,7 @@ def _of_parts(
             own = planned_halfwidths(
                 one, report.terms_of(name, terms), step, level, rows=rows, over=over
             )
-        elif rows is None and one.known_beforehand == ():
+        elif rows is None and one.card.known_beforehand == ():
             continue
         else:
             of = report.derived_from[name]
@@ -98,8 +102,8 @@ def _of_parts(
                 report.statistics[of], report.terms_of(of, terms), step, rows, over
             )
             own = halfwidths_of(report.reading_of(name, reading), level)
-            if rows is None and one.known_beforehand is not None:
-                own = {key: own[key] for key in own if key in one.known_beforehand}
+            if rows is None and one.card.known_beforehand is not None:
+                own = {key: own[key] for key in own if key in one.card.known_beforehand}
         found |= {f"{name} {key}".strip(): half for key, half in own.items()}
     return found
 
@@ -114,7 +118,9 @@ def planned_reading(
         rows: how many; None: so many that nothing is cut off at 0.
     """
     start = 0 if over is None else max(step - over, 0)
-    cells = statistic.typical_cells(_MANY if rows is None else rows, step - start)
+    cells = None
+    if isinstance(statistic, TallyStatistic):
+        cells = statistic.typical_cells(_MANY if rows is None else rows, step - start)
     exact = np.zeros(terms.shape, np.int64) if cells is None else np.asarray(cells, np.int64)
     value: Any = terms.of_exact(exact)
     value = value if terms.shape else np.asarray(value).item()
@@ -122,7 +128,7 @@ def planned_reading(
     if start:
         nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
         release = release.since(nothing)
-    return statistic.read(release)
+    return read_release(statistic, release)
 
 
 def halfwidths_of(
@@ -136,7 +142,7 @@ def halfwidths_of(
         half = (high - low) / 2
     for label, one in zip(_labels(read.about, len(half)), half.tolist(), strict=True):
         found[label] = max(found.get(label, 0.0), one)
-    if reading.statistic.known_beforehand is not None:  # rows decide it, at each step anew
+    if reading.statistic.card.known_beforehand is not None:  # rows decide it, at each step anew
         return found
     alike = len({float(f"{one:.9g}") for one in found.values()}) == 1
     return {"": max(found.values())} if alike else found

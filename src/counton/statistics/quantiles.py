@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import override
@@ -34,7 +34,7 @@ from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.measurement_choice import TableStatistic
 from counton.statistics.readings import Reading
-from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic
 from counton.statistics.tally_statistic import Part
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.line_catalogue import (
@@ -95,8 +95,8 @@ class QuantilesReading(Reading):
 
     @cached_property
     def _below(self) -> Floats:
-        rows = np.asarray(self.release.value, dtype=np.float64)
-        counts = self.statistic.line.estimate(rows)
+        """How many values lie below each edge, as released: linear, and not monotone."""
+        counts = self.statistic.line.estimate(np.asarray(self.release.value, np.float64))
         found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
         return found
 
@@ -123,7 +123,7 @@ class QuantilesReading(Reading):
     def _between(self, low: float | None, high: float | None) -> ClosedForm:
         this = self.statistic
         first = 0 if low is None else this.edge(low)
-        last = len(this.edges) - 1 if high is None else this.edge(high)
+        last = this.places if high is None else this.edge(high)
         if first >= last:
             raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
         variance = this.line.variance(np.array([first]), np.array([last]))
@@ -181,27 +181,25 @@ class QuantilesReading(Reading):
         half = self._halves(this.excess_variance(part), level)
         # The first that is; the very first if none is, so that nothing is left out.
         first = int(np.argmax(excess[1:] >= -half[1:]))
-        last = len(this.edges) - 2 - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
-        value = self._inverse(part)
-        ends = float(this.edges[first]), float(this.edges[last + 1]), value
+        last = this.places - int(np.argmax((excess[:-1] < half[:-1])[::-1]))
+        ends = float(this.edges[first]), float(this.edges[last]), (value := self._estimate(part))
         return Quantile(part, value, min(ends), max(ends))
 
     @override
     def number_of(self, name: Any = None) -> Estimate:
-        if isinstance(name, (tuple, list)):
-            if len(name) != 2:
-                raise InvalidInput(
-                    f"name is {quote(name)}; it must be a pair of edges, such as (0, 30)"
-                )
-            return self._between(*name)
-        return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
+        if not isinstance(name, (tuple, list)):
+            return self.numbers(TableRequest([0.5 if name is None else name])).numbers.at(0)
+        if len(name) != 2:
+            raise InvalidInput(
+                f"name is {quote(name)}; it must be a pair of edges, such as (0, 30)"
+            )
+        return self._between(*name)
 
     @cached_property
     def monotone(self) -> Floats:
         """Estimates of how many values lie below each edge, never fewer below a later one."""
-        up, below = np.maximum.accumulate(self._below), self._below
-        both = (up + np.minimum.accumulate(below[::-1])[::-1]) / 2
-        found: Floats = read_only(np.maximum(both, 0.0))
+        up, down = np.maximum.accumulate(self._below), np.minimum.accumulate(self._below[::-1])
+        found: Floats = read_only(np.maximum((up + down[::-1]) / 2, 0.0))
         return found
 
     def cell_at(self, share: float) -> int | None:
@@ -209,18 +207,17 @@ class QuantilesReading(Reading):
 
         None: by what was released nobody seems to be there.
         """
-        monotone = self.monotone
-        if monotone[-1] <= 0:
+        if (whole := self.monotone[-1]) <= 0:
             return None
-        place = int(np.searchsorted(monotone, share * monotone[-1])) - 1
+        place = int(np.searchsorted(self.monotone, share * whole)) - 1
         return min(max(place, 0), self.statistic.places - 1)
 
-    def _inverse(self, share: float) -> float:
-        edges, monotone, cell = self.statistic.edges, self.monotone, self.cell_at(share)
+    def _estimate(self, share: float) -> float:
+        """`monotone` inverted, with values spread evenly over a cell."""
+        edges, below, cell = self.statistic.edges, self.monotone, self.cell_at(share)
         if cell is None:
             return float(edges[0] + edges[-1]) / 2
-        wanted = share * monotone[-1]
-        inside = (wanted - monotone[cell]) / max(monotone[cell + 1] - monotone[cell], 1e-300)
+        inside = (share * below[-1] - below[cell]) / max(below[cell + 1] - below[cell], 1e-300)
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
@@ -236,8 +233,16 @@ class QuantilesReading(Reading):
             found = [self.quantile(share, level) for share in shares]
             return np.array([one.lower for one in found]), np.array([one.upper for one in found])
 
-        values = ClosedForm(np.array([self._inverse(share) for share in shares]), ends)
+        values = ClosedForm(np.array([self._estimate(share) for share in shares]), ends)
         return TableNumbers({"share": np.array(shares)}, values, "value")
+
+
+def _besides_noise(quantiles: Quantiles) -> Sequence[str]:
+    lower, upper = (f"{edge:.12g}" for edge in (quantiles.edges[0], quantiles.edges[-1]))
+    return (
+        f"values above {upper} count as {upper} and those below {lower} as {lower}, so that "
+        f"quantiles beyond these are shown at them",
+    )
 
 
 class Quantiles(TableStatistic):
@@ -266,37 +271,46 @@ class Quantiles(TableStatistic):
     Sensitivity: exactly the product of both strategies' sensitivities for values added or removed;
     for replaced values, with the distance of two columns of the cells' strategy.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Quantiles
     >>> delays = Quantiles(lower=0, upper=120, cells=24)
-    >>> counter = delays.counter(24, ZCDP(2), key=Key.generate(), name="delays", batched=True)
+    >>> counter = Running.start(
+    ...     delays, 24, ZCDP(2), key=Key.generate(), name="delays", batched=True
+    ... )
     >>> hour = counter.release_batch([10] * 300 + [40] * 500 + [90] * 100)
     >>> median = hour.quantile(0.5)
     >>> median.lower <= 40 < median.upper, abs(hour.between(35, 50).value - 500) < 60
     (True, True)
     """
 
-    reading = QuantilesReading
-    keyword = "quantiles"
-    says = "How values are distributed: median and other quantiles."
-    phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
-    drawing = ChartSpec(
-        "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
+    card = Card(
+        besides_noise=_besides_noise,
+        check_asked=lambda quantiles, share: None,  # where it is read
+        is_table=True,
+        reading=QuantilesReading,
+        keyword="quantiles",
+        says="How values are distributed: median and other quantiles.",
+        phrase="distribution of {value} over ranges from {first} to {last}, with its quantiles,",
+        chart=ChartSpec(
+            "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
+        ),
+        also_called=("median", "quantile", "percentile", "percentiles"),
+        in_rank=True,
+        known_beforehand=(),
+        options=(
+            VALUE,
+            replace(LOWER, needed=False),
+            replace(UPPER, needed=False),
+            Option("cells", "how many cells of equal width from lower to upper", "whole"),
+            Option(
+                "edges", "instead of cells: where they begin and end: 0,15,60,180", several=True
+            ),
+            LINE,
+            REPLACE,
+        ),
+        shows=("shares", "over", "sums"),
+        event="value",
     )
-    also_called = ("median", "quantile", "percentile", "percentiles")
-    in_rank = True
-    known_beforehand = ()
-    options = (
-        VALUE,
-        replace(LOWER, needed=False),
-        replace(UPPER, needed=False),
-        Option("cells", "how many cells of equal width from lower to upper", "whole"),
-        Option("edges", "instead of cells: where they begin and end: 0,15,60,180", several=True),
-        LINE,
-        REPLACE,
-    )
-    shows = ("shares", "over", "sums")
-    event = "value"
     parts = (Part("value"),)
 
     def __init__(
@@ -311,100 +325,67 @@ class Quantiles(TableStatistic):
         neighbours: Relation = "add_remove",
         unit: str | None = None,
     ) -> None:
-        even = (lower, upper, cells)
-        if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
-            raise InvalidInput(
-                "edges or lower, upper and cells are to be given: state where cells begin and end"
-            )
-        if edges is None:
-            edges = _even(lower, upper, cells)
-        try:
-            ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(
-                f"edges are {quote(edges)}; they must be a list of numbers"
-            ) from None
-        ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
-        if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
-            raise InvalidInput(
-                f"edges are {quote(edges)}; they must ascend, and be at least two and at most "
-                f"65,537 finite numbers"
-            )
-        self.edges: Floats = read_only(ends)
+        self.edges = ends = _edges_of(edges, lower, upper, cells)
         self.places = len(ends) - 1
         self.size = f"quantiles over {self.places:,} cells"
-        self.reading_bounds = float(ends[0]), float(ends[-1])
+        bounds = float(ends[0]), float(ends[-1])
+        self.card = replace(self.card, chart=replace(self.card.chart, bounds=bounds))
         self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
         self._named: str | None = None
-        self._line: LineStrategy | None = None
         if isinstance(line, str):
             self._named = _check_line(line, self.places)
         elif line is not None:
-            self._line = _fitting(line, self.places)
-
-    @override
-    def check_asked(self, name: Any) -> None:
-        """Shares, which are checked where they are read."""
+            self._measurement = _fitting(line, self.places)
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         given = stated.only("lower", "upper", "cells", "edges", "line", "shares")
         if "edges" in given:
             given["edges"] = numbers_of(given["edges"], "edges")
         if given.get("line") == "auto":
             del given["line"]
-        if stated["replace"]:
-            given["neighbours"] = "replace"
-        return cls(**given)
+        return cls(**given, neighbours="replace" if stated["replace"] else "add_remove")
 
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"edges": self.edges.tolist()}
-        if self.shares != _SHARES:
-            given["shares"] = [*self.shares]
-        if self._line is not None:
-            given["line"] = self._line.to_dict()
-        elif self._named is not None:
-            given["line"] = self._named
-        return {**given, **self._common()}
+        line = self._named if self._measurement is None else self._measurement.to_dict()
+        shares = None if self.shares == _SHARES else [*self.shares]
+        said = {"edges": self.edges.tolist(), "shares": shares, "line": line}
+        stated = {name: value for name, value in said.items() if value is not None}
+        return {**stated, **self._common()}
 
     def __repr__(self) -> str:
         where = f"{self.places:,} cells from {self.edges[0]:g} to {self.edges[-1]:g}"
-        return f"Quantiles({where}{'' if self._line is None else f', {self._line.name}'})"
+        stated = "" if self._measurement is None else f", {self._measurement.name}"
+        return f"Quantiles({where}{stated})"
+
+    _measured_by = "line"
 
     @property
     def line(self) -> LineStrategy:
-        """How cells are measured; before the guarantee is known, as under Laplace noise."""
-        return self._line or self._best(1, None).line
+        found: LineStrategy = self.measurement
+        return found
 
     @property
     @override
     def cells(self) -> tuple[int, ...]:
         return (self.line.measurements,)
 
-    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
+    @override
+    def _choose(self, norm: Norm, horizon: int | None = None) -> LineStrategy:
         asked = Prefixes(self.places)
-        line = line_over_time(asked, norm, self._named, self.neighbours, _line_sensitivity)
-        return type(self)(self.edges.tolist(), shares=self.shares, line=line, **self._common())
-
-    @property
-    def _is_stated(self) -> bool:
-        return self._line is not None
+        return line_over_time(asked, norm, self._named, self.neighbours, _line_sensitivity)
 
     @override
     def allows(self, other: Statistic) -> bool:
-        if self._line is not None or not isinstance(other, Quantiles):
-            return self == other
-        named = self._named in (None, other.line.name)
-        mine, its = ((one.neighbours, one.unit, one.shares) for one in (self, other))
-        alike = mine == its
-        return named and alike and np.array_equal(self.edges, other.edges)
+        named = not isinstance(other, Quantiles) or self._named in (None, other.line.name)
+        return super().allows(other) and named
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution_of(
             _line_sensitivity(self.line, self.neighbours),
             f"whose value counts in one of {self.places:,} cells, which are measured together",
@@ -432,9 +413,9 @@ class Quantiles(TableStatistic):
     def error_of(self) -> ErrorScale:
         """The mean and the largest over all edges but the first.
 
-        >>> from counton import PureDP
+        >>> from counton import PureDP, plan
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
-        >>> best = alone.plan(1, PureDP(1)).best  # sums of 1, 2, 3, 4 cells
+        >>> best = plan(1, PureDP(1), of=alone).best  # sums of 1, 2, 3, 4 cells
         >>> round(best.max_std / best.mean_std, 6) == round((4 / 2.5) ** 0.5, 6)
         True
         """
@@ -457,16 +438,10 @@ class Quantiles(TableStatistic):
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
-    @property
-    @override
-    def largest_entry(self) -> int:
-        return self.line.largest_entry
-
     @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        if rows is None:
-            return None
-        return np.asarray(self.measure(np.full((1, self.places), rows // self.places, np.int64))[0])
+        even = None if rows is None else np.full((1, self.places), rows // self.places, np.int64)
+        return None if even is None else self.measure(even)[0]
 
     @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
@@ -474,8 +449,8 @@ class Quantiles(TableStatistic):
 
     @override
     def measure(self, sums: Integers) -> Integers:
-        rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
-        return np.asarray(np.ascontiguousarray(rows.T), np.int64)
+        rows = self.line.measure(np.ascontiguousarray(sums.T))
+        return np.ascontiguousarray(rows.T).astype(np.int64)
 
     def edge(self, value: Any) -> int:
         """Number of an edge, from 0; None where values are not bounded."""
@@ -493,22 +468,19 @@ class Quantiles(TableStatistic):
         >>> Quantiles([0, 1, 2], line="identity").excess_variance(0.25).tolist()
         [0.125, 0.625, 1.125]
         """
-        below, above, whole = self._variances
+        below, above = self._variances
         # That is (1 - share) of those below, less share of those from the edge on.
-        both = (whole - below - above) / 2
+        both = (below[-1] - below - above) / 2
         found = (1 - share) ** 2 * below + share**2 * above - 2 * share * (1 - share) * both
-        return np.maximum(found, 0.0)
+        return np.asarray(np.maximum(found, 0.0))
 
     @cached_property
-    def _variances(self) -> tuple[Floats, Floats, float]:
-        """Of how many lie below each edge, and from it on, and of all; for rows of variance 1."""
-        cells = self.places
-        places = np.arange(cells + 1)
-        below = np.zeros(cells + 1)
-        below[1:] = self.line.variance(np.zeros(cells, np.int64), places[1:])
-        above = np.zeros(cells + 1)
-        above[:-1] = self.line.variance(places[:-1], np.full(cells, cells))
-        return below, above, float(below[-1])
+    def _variances(self) -> tuple[Floats, Floats]:
+        """Of how many lie below each edge, and from it on; for rows of variance 1."""
+        ends, nothing = np.arange(self.places + 1), [0.0]
+        below = self.line.variance(np.zeros(self.places, np.int64), ends[1:])
+        above = self.line.variance(ends[:-1], np.full(self.places, self.places))
+        return np.concatenate([nothing, below]), np.concatenate([above, nothing])
 
 
 def _checked_share(share: Any) -> float:
@@ -521,10 +493,28 @@ def _checked_share(share: Any) -> float:
     return part
 
 
-def _even(lower: Any, upper: Any, cells: Any) -> list[float]:
-    low, high = exact(lower, "lower"), exact(upper, "upper")
-    count = check_integer("cells", cells, 1, _MOST_CELLS)
-    return [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
+def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
+    even = (lower, upper, cells)
+    if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
+        raise InvalidInput(
+            "edges or lower, upper and cells are to be given: state where cells begin and end"
+        )
+    if edges is None:
+        low, high = exact(lower, "lower"), exact(upper, "upper")
+        count = check_integer("cells", cells, 1, _MOST_CELLS)
+        edges = [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
+    try:
+        ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"edges are {quote(edges)}; they must be a list of numbers") from None
+    ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
+    if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
+        raise InvalidInput(
+            f"edges are {quote(edges)}; they must ascend, and be at least two and at most "
+            f"65,537 finite numbers"
+        )
+    found: Floats = read_only(ends)
+    return found
 
 
 def _check_line(name: str, cells: int) -> str:

@@ -12,7 +12,7 @@ How many users have 1 to 4 rows is the difference of two cells, with the noise o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from counton.base.exact import quote
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution
 from counton.statistics.readings import Cells
-from counton.statistics.statistic import ChartSpec, Events, Exact
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Table
 from counton.statistics.tally_statistic import UsersByRank
 from counton.statistics.users import DIGEST, digests_of, names_in, records_of
 
@@ -38,6 +38,11 @@ _MOST_THRESHOLDS = 16
 _MOST_ROWS = 10**6
 #: A user, and how many rows it has had.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
+
+
+def _chart_rows(reach: Reach, table: Table) -> Table:
+    kept = np.char.endswith(table["name"].astype(str), " or more")
+    return {name: values[kept] for name, values in table.items()}
 
 
 class Reach(UsersByRank):
@@ -63,27 +68,32 @@ class Reach(UsersByRank):
     the same cell
     """
 
-    keyword = "reach"
-    stream = "reach"
-    windowed = True
-    says = "How many users have at least 1, 5, 100 rows in a period."
-    help = (
-        f"As count with {field('user')}, the column that says whose a row is, and {field('per')}, "
-        f"the length of the period. A user's k-th row of a period enters the cell of k in the "
-        f"window in which it came. By group it is how many users have as many rows in that group, "
-        f"and {field('most')} is in how many groups a user counts."
-    )
-    phrase = "number of {units} by how many rows each has"
-    also_called = ("frequency", "returning", "active")
-    options = (
-        Option(
-            "at_least", "how many rows a user has at least: one number, or several as in 1,5,100",
-            several=True, default="1",
+    card = Card(
+        whole=lambda cells: cells.one(0),
+        keyword="reach",
+        stream="reach",
+        windowed=True,
+        says="How many users have at least 1, 5, 100 rows in a period.",
+        help=f"As count with {field('user')}, the column that says whose a row is, and "
+        f"{field('per')}, the length of the period. A user's k-th row of a period enters the cell "
+        f"of k in the window in which it came. By group it is how many users have as many rows in "
+        f"that group, and {field('most')} is in how many groups a user counts.",
+        phrase="number of {units} by how many rows each has",
+        also_called=("frequency", "returning", "active"),
+        options=(
+            Option(
+                "at_least",
+                "how many rows a user has at least: one number, or several as in 1,5,100; "
+                "default: 1",
+                several=True,
+            ),
         ),
-    )  # fmt: skip
-    drawing = ChartSpec("Running number of users by how many rows they have", "users")
-    event = "user"
-    column = "name"
+        chart=ChartSpec(
+            "Running number of users by how many rows they have", "users", choose=_chart_rows
+        ),
+        event="user",
+        column="name",
+    )
 
     def __init__(
         self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
@@ -94,7 +104,7 @@ class Reach(UsersByRank):
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         stated.require("user")
         return OwnColumns()
 
@@ -109,33 +119,17 @@ class Reach(UsersByRank):
         return (len(self.at_least),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.events(len(self.at_least), once="group", unit=self.unit)
 
     @override
     def begin(self) -> Exact:
         return _UserRows(self)
 
-    @override
-    def cell(self, name: Any) -> int:
-        for cell, least in enumerate(self.at_least):
-            if name in (least, self.name_of(cell)):
-                return cell
-        raise InvalidInput(f"name is {quote(name)}; use one of {', '.join(self.number_names)}")
-
-    @override
-    def name_of(self, cell: int) -> str:
-        return f"{self.at_least[cell]} or more"
-
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        kept = np.char.endswith(table["name"].astype(str), " or more")
-        return {name: values[kept] for name, values in table.items()}
-
     @property
     @override
     def number_names(self) -> Sequence[str]:
-        return [*super().number_names, *self._bands]
+        return [*(f"{least} or more" for least in self.at_least), *self._bands]
 
     @property
     def _bands(self) -> dict[str, int]:
@@ -147,13 +141,9 @@ class Reach(UsersByRank):
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """Users with that many rows or more, or fewer than the next threshold besides."""
         if name not in self._bands:
-            return super().number_of(cells, name)
+            return super().number_of(cells, f"{name} or more" if isinstance(name, int) else name)
         first = self._bands[name]
         return cells.sum({first: 1.0, first + 1: -1.0})
-
-    @override
-    def whole(self, cells: Cells) -> Estimate:
-        return cells.one(0)
 
 
 class _UserRows(Exact):

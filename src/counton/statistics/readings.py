@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, overload
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,22 @@ from typing_extensions import override
 
 from counton.base.columns import TextTable, readable
 from counton.base.errors import InvalidInput
+from counton.base.exact import quote
 from counton.numbers import Design, Releases, StepRelease
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import CellSum, ClosedForm, Formula, TableNumbers, Term, join_numbers
 from counton.numbers.intervals import is_narrow, smooth_halfwidth
 from counton.numbers.releases import PublicNumbers
 from counton.statistics.ranking import Ranking, ranking_of
-from counton.strategies.strategy import checks_laws
+from counton.strategies.strategy import checks_laws, largest_reads, window_rounding
 
 if TYPE_CHECKING:
     from counton.numbers.formulas import Estimate
     from counton.statistics.event_machine import Machine
-    from counton.statistics.statistic import Statistic
+    from counton.statistics.statistic import NamedCells, Statistic
 
+#: Names that an error tells.
+_NAMED = 20
 #: Cells of a table of all of them.
 _MOST_LISTED = 2**22
 
@@ -173,15 +176,66 @@ class Cells:
         if not checks_laws(strategy):
             # A cell adds up as many draws at full weight as have its variance, or more.
             variance = float(strategy.variance(self.ends[1], since=self.ends[0]))
-            draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)
+            (full,) = largest_reads(strategy, np.array([self.ends[1]])).tolist()
+            draws = max(int(variance / full**2 * (1 + 1e-9)), 1)
         coarse = (1.0 if is_narrow(law) else 0.5) / law.std
         alone = std * (one / self.std + coarse)
         half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
         if read is not None:
             # By Cauchy and Schwarz rounding moves a sum by no more than this.
-            rounded = float(strategy.window_rounding(*self.ends)) * float(self.design.released_unit)
+            rounded = float(window_rounding(strategy, *self.ends))
+            rounded *= float(self.design.released_unit)
             half = half + rounded * std / self.std * math.sqrt(read)
         return np.asarray(half, np.float64)
+
+
+def place_of_name(statistic: Statistic, name: Any) -> int:
+    """The place of a number among the names of a statistic; it may be named in a text.
+
+    Raises:
+        InvalidInput: none of this name.
+
+    >>> from counton.statistics import TopK
+    >>> place_of_name(TopK(["JFK", "LGA"]), "LGA")
+    1
+    """
+    counted = statistic.card.counted
+    names = [str(one) for one in ([counted] if counted else statistic.number_names)]
+    if type(name) in (str, int) and str(name) in names:
+        return names.index(str(name))
+    there = f"use one of {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    raise InvalidInput(f"{quote(name)} is none of the {len(names):,} names there are; {there}")
+
+
+def number_of_cell(statistic: Statistic, cells: Cells, name: Any = None) -> Estimate:
+    """The number that is a cell as it was released.
+
+    Table, interval, difference, ratio, share and chart follow from it.
+
+    Args:
+        statistic: which.
+        cells: as they were released, at a step or between two, of a group where there are some.
+        name: as the table calls it, also in one text; None: the number it is there for.
+
+    Raises:
+        InvalidInput: no such number, or none named where there are several.
+    """
+    if name is None:
+        if math.prod(statistic.cells) != 1:
+            raise InvalidInput(f"{type(statistic).__name__} says several numbers; name one of them")
+        return cells.one(0)
+    return cells.one(place_of_name(statistic, name))
+
+
+def says_cells(statistic: Statistic) -> bool:
+    """Whether the numbers of a statistic are its cells as they are released."""
+    return type(statistic).number_of is number_of_cell
+
+
+def read_release(statistic: Statistic, release: StepRelease) -> Reading:
+    """What one release of all cells says; not of cells that are read on demand."""
+    reading: Reading = statistic.card.reading(statistic, Cells(release))
+    return reading
 
 
 class Reading(PublicNumbers):
@@ -196,9 +250,11 @@ class Reading(PublicNumbers):
         statistic: which one.
         cells: from which it is read.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Count
-    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
+    >>> visits = Running.start(
+    ...     Count(), 24, PureDP(1), key=Key.generate(), name="visits", batched=True
+    ... )
     >>> list(visits.release_batch(["home"]).table_columns())
     ['step', 'estimate', 'std', 'lower', 'upper']
     """
@@ -235,7 +291,7 @@ class Reading(PublicNumbers):
     @property
     def says_cells(self) -> bool:
         """Whether its numbers are its cells as they are released."""
-        return self.statistic.says_cells and type(self).number_of is Reading.number_of
+        return says_cells(self.statistic) and type(self).number_of is Reading.number_of
 
     def whole(self) -> Estimate:
         """All that is counted, of which numbers are shares.
@@ -243,7 +299,12 @@ class Reading(PublicNumbers):
         Raises:
             InvalidInput: a statistic whose numbers are no parts of a whole.
         """
-        return self.statistic.whole(self.cells)
+        statistic = self.statistic
+        if statistic.card.whole is None:
+            raise InvalidInput(
+                f"numbers of {type(statistic).__name__} are no parts of one whole; ask for a ratio"
+            )
+        return statistic.card.whole(self.cells)
 
     def __getitem__(self, name: Any) -> Any:
         """The estimate of one number, by its name.
@@ -304,7 +365,7 @@ class Reading(PublicNumbers):
     @property
     @override
     def _sources(self) -> tuple[str, ...]:
-        return self.statistic.sources
+        return self.statistic.card.sources
 
     def numbers(self, asked: TableRequest = EVERY_ROW) -> TableNumbers:
         """The numbers of the rows of a table, from which all of its columns follow.
@@ -315,7 +376,7 @@ class Reading(PublicNumbers):
         names, groups = self.number_names, self.cells.groups or 1
         about = {}
         if list(names) != [None]:
-            about[self.statistic.column] = np.tile(np.array(names), groups)
+            about[self.statistic.card.column] = np.tile(np.array(names), groups)
         if self.says_cells:
 
             def ends(level: float) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -377,7 +438,8 @@ class Readings(Sequence[Reading]):
             read: what a release says; None: as the statistic reads it.
         """
         self.steps, self.releases = steps, releases
-        self._statistic, self._machine, self._read = statistic, machine, read or statistic.read
+        self._statistic, self._machine = statistic, machine
+        self._read = read or partial(read_release, statistic)
 
     @classmethod
     def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
@@ -448,7 +510,8 @@ class Readings(Sequence[Reading]):
             return Readings(self._statistic, steps, releases, self._machine, self._read)
         step = self.steps[place]
         if self.releases is None:
-            return self._statistic.reading_on_demand(self.machine, step)
+            reading: Reading = self._statistic.card.reading(self.machine, step)
+            return reading
         value, terms = self.releases.values[step - self.steps.start], self.releases._design
         std = float(terms.std(range(step, step + 1))[0])
         return self._read(StepRelease(step, value if terms.shape else value.item(), std, terms))
@@ -461,8 +524,11 @@ class OnDemandReading(Reading):
     is a function of key, cell and step: asked twice it is the same.
     """
 
+    statistic: NamedCells
+
     def __init__(self, machine: Machine, step: int) -> None:
-        self.statistic, self.step, self._machine = machine.statistic, step, machine
+        self.statistic = cast("NamedCells", machine.statistic)
+        self.step, self._machine = step, machine
         self._design = machine.design
 
     @override

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Self, cast
@@ -31,8 +32,9 @@ from typing_extensions import override
 from counton.base.arrays import Floats, Integers
 from counton.base.columns import MISSING, OUTSIDE
 from counton.base.distributions import BoundedChange
-from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
+from counton.base.exact_sums import refuse_overflow
 from counton.base.options import Option, OwnColumns, Statement, split_names
 from counton.numbers.design import Design
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
@@ -40,6 +42,7 @@ from counton.numbers.formulas import Estimate, TableNumbers, join_numbers
 from counton.numbers.table_noise import LARGEST_MEASUREMENT
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.statistics.by_group import Grouped, GroupedReading
+from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Cells, Reading
 from counton.statistics.report_budget import PartDesign, with_weights
 from counton.statistics.report_members import (
@@ -57,17 +60,17 @@ from counton.statistics.report_members import (
     tables_of,
     whole_weights,
 )
-from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Statistic
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Statistic, Table
 from counton.statistics.tally_statistic import Part, RankDigit, TallyStatistic, X
 
 
 class ReportReading(Reading):
     """What was released of all statistics of a report at one step.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count, Report
     >>> report = Report({"rows": Count(), "paid": Average(0, 9, 1)}, columns={"paid": "paid"})
-    >>> counter = report.counter(1, PureDP(1), key=Key.generate(), name="r", batched=True)
+    >>> counter = Running.start(report, 1, PureDP(1), key=Key.generate(), name="r", batched=True)
     >>> reading = counter.release_batch([{"paid": 3}])
     >>> list(reading.parts)
     ['rows', 'paid']
@@ -170,6 +173,43 @@ _SHOWN_FIRST = ("mean", "0.5")
 _MOST_SHOWN = 6
 
 
+def _by_groups(report: Report, groups: Sequence[str]) -> None:
+    for name, one in report.statistics.items():
+        if one.card.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
+            what = "counts users" if one.counted_ranks else "has groups of its own"
+            raise InvalidInput(
+                f"{field('by')} tells all of the report apart by group, and {name!r} {what}: "
+                f"give {field('by')} and {field('domain')} to each statistic that is to be by "
+                f"group, and not to the report"
+            )
+
+
+def _chart_rows(report: Report, table: Table) -> Table:
+    names = table["name"].astype(str)
+    kept, called = np.zeros(len(names), np.bool_), names.astype(object)
+    for one, shown in report._names_to_draw(table).items():
+        own = table["statistic"].astype(str) == one
+        of = "".join(f" of {column}" for column in report.columns.get(one, ())[-1:])
+        words = {"mean": f"mean{of}", "0.5": f"median{of}"}
+        for name in shown[:_MOST_SHOWN]:
+            rows = own & (names == name)
+            kept |= rows
+            plain = name in ("all", "total")
+            group, _, number = name.rpartition(" ")
+            told = " ".join([group, words.get(number, number)]).strip()
+            called[rows] = one if plain else f"{one}: {told}"
+    found = {name: values[kept] for name, values in table.items() if name != "statistic"}
+    return {**found, "name": called[kept]}
+
+
+def _left_out(report: Report, table: Table) -> str:
+    return "; ".join(
+        f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
+        for one, shown in report._names_to_draw(table).items()
+        if len(shown) > _MOST_SHOWN
+    )
+
+
 class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one contribution bound.
 
@@ -178,7 +218,7 @@ class Report(TallyStatistic):
     counts it in none.
 
     Args:
-        statistics: by name, or pairs of a name and what `Statistic.to_dict` says.
+        statistics: by name, or pairs of a name and what `statistic_to_dict` says.
         columns: the columns that each statistic reads, in its order; a statistic without them reads
             columns that are called as it calls its parts.
         groups: the names of the groups, of each statistic that is by group; the first of its
@@ -198,34 +238,50 @@ class Report(TallyStatistic):
         InvalidInput: no statistics, one whose rows count in order or whose unit is no row that is
             added or removed, columns that do not fit, or rows that say more than 62 bits.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Average, Count
     >>> daily = Report(
     ...     {"visits": Count(), "paid": Average(0, 100, resolution=1)}, columns={"paid": "paid"}
     ... )
-    >>> counter = daily.counter(30, PureDP(1), key=Key.generate(), name="daily", batched=True)
+    >>> counter = Running.start(
+    ...     daily, 30, PureDP(1), key=Key.generate(), name="daily", batched=True
+    ... )
     >>> day = counter.release_batch([{"paid": 20}, {"paid": 70}] * 500)
     >>> low, high = day.of("paid").interval("mean", 1 - 1e-9)
     >>> low <= 45 <= high, list(day.table_columns())
     (True, ['step', 'statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
     """
 
-    reading = ReportReading
-    keyword = stream = "report"
-    says = "Several statistics of the same rows, under one guarantee and one bound on people."
-    phrase = "report of {statistics}"
-    also_called = ("several", "dashboard")
-    drawing = ChartSpec("{statistics} so far", "", panels=True, from_zero=False, cells="name")
-    event = "row"
-    shows = ("over", "sums")
-    reads = ("size",)
-    options = (
-        Option(
-            "statistics",
-            "the statistics by name, each with its options; in a command a file: TOML or JSON",
-            by_name=True, nested=True, needed=True,
+    card = Card(
+        by_groups=_by_groups,
+        reading=ReportReading,
+        keyword="report",
+        stream="report",
+        says="Several statistics of the same rows, under one guarantee and one bound on people.",
+        phrase="report of {statistics}",
+        also_called=("several", "dashboard"),
+        chart=ChartSpec(
+            "{statistics} so far",
+            "",
+            panels=True,
+            from_zero=False,
+            cells="name",
+            choose=_chart_rows,
+            left_out=_left_out,
         ),
-    )  # fmt: skip
+        event="row",
+        shows=("over", "sums"),
+        reads=("size",),
+        options=(
+            Option(
+                "statistics",
+                "the statistics by name, each with its options; in a command a file: TOML or JSON",
+                by_name=True,
+                nested=True,
+                needed=True,
+            ),
+        ),
+    )
 
     def __init__(
         self,
@@ -269,10 +325,13 @@ class Report(TallyStatistic):
                 "no statistic of the report reads a column: how many rows there are is a "
                 "statistic by itself, count"
             )
-        named = [source for one in self.statistics.values() for source in one.sources]
-        self.sources = tuple(dict.fromkeys(named))
-        if any(one.known_beforehand is not None for one in self.statistics.values()):
-            self.known_beforehand = ()
+        named = [source for one in self.statistics.values() for source in one.card.sources]
+        known = any(one.card.known_beforehand is not None for one in self.statistics.values())
+        self.card = replace(
+            self.card,
+            sources=tuple(dict.fromkeys(named)),
+            known_beforehand=() if known else None,
+        )
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
         self.within = bounds_by_name(within, self.statistics, self.size)
         self.shares = numbers_by_name("share", shares, self.statistics)
@@ -292,7 +351,7 @@ class Report(TallyStatistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Report:
         (given,) = stated.require("statistics")
         statistics, columns = {}, {}
         wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
@@ -311,41 +370,12 @@ class Report(TallyStatistic):
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        found = cls.from_job(stated).own_columns
-        assert found is not None
-        return found
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
+        return cls.from_spec(stated).own_columns
 
     @property
-    @override
     def statistics(self) -> Mapping[str, TallyStatistic]:
         return self._statistics
-
-    @override
-    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        names = table["name"].astype(str)
-        kept, called = np.zeros(len(names), np.bool_), names.astype(object)
-        for one, shown in self._names_to_draw(table).items():
-            own = table["statistic"].astype(str) == one
-            of = "".join(f" of {column}" for column in self.columns.get(one, ())[-1:])
-            words = {"mean": f"mean{of}", "0.5": f"median{of}"}
-            for name in shown[:_MOST_SHOWN]:
-                rows = own & (names == name)
-                kept |= rows
-                plain = name in ("all", "total")
-                group, _, number = name.rpartition(" ")
-                told = " ".join([group, words.get(number, number)]).strip()
-                called[rows] = one if plain else f"{one}: {told}"
-        found = {name: values[kept] for name, values in table.items() if name != "statistic"}
-        return {**found, "name": called[kept]}
-
-    @override
-    def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
-        return "; ".join(
-            f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
-            for one, shown in self._names_to_draw(table).items()
-            if len(shown) > _MOST_SHOWN
-        )
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
         """The names that a chart shows of each statistic, of many groups the largest first.
@@ -369,7 +399,6 @@ class Report(TallyStatistic):
         return found
 
     @property
-    @override
     def own_columns(self) -> OwnColumns:
         numbers = [part.name for part in self.parts if part.kind != "label"]
         return OwnColumns(self.column_names, tuple(numbers))
@@ -378,7 +407,7 @@ class Report(TallyStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "statistics": [[name, one.to_dict()] for name, one in self.statistics.items()],
+            "statistics": [[name, statistic_to_dict(one)] for name, one in self.statistics.items()],
             "columns": {name: [*names] for name, names in self.columns.items() if names},
         }
         for name, value in (
@@ -511,18 +540,6 @@ class Report(TallyStatistic):
                 unit *= high - low + 1
         return tuple(found)
 
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic | None:
-        for name, one in self.statistics.items():
-            if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
-                what = "counts users" if one.counted_ranks else "has groups of its own"
-                raise InvalidInput(
-                    f"{field('by')} tells all of the report apart by group, and {name!r} {what}: "
-                    f"give {field('by')} and {field('domain')} to each statistic that is to be by "
-                    f"group, and not to the report"
-                )
-        return None
-
     def weight(self, name: str) -> int:
         """By what the cells of a statistic are multiplied; 1 until it is settled."""
         return 1 if self.weights is None else self.weights[name]
@@ -536,7 +553,7 @@ class Report(TallyStatistic):
         )
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """See the module; the same for batches."""
         l1, l2_squared = self._weigh(norms_of)
         names = ", ".join(self.statistics)
@@ -548,9 +565,11 @@ class Report(TallyStatistic):
             unit=self.unit,
         )
 
-    @override
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """Users count once, and every other row as often."""
+        """What all rows of a person change in all cells: l1, and the square of l2.
+
+        Users count once, and every other row as often.
+        """
         return self._weigh(partial(norms_of_people, most=most))
 
     @property
@@ -558,8 +577,12 @@ class Report(TallyStatistic):
     def error_of(self) -> ErrorScale:
         return ErrorScale("one cell, before it is divided by the weight of its statistic")
 
-    @override
     def for_people(self, most: int) -> Report:
+        """This report in a stream in which this many rows of a person count.
+
+        Raises:
+            InvalidInput: some statistic needs more of them.
+        """
         for name, one in self.statistics.items():
             if one.counted_ranks and one.counted_ranks[-1] > most:
                 raise InvalidInput(
@@ -725,12 +748,15 @@ class Report(TallyStatistic):
     @override
     def measure(self, sums: Integers) -> Integers:
         most = self.largest_measured(np.abs(sums.astype(np.float64)).max(axis=0, initial=0.0))
-        if most >= LARGEST_MEASUREMENT:
-            raise SumOverflow(
+        refuse_overflow(
+            float(most),
+            LARGEST_MEASUREMENT - 1,
+            lambda: (
                 f"what a step of the report measures can reach {most:.3g}; below "
                 f"{LARGEST_MEASUREMENT:.3g} it is exact: take shorter steps, or a coarser "
                 f"resolution"
-            )
+            ),
+        )
         parts = [
             one.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)
@@ -786,12 +812,12 @@ class Report(TallyStatistic):
         part = cells.part(lambda values: self.values_of(of, values, terms), terms, first)
 
         def read_derived(own: Cells) -> Reading:
-            return self.reading_of(name, source.reading(source, own))
+            return self.reading_of(name, source.card.reading(source, own))
 
         follows = read_derived if name in self.derived_from else None
         if by_group is not None:
             return GroupedReading(by_group, part, follows)
-        return source.reading(source, part) if follows is None else follows(part)
+        return source.card.reading(source, part) if follows is None else follows(part)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """What a statistic reads that follows from the reading of another."""

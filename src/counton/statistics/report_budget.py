@@ -18,6 +18,7 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import exact, figures
 from counton.numbers.design import Design
 from counton.privacy import ApproxDP, Guarantee
+from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Reading
 from counton.statistics.report_members import WITHIN, norms_of_people
 from counton.statistics.tally_statistic import TallyStatistic
@@ -94,7 +95,7 @@ class PartDesign(Design):
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
         return cls(
-            **{**kept, "shape": shape, "statistic": statistic.to_dict()},
+            **{**kept, "shape": shape, "statistic": statistic_to_dict(statistic)},
             one=unit,
             weight=weight,
             place=place,
@@ -192,6 +193,7 @@ def _bounds(
     """
     from counton.planning.least_privacy import compare_halfwidths, least_guarantee, loss_of
     from counton.statistics.planned_halfwidths import halfwidths_of, planned_reading
+    from counton.statistics.statistic_plan import plan_statistic
 
     of, within = report.derived_from.get(name, name), report.within[name]
     source, one = report.statistics[of], report.statistics[name]
@@ -199,7 +201,7 @@ def _bounds(
     on_rows = [
         each
         for each in named
-        if one.known_beforehand is not None and each not in one.known_beforehand
+        if one.card.known_beforehand is not None and each not in one.card.known_beforehand
     ]
     if on_rows and report.size is None:
         said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")
@@ -210,7 +212,7 @@ def _bounds(
         )
 
     def read(promised: Guarantee) -> Reading:
-        plan = source.plan(horizon, promised, batched=True)
+        plan = plan_statistic(source, horizon, promised, batched=True)
         terms = PartDesign.of(plan.best, source, 1, source.cells)
         last = horizon or last_served_step(terms.strategy) or 1
         reading = planned_reading(source, terms, last, report.size)

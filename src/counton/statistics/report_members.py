@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +16,10 @@ from counton.base.exact import check_integer, exact, quote
 from counton.base.options import Statement, check_value, split_names
 from counton.base.outside_input import parse_json, parse_toml, read_plain
 from counton.privacy import Contribution
-from counton.statistics.by_group import Grouped
+from counton.statistics.by_group import Grouped, inner_of, members_of
 from counton.statistics.catalogue import statistic_from_dict, statistic_named
 from counton.statistics.distinct import Distinct
-from counton.statistics.statistic import Statistic
+from counton.statistics.statistic import Card, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, UsersByRank, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
@@ -36,16 +37,14 @@ class FirstRows(UsersByRank):
     ([(0, 0)], [(0, 1)])
     """
 
-    keyword = "distinct"
-    phrase = "number of distinct users"
-    additive = True
+    card = Card(keyword="distinct", phrase="number of distinct users", additive=True)
     counted_ranks, places = (1,), 1
 
     def __init__(self, *, unit: str | None = None) -> None:
         self._call_units(unit)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.add_remove(unit=self.unit)
 
 
@@ -64,7 +63,8 @@ class GroupedRows(Grouped):
         super().__init__(of, groups)
         self.parts = (Part("by", "label", self.groups), *self.inner.parts)
         self.counted_ranks = self.inner.counted_ranks
-        self.known_beforehand = self.inner.known_beforehand
+        known = self.inner.card.known_beforehand
+        self.card = replace(self.card, known_beforehand=known)
         self._low, high = self.inner.said_bounds()
         self._size = high - self._low + 1
 
@@ -156,8 +156,8 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         return FirstRows()
     if type(one) is Grouped:
         one = GroupedRows(fitting(name, one.inner), one.groups)
-    called = one.inner.keyword or type(one.inner).__name__
-    if not isinstance(one, TallyStatistic) or not one.tallied:
+    called = inner_of(one).card.keyword or type(inner_of(one)).__name__
+    if not isinstance(one, TallyStatistic) or one.ordered:
         raise unfit(name, called, "takes rows in their order")
     own = one.contribution(batched=True)
     if own.relation != "add_remove":
@@ -165,7 +165,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
     if one.counts_units:
         raise unfit(name, called, "counts a row as often as it says")
     one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row is of one rank
-    if not one_by_one or one.statistics:
+    if not one_by_one or members_of(one):
         raise unfit(name, called, "holds more than what one row adds to a step")
     return one
 
@@ -219,7 +219,7 @@ def bounds_by_name(
             if name not in known:
                 numbers_by_name(WITHIN, {name: 1}, known)
             bounds = bounds_of(value, size)
-            if "" in bounds and "count" in (known[name].known_beforehand or ()):
+            if "" in bounds and "count" in (known[name].card.known_beforehand or ()):
                 bounds["count"] = bounds.pop("")
             found[name] = bounds.pop("") if "" in bounds else bounds
         else:
@@ -267,12 +267,12 @@ def member_of(
 ) -> tuple[TallyStatistic, tuple[str, ...]]:
     """One statistic of a report, and its columns."""
     kind = kind_of_member(own)
-    keyword = str(kind.keyword)
-    known = {option.key: option for option in kind.options}
-    known |= {option.name: option for option in kind.options}
-    grouped = "domain" not in kind.reads or "by" in kind.reads
-    taken = [*dict.fromkeys(option.key for option in kind.options)]
-    taken += [name for name in _SHOWN if name in kind.shows]
+    keyword = str(kind.card.keyword)
+    known = {option.key: option for option in kind.card.options}
+    known |= {option.name: option for option in kind.card.options}
+    grouped = "domain" not in kind.card.reads or "by" in kind.card.reads
+    taken = [*dict.fromkeys(option.key for option in kind.card.options)]
+    taken += [name for name in _SHOWN if name in kind.card.shows]
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
@@ -293,14 +293,14 @@ def member_of(
         options[option.name] = value
     by = _column_of_groups(name, own) if grouped else None
     inner = stated.of_part(keyword, options, by, own.get("domain"))
-    columns = () if issubclass(kind, Distinct) else kind.columns_of_job(inner).names
-    if "by" in kind.reads:
+    columns = () if issubclass(kind, Distinct) else kind.columns_of_spec(inner).names
+    if "by" in kind.card.reads:
         (by,) = inner.require("by")
-        return fitting(name, kind.from_job(inner)), split_names(by)
+        return fitting(name, kind.from_spec(inner)), split_names(by)
     if issubclass(kind, Distinct):
         found: Statistic = kind(**inner.only("window", "windows", "changes", "stay"))
     elif issubclass(kind, TallyStatistic):
-        found = kind.from_job(inner)
+        found = kind.from_spec(inner)
     else:
         raise unfit(name, keyword)
     if by is None:

@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.distributions import NoiseDistribution
-from counton.base.errors import InvalidInput, SumOverflow, field
+from counton.base.errors import InvalidInput, field
+from counton.base.exact_sums import refuse_overflow
 from counton.numbers.design import Design
 from counton.statistics.statistic import Events, Exact, Statistic
 from counton.strategies import StreamStrategy, noise_variance
@@ -71,6 +72,7 @@ class TallyStatistic(Statistic):
 
     Attributes:
         places: how many places rows are added up in, before they are measured.
+        ordered: rows do not add up in any order, although they are added up.
         parts: of what an event consists besides its time, group and user.
         counts_rows: every row changes one place by 1, so that totals are numbers of rows.
         asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
@@ -80,7 +82,7 @@ class TallyStatistic(Statistic):
             row of that rank among those of the user that count there; (1,) of the first one.
     """
 
-    tallied: bool = True
+    ordered: bool = False
     places: int
     parts: tuple[Part, ...] = ()
     counts_rows: bool = False
@@ -190,6 +192,17 @@ class TallyStatistic(Statistic):
         """
         return sums.reshape(len(sums), *self.cells)
 
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """Cells of rows that are spread evenly: how far off readings are that depend on the rows.
+
+        None where they do not (`Card.known_beforehand`). Only public numbers are in them.
+
+        Args:
+            rows: how many rows there are; None: nobody says.
+            steps: in how many steps they came.
+        """
+        return None
+
     def most_counted(self, first: float, last: float) -> float:
         """How much all places may have together so that every release of them can be read.
 
@@ -224,11 +237,14 @@ class TallyStatistic(Statistic):
             SumOverflow: naming the sum, the bound and the remedy.
         """
         most = self.most_readable(strategy, law)
-        if whole > most:
-            raise SumOverflow(
+        refuse_overflow(
+            whole,
+            most,
+            lambda: (
                 f"the counts add up to {whole:,.0f}; with this noise all that is released of "
                 f"{self!r} can be read up to {max(most, 0):,.0f}: count in larger units"
-            )
+            ),
+        )
 
     def refuse_unreadable_cells(self, terms: Design, taken: Integers, changes: Integers) -> None:
         """The same of exact cells: what was counted so far, and what the next steps add.
@@ -251,10 +267,6 @@ class TallyStatistic(Statistic):
     @override
     def begin(self) -> Exact:
         return Sums(self)
-
-    @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        return saved
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         """Events as one array for each part; a statistic whose events are no numbers says more.
@@ -327,6 +339,10 @@ class Sums(Exact):
         return this.measure(sums)
 
     @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        return saved
+
+    @override
     def undo(self) -> None: ...
 
     @override
@@ -339,3 +355,8 @@ class Sums(Exact):
     @override
     def news(self) -> bytes:
         return b""
+
+
+def is_tallied(statistic: Statistic) -> TypeGuard[TallyStatistic]:
+    """Whether rows of a statistic add up in any order."""
+    return isinstance(statistic, TallyStatistic) and not statistic.ordered

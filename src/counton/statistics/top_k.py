@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,13 @@ from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
-from counton.numbers.formulas import Estimate, TableNumbers
+from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked_numbers, ranking_of
 from counton.statistics.readings import Cells, Reading
-from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, Statistic
 from counton.statistics.tally_statistic import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of, records_of
 
@@ -66,6 +67,10 @@ class TopKReading(Reading):
         return TableNumbers({"group": names[kept]}, found.numbers.at(kept))
 
 
+def _by_groups(ranking: TopK, groups: Sequence[str]) -> TopK:
+    return type(ranking)(**{**ranking.parameters, "groups": groups})
+
+
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
@@ -97,39 +102,44 @@ class TopK(TallyStatistic):
     Sensitivity: exactly that of a histogram with its contribution (Constants, section 5). With most
     events of a user in any steps and cells it is m times that of one: all may be in one.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import TopK
     >>> key = Key.generate()
-    >>> counter = TopK(["JFK", "LGA", "EWR"], k=2).counter(24, ZCDP(2), key=key, name="to")
+    >>> counter = Running.start(TopK(["JFK", "LGA", "EWR"], k=2), 24, ZCDP(2), key=key, name="to")
     >>> ranking = counter.release_many(["JFK"] * 20 + ["EWR"] * 4)[-1].ranking(level=0.999999)
     >>> len(ranking.names), ranking.names[0], bool(ranking.lower[0] < 20 < ranking.upper[0])
     (2, 'JFK', True)
     """
 
-    reading = TopKReading
-    keyword = "top-k"
-    finds = ranks = True
-    says = "The largest groups of a histogram, with intervals that hold for all of them at once."
-    phrase = "ranking of the {k} largest groups"
-    drawing = ChartSpec("Running {counted}", "{counted}", jointly=True)
-    also_called = ("top", "topk", "top_k", "largest")
-    options = (
-        Option(
-            "top",
-            "how many groups to show; default: 10, or as in the first run",
-            "whole",
-            kept="view",
+    card = Card(
+        reading=TopKReading,
+        whole=Cells.all,
+        by_groups=_by_groups,
+        keyword="top-k",
+        finds=True,
+        ranks=True,
+        says="The largest groups of a histogram, with intervals that hold for all of them at once.",
+        phrase="ranking of the {k} largest groups",
+        chart=ChartSpec("Running {counted}", "{counted}", jointly=True),
+        also_called=("top", "topk", "top_k", "largest"),
+        options=(
+            Option(
+                "top",
+                "how many groups to show; default: 10, or as in the first run",
+                "whole",
+                kept="view",
+            ),
+            Option(
+                "room",
+                "with unknown discover: how many groups there can be, public; default: 1,000,000",
+                "whole",
+                kept="view",
+            ),
+            REPLACE,
         ),
-        Option(
-            "room",
-            "with unknown discover: how many groups there can be, public; default: 1,000,000",
-            "whole",
-            kept="view",
-        ),
-        REPLACE,
+        reads=("by", "domain"),
+        event="group",
     )
-    reads = ("by", "domain")
-    event = "group"
     counts_rows = True
 
     def __init__(
@@ -144,7 +154,8 @@ class TopK(TallyStatistic):
         unit: str | None = None,
     ) -> None:
         ordered = not isinstance(groups, (str, Set, Mapping))
-        self.groups = self.declares = tuple(groups) if ordered else ()
+        self.groups = tuple(groups) if ordered else ()
+        self.card = replace(self.card, declares=self.groups)
         self.places, self.parts = len(self.groups), (Part("by", "label", self.groups),)
         wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
         if wrong or not self.groups:
@@ -161,12 +172,13 @@ class TopK(TallyStatistic):
         if most is None:
             make = Contribution.replace if neighbours == "replace" else Contribution.add_remove
             self._contribution = make(cells=cells, unit=self.unit)
-            self.tallied = cells == 1
+            self.ordered = cells > 1
             if once is not None or neighbours not in ("add_remove", "replace"):
                 Contribution(neighbours, 1, 1, once=once)  # says what is wrong
         else:
             self._contribution = Contribution.events(most, once=once, unit=self.unit)
-            self.tallied = False  # of a user the first events count
+            self.ordered = True  # of a user the first events count
+            self.card = replace(self.card, unit="user")
             if cells != 1 or neighbours != "add_remove":
                 raise InvalidInput(
                     f"most is {most}, the events of one user, each in one group; cells is {cells} "
@@ -175,7 +187,7 @@ class TopK(TallyStatistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
@@ -202,7 +214,7 @@ class TopK(TallyStatistic):
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         if (stated.user is None) != (stated.most is None):
             raise InvalidInput(
                 f"{field('user')} and {field('most')} belong together: whose events they are, and "
@@ -212,19 +224,6 @@ class TopK(TallyStatistic):
         if stated.time is not None:
             return OwnColumns()
         return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
-
-    @override
-    def showing(self, top: int) -> Statistic:
-        return type(self)(**{**self.parameters, "k": top})
-
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        return type(self)(**{**self.parameters, "groups": groups})
-
-    @property
-    @override
-    def protects(self) -> str:
-        return "event" if self._contribution.most is None else "user"
 
     @property
     @override
@@ -249,7 +248,7 @@ class TopK(TallyStatistic):
         return (len(self.groups),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self._contribution
 
     @override
@@ -272,16 +271,12 @@ class TopK(TallyStatistic):
     def begin(self) -> Exact:
         return _Tally(self)
 
+    @property
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        return saved + b"".join(news)  # of a user and a cell the last row holds
+    def number_names(self) -> Sequence[str]:
+        return self.groups
 
-    @override
-    def whole(self, cells: Cells) -> Estimate:
-        return cells.all()
-
-    @override
-    def cell(self, name: Any) -> int:
+    def _cell(self, name: Any) -> int:
         try:
             return self._place[name]
         except (KeyError, TypeError):
@@ -289,10 +284,6 @@ class TopK(TallyStatistic):
                 f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
                 f"name one of them, or declare one more for all others"
             ) from None
-
-    @override
-    def name_of(self, cell: int) -> str:
-        return self.groups[cell]
 
 
 class _Tally(Exact):
@@ -339,7 +330,7 @@ class _Tally(Exact):
             return np.array([place[group] for group in groups], dtype=np.int64)
         except (KeyError, TypeError):
             for group in groups:
-                self._statistic.cell(group)
+                self._statistic._cell(group)
             raise
 
     def _several(self, event: Any, most: int) -> list[int]:
@@ -347,7 +338,7 @@ class _Tally(Exact):
             raise InvalidInput(
                 f"event is {quote(event)}; it must be a list of up to {most:,} groups"
             )
-        cells = [self._statistic.cell(group) for group in event]
+        cells = [self._statistic._cell(group) for group in event]
         if len(cells) > most or len(set(cells)) < len(cells):
             raise InvalidInput(
                 f"event is {quote(event)}; it must be a list of up to {most:,} different groups"
@@ -369,6 +360,10 @@ class _Tally(Exact):
             self._before.append((user, where))
             kept[place] = True
         return kept
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        return saved + b"".join(news)  # of a user and a cell the last row holds
 
     @override
     def undo(self) -> None:
@@ -398,3 +393,10 @@ class _Tally(Exact):
         moved = dict.fromkeys(self._before)
         rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
         return np.array(rows, _RECORD).tobytes()
+
+
+def with_top(statistic: Statistic, top: int) -> Statistic:
+    """A statistic of whose groups this many are shown; itself where all are."""
+    if not isinstance(statistic, TopK):
+        return statistic
+    return type(statistic)(**{**statistic.parameters, "k": top})

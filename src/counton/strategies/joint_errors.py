@@ -54,7 +54,7 @@ def sum_noise_variance(
     """Exact variance of the noise in what happened up to each of ``stops``, with weights.
 
     None where nodes have several laws, or releases are rounded: `noise_variance` tells it there,
-    pair by pair. A strategy may have a faster way, ``summed_variance``.
+    pair by pair. A strategy may have a faster way, ``_summed_variance``.
 
     >>> import numpy as np
     >>> from counton.base.distributions import DiscreteLaplace
@@ -66,7 +66,7 @@ def sum_noise_variance(
     """
     if isinstance(strategy, EndlessStrategy) or strategy.facts.rounding_variance:
         return None
-    faster = getattr(strategy, "summed_variance", None)
+    faster = getattr(strategy, "_summed_variance", None)
     if faster is not None:
         found: float = faster(stops, weights)
     else:

@@ -11,14 +11,16 @@ What a strategy for a stream says, and nothing besides:
 - which it is: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
 - A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
 - C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
-- B: `row`, `largest_read`, `window_rounding`, `check_law`;
+- B: `row`;
 - errors: `variance`, `overall_variance`;
-- noise: `noise`, and of a running stream, window by window or in parts, `reader`.
+- noise: `noise`.
 
 `EndlessStrategy` has besides what only those without a last step need. All else is a function over
-strategies: exact variances of drawn noise and of many releases together in ``joint_errors``, what
-units in several steps and what comes and goes move in ``participation``, laws of nodes and dense
-matrices here.
+strategies. Some ask a strategy for what it knows better than they: how a running stream is read
+(`reader_of`), how far rounding moves releases and how much these read (`window_rounding`,
+`largest_reads`), which noise is too wide (`check_law`). Exact variances of drawn noise and of many
+releases together are in ``joint_errors``, what units in several steps and what comes and goes move
+in ``participation``, laws of nodes and dense matrices here.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -53,18 +56,29 @@ from counton.strategies.participation import Norm as Norm
 CHUNK = 2**15
 #: Numbers drawn at a time where every row is used once.
 ROWS_CHUNK = 2**17
-#: From this many coordinates on, nodes are added row by row instead of level by level.
-WIDE = 32
-
-
-def is_wide(shape: tuple[int, ...]) -> bool:
-    """Whether nodes of this shape are best added one by one."""
-    return math.prod(shape) >= WIDE
+#: From this many coordinates on, nodes are added row by row.
+WIDE = 512
 
 
 def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
     """Nodes of this shape in a chunk of ``numbers``: at least one."""
     return max(1, numbers // max(1, math.prod(shape)))
+
+
+def add_up(rows: Integers, before: Integers | None = None) -> Integers:
+    """Turn rows into sums of all rows so far, in place; returns the last one.
+
+    Wide ones row by row: numpy adds up each coordinate by itself, which is then slower.
+    """
+    if before is not None:
+        rows[0] += before
+    if math.prod(rows.shape[1:]) >= WIDE:
+        for one, following in pairwise(rows):
+            following += one
+    else:
+        np.cumsum(rows, axis=0, out=rows)
+    last: Integers = rows[-1]
+    return last
 
 
 _Base = TypeVar("_Base")
@@ -120,6 +134,18 @@ class NodeNoise(Protocol):
     def run(self, level: int, nodes: range) -> NDArray[np.int64]:
         """Noise of consecutive nodes of one level: int64, shape ``(len(nodes), *self.shape)``."""
         ...
+
+
+class NoiseView(NamedTuple):
+    """A table of noise made of another: some of its nodes, by other names.
+
+    Attributes:
+        shape: of one node's noise.
+        run: see `NodeNoise`.
+    """
+
+    shape: tuple[int, ...]
+    run: Callable[[int, range], Integers]
 
 
 @lru_cache(maxsize=64)
@@ -221,8 +247,8 @@ class StreamStrategy(Strategy):
     ``B z``, where z is one independent draw per node. Steps count from 1.
 
     A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
-    the attributes below, `examples`, how rounding and wide noise are kept exact (`check_law`,
-    `window_rounding`), and, in closed form, what else is found from columns and
+    the attributes below, `examples`, how rounding and wide noise are kept exact (`_check_law`,
+    `_window_rounding`), and, in closed form, what else is found from columns and
     rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `overall_variance` and
     `noise`. The laws of ``counton.laws`` compare all of it. What units
     move that act several times is found in ``counton.strategies.participation``, from columns and
@@ -343,11 +369,6 @@ class StreamStrategy(Strategy):
         found = self.variance(steps, steps - 1 if of == "windows" else None)
         return float(found.max() if metric == "max" else found.mean())
 
-    @property
-    def largest_read(self) -> float:
-        """Largest weight with which a release reads a node: that of the first unless said here."""
-        return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
-
     # ------------------------------------------------------------------------------- the noise
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -358,22 +379,25 @@ class StreamStrategy(Strategy):
         """
         return read_noise(self, field, check_window(self, steps))
 
-    def reader(self, field: NodeNoise) -> Reader:
-        """What gives a running stream its noise, window by window; it may hold what that takes.
+    # ------------------------------------------- asked by the functions below, and by them alone
 
-        Who overrides ``noise`` of a strategy that has its own reader overrides it too.
+    @property
+    def _largest_read(self) -> float:
+        """Largest weight with which a release reads a node: that of the first unless said here."""
+        return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
 
-        One reader belongs to one stream: what it holds is secret, and never in the strategy.
-        """
+    def _largest_reads(self, stops: Integers) -> Floats:
+        """See `largest_reads`."""
+        return np.full(stops.shape, self._largest_read)
+
+    def _reader(self, field: NodeNoise) -> Reader:
+        """See `reader_of`. Who overrides ``noise`` of a strategy with its own overrides it too."""
         return Reader(self, field)
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
-
-        In units of ``2**-fraction_bits``: `_release_rounding` for each release.
-        """
-        first, last = check_ends(self, starts, stops)
-        releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
+    def _window_rounding(self, first: Integers, last: Integers) -> Floats:
+        """See `window_rounding`, whose ends are checked: `_release_rounding` for each release."""
+        windows = self.workload == "windows"
+        releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
@@ -381,18 +405,9 @@ class StreamStrategy(Strategy):
         """By how much rounding moves a release, at most: half a unit, unless all are integers."""
         return 0.5 if self.fraction_bits else 0.0
 
-    def check_law(self, law: NoiseDistribution) -> None:
-        """Refuse noise with which some release could leave what is exact.
-
-        It is asked before a stream begins, so that whatever begins can release its last step. A
-        strategy that adds up more than int64 may hold, or whose later nodes have wider noise, says
-        it here.
-
-        Args:
-            law: the calibrated law, of which `node_law` makes those of all nodes.
-
-        Raises:
-            InvalidInput: noise that is too wide, in words.
+    def _check_law(self, law: NoiseDistribution) -> None:
+        """See `check_law`. A strategy that adds up more than int64 may hold, or whose later nodes
+        have wider noise, says it here.
         """
 
 
@@ -406,27 +421,26 @@ class EndlessStrategy(StreamStrategy):
 
     horizon = None
 
-    def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters, where these have an end.
+    @abstractmethod
+    def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
+        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
 
         Raises:
-            InvalidInput: they have none.
+            InvalidInput: these have no end, and no last release is given.
         """
-        raise InvalidInput(
-            f"an item of {self!r} enters ever more nodes as the stream goes on, without end: use "
-            f"column_until(step, last)"
-        )
 
-    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters, as far as releases up to ``last`` read them."""
-        return self.column(step)
+    def _check_end(self, last: int | None) -> int:
+        """The last release itself, of a strategy whose columns have no end."""
+        if last is None:
+            raise InvalidInput(
+                f"an item of {self!r} enters ever more nodes as the stream goes on, without end: "
+                f"say the last release that reads them, column(step, last)"
+            )
+        return check_step(self, last)
 
     @abstractmethod
-    def node_factor(self, level: int) -> Fraction:
-        """How much wider noise of a node of this level is than that of level 0.
-
-        Scales of Laplace noise, or variances of Gaussian noise, in those of the calibrated law.
-        """
+    def _node_factor(self, level: int) -> Fraction:
+        """See `node_factor`."""
 
     @abstractmethod
     def variance(
@@ -442,19 +456,20 @@ class EndlessStrategy(StreamStrategy):
     def largest_variance(self, steps: int, law: NoiseDistribution | None = None) -> float:
         """Largest of them."""
 
-    @abstractmethod
-    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
-
-        In units of the calibrated law.
-        """
-
 
 def column_until(strategy: StreamStrategy, step: int, last: int) -> tuple[Node, ...]:
     """Nodes which item ``step`` enters, as far as releases up to ``last`` read them."""
     if isinstance(strategy, EndlessStrategy):
-        return strategy.column_until(step, last)
+        return strategy.column(step, last)
     return strategy.column(step)
+
+
+def node_factor(strategy: StreamStrategy, level: int) -> Fraction:
+    """How much wider noise of a node of this level is than that of level 0.
+
+    Scales of Laplace noise, or variances of Gaussian noise, in those of the calibrated law.
+    """
+    return strategy._node_factor(level) if isinstance(strategy, EndlessStrategy) else Fraction(1)
 
 
 def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> NoiseDistribution:
@@ -470,15 +485,54 @@ def node_law(strategy: StreamStrategy, base: NoiseDistribution, level: int) -> N
     """
     if not isinstance(strategy, EndlessStrategy):
         return base
-    factor = strategy.node_factor(level)
+    factor = node_factor(strategy, level)
     if isinstance(base, DiscreteLaplace):
         return DiscreteLaplace(base.scale * factor)
     return DiscreteGaussian(base.sigma_squared * factor)
 
 
+def check_law(strategy: StreamStrategy, law: NoiseDistribution) -> None:
+    """Refuse noise with which some release could leave what is exact.
+
+    It is asked before a stream begins, so that whatever begins can release its last step.
+
+    Args:
+        strategy: for a stream.
+        law: the calibrated law, of which `node_law` makes those of all nodes.
+
+    Raises:
+        InvalidInput: noise that is too wide, in words.
+    """
+    strategy._check_law(law)
+
+
 def checks_laws(strategy: StreamStrategy) -> bool:
     """Whether it refuses noise that is too wide, or has wider noise at later nodes."""
-    return type(strategy).check_law is not StreamStrategy.check_law
+    return type(strategy)._check_law is not StreamStrategy._check_law
+
+
+def reader_of(strategy: StreamStrategy, field: NodeNoise) -> Reader:
+    """What gives a running stream its noise, window by window; it may hold what that takes.
+
+    One reader belongs to one stream: what it holds is secret, and never in the strategy.
+
+    >>> from counton.strategies import Binary
+    >>> from counton.laws import HashedNoise
+    >>> reader_of(Binary(7), HashedNoise(spread=9)).noise(range(1, 4)).shape
+    (3,)
+    """
+    return strategy._reader(field)
+
+
+def window_rounding(strategy: StreamStrategy, starts: Steps, stops: Steps) -> Floats:
+    """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
+
+    In units of ``2**-fraction_bits``.
+
+    Raises:
+        InvalidInput, HorizonExceeded: as `check_ends`.
+    """
+    return strategy._window_rounding(*check_ends(strategy, starts, stops))
 
 
 def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
@@ -486,9 +540,7 @@ def largest_reads(strategy: StreamStrategy, stops: Integers) -> Floats:
 
     Where nodes differ in law, each by the width of its own, in units of the calibrated law.
     """
-    if isinstance(strategy, EndlessStrategy):
-        return strategy.largest_reads(stops)
-    return np.full(stops.shape, strategy.largest_read)
+    return strategy._largest_reads(stops)
 
 
 def check_width(strategy: StreamStrategy, law: NoiseDistribution, most: float) -> None:
@@ -788,11 +840,6 @@ class Reader:
         field: its noise.
         parts: noise some steps at a time, where a strategy has a way of its own: of a field and a
             window that was checked.
-
-    >>> from counton.strategies import Binary
-    >>> from counton.laws import HashedNoise
-    >>> Binary(7).reader(HashedNoise(spread=9)).noise(range(1, 4)).shape
-    (3,)
     """
 
     def __init__(
@@ -812,6 +859,7 @@ class Reader:
         """See `StreamStrategy.noise`."""
         if self._parts is None:
             return self._strategy.noise(self._field, steps)
+        check_window(self._strategy, steps)
         out = np.empty((len(steps), *self._field.shape), np.int64)
         at = 0
         for part in self.parts(steps):

@@ -104,6 +104,24 @@ class Sampler(ABC):
         """Whether what chance gains is accounted for independent noise only."""
         return self.rate is not None or self.anew
 
+    @property
+    def description(self) -> dict[str, Any]:
+        """Which batches these are, as JSON values that a run says in public.
+
+        Nothing in it hangs on the examples themselves: not how many there are, nor their ids, where
+        one more is what the promise hides.
+        """
+        found: dict[str, Any] = {
+            "sampler": type(self).__name__,
+            "steps": self.steps,
+            "schedule": list(self.schedule),
+            "seed": self.seed,
+            "chance": self.chance,
+        }
+        if self.neighbours == Sampler.neighbours:
+            found["examples"] = self.examples
+        return found
+
     def serve(self, run: str, session: str) -> None:
         """Be the sampler of one run, as batches that are secret can be taken once.
 
@@ -169,6 +187,11 @@ class FixedEpochs(Sampler):
         self.seed = check_integer("seed", seed, 0)
         self.steps_per_epoch = -(-self.examples // self.batch_size)
 
+    @property
+    @override
+    def description(self) -> dict[str, Any]:
+        return {**super().description, "batch_size": self.batch_size}
+
     @cached_property
     def _order(self) -> Examples:
         return np.random.default_rng([self.seed, 0]).permutation(self.examples)
@@ -221,6 +244,11 @@ class MinSeparation(FixedEpochs):
     @override
     def schedule(self) -> Schedule:
         return Schedule(self.epochs, self.steps_per_epoch - self.window + 1, fixed=False)
+
+    @property
+    @override
+    def description(self) -> dict[str, Any]:
+        return {**super().description, "window": self.window}
 
     @override
     def batch(self, step: int) -> Examples:
@@ -566,6 +594,15 @@ class GivenBatches(Sampler):
     @override
     def steps(self) -> int:
         return len(self._batches)
+
+    @property
+    @override
+    def description(self) -> dict[str, Any]:
+        """With a digest of the numbers in all batches."""
+        digest = hashlib.sha256()
+        for batch in self._batches:
+            digest.update(len(batch).to_bytes(8, "little") + batch.astype("<i8").tobytes())
+        return {**super().description, "batches_sha256": digest.hexdigest()}
 
     @property
     @override

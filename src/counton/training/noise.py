@@ -10,6 +10,11 @@ normals that no step has taken yet. Both are part of the address. So two runs wi
 have noise of their own, and so have two continuations of one checkpoint: nothing that is done
 later meets the noise of what may have been shown before. Workers that compute one step together
 take one identity over from each other: `TrainingNoise.join`.
+
+A run says its terms too: strategy, guarantee, clip, key, sampler. Whoever goes on with it has the
+same ones, or is refused, since noise under other terms is not what its earlier steps had. A
+strategy that was searched for is stored with the run, parameter by parameter, so that
+`TrainingNoise.of_run` has it on any machine.
 """
 
 from __future__ import annotations
@@ -20,31 +25,36 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, StateError
-from counton.base.exact import Number, check_integer, check_positive, quote
+from counton.base.exact import Number, check_integer, check_positive, quote, shorten
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
 from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
-from counton.privacy.guarantees import plural
+from counton.privacy.guarantees import guarantee_from_dict, plural
+from counton.strategies.training import training_strategy_from_dict
 from counton.strategies.training.training_strategy import TrainingStrategy
 from counton.training import trees
 from counton.training.batch_samplers import Sampler
 from counton.training.fit import check_fit, multiplier
 
-FORMAT = 2
+#: Of addresses of noise, and of checkpoints.
+FORMAT, STATE_FORMAT = 2, 3
 #: Noise is wider by this: weights and decays are rounded to float32 where they are used.
 ROUNDING = 1e-4
 #: Coordinates that go through the buffers at a time, so that they stay in the cache.
 _PART = 2**14
 #: Relative room for the rounding of clipped gradients that are added up in 16 bits.
 _CLIPPING = 0.01
+#: Two processors find standard deviations that keep a guarantee this near to each other.
+_SAME_STD = 5e-3
 
 #: The identity of every run under a key that somebody chose, for tests and papers.
 SEEDED = "0" * 32
@@ -116,7 +126,7 @@ class TrainingNoise:
         self._terms = {
             "format": FORMAT,
             "name": name,
-            "strategy": strategy.to_dict(),
+            "strategy": strategy.address,
             "guarantee": guarantee.to_dict(),
             "clip": repr(self.clip),
             "group": self.group,
@@ -133,6 +143,49 @@ class TrainingNoise:
         self._identity = SEEDED if self.seeded else drawn_identity()
         #: From which step on normals that are taken for the first time have which identity.
         self._sessions: Sessions = ((1, self._identity),)
+
+    @classmethod
+    def of_run(
+        cls, run: Mapping[str, Any], *, key: Key, sampler: Sampler | None = None
+    ) -> TrainingNoise:
+        """The noise of a run that was begun elsewhere, from what it says: nothing is searched for.
+
+        `resume`, `join` or `load_state_dict` goes on with it then.
+
+        Args:
+            run: what `run` gave there; a checkpoint has it as ``state["run"]``.
+            key, sampler: of that run.
+
+        Raises:
+            InvalidInput: its terms cannot be those of any noise, or a sampler that does not fit.
+            StateError: it cannot be read, or is that of another key or sampler.
+
+        >>> from counton import Key
+        >>> from counton.training import plan
+        >>> key = Key.generate()
+        >>> run = plan(steps=8, dimension=3).best.noise(key=key, name="a").run
+        >>> noise = TrainingNoise.of_run(run, key=key)
+        >>> noise.resume(5, run)
+        >>> noise.name
+        'a'
+        """
+        try:
+            terms = run["terms"]
+            noise = cls(
+                training_strategy_from_dict(terms["strategy"]),
+                key=key,
+                name=terms["name"],
+                guarantee=guarantee_from_dict(terms["guarantee"]),
+                clip=float(terms["clip"]),
+                group=terms["group"],
+                sampler=sampler,
+            )
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise _unreadable(error) from error
+        noise.std = noise._check_terms(run)
+        return noise
 
     def __repr__(self) -> str:
         return f"<noise of {self.name!r}: {self.strategy.name}, {self.guarantee}>"
@@ -176,19 +229,21 @@ class TrainingNoise:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What tells this run from all others, as JSON values: public, and part of every address.
+        """What tells this run from all others, and its terms, as JSON values: public.
 
-        `resume` and `join` take it.
+        `resume`, `join` and `of_run` take it.
 
         >>> from counton import Key
         >>> from counton.training import plan
         >>> noise = plan(steps=8, dimension=3).best.noise(key=Key.generate(), name="a")
         >>> sorted(noise.run)
-        ['identity', 'sessions']
+        ['identity', 'sessions', 'std', 'terms']
         """
         run: dict[str, Any] = {
             "identity": self._identity,
             "sessions": [list(each) for each in self._sessions],
+            "terms": dict(self._all_terms),
+            "std": self.std,
         }
         if self.sampler is not None and self.sampler.secret_places is not None:
             run["places"] = self.sampler.identity
@@ -303,7 +358,7 @@ class TrainingNoise:
             StateError: the run cannot be read.
         """
         self.check_step(step)
-        _, sessions = read_run(run, self.name)
+        _, sessions = read_run(run)
         return self._make_parameter(name, size, 0, size, sessions).fresh(step)
 
     def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
@@ -379,7 +434,7 @@ class TrainingNoise:
 
         Raises:
             InvalidInput: a step beyond the run, or noise has been drawn here already.
-            StateError: no run, or none that can be read.
+            StateError: no run, none that can be read, or one under other terms.
         """
         self.check_step(step)
         if self._parameters:
@@ -393,11 +448,12 @@ class TrainingNoise:
                 f"give run=, which noise.run says; a new run begins with step 1 under another name"
             )
         if run is not None:
-            identity, sessions = read_run(run, self.name)
+            identity, sessions = read_run(run)
+            std = self._check_terms(run)
             self._keep_places(run)
-            self._be(
-                identity, sessions if self.seeded else renew(sessions, step - 1, drawn_identity())
-            )
+            if not self.seeded:
+                sessions = renew(sessions, step - 1, drawn_identity())
+            self._be(identity, sessions, std)
         self._resumed = self._last = step - 1
 
     def join(self, run: Mapping[str, Any]) -> None:
@@ -412,11 +468,11 @@ class TrainingNoise:
 
         Raises:
             InvalidInput: noise has been drawn here already.
-            StateError: it cannot be read.
+            StateError: it cannot be read, or is under other terms.
         """
         if self._drawn:
             raise InvalidInput("join comes after noise was drawn; call it before the first step")
-        found = read_run(run, self.name)
+        found = *read_run(run), self._check_terms(run)
         self._keep_places(run)
         self._be(*found)
         self.joined = True
@@ -462,8 +518,7 @@ class TrainingNoise:
         Strategies without buffers need little of it: see `run`.
         """
         return {
-            "format": FORMAT,
-            "terms": self._fingerprint(),
+            "format": STATE_FORMAT,
             "run": self.run,
             "step": self._last,
             "parameters": [
@@ -491,24 +546,22 @@ class TrainingNoise:
             StateError: of another run, key or format, or not whole.
         """
         try:
-            if state["format"] != FORMAT:
+            if state["format"] != STATE_FORMAT:
                 raise StateError(
                     f"the state of the noise has format {state['format']}; this version reads "
-                    f"{FORMAT}: resume with the version that wrote it"
+                    f"{STATE_FORMAT}: resume with the version that wrote it"
                 )
-            if state["terms"] != self._fingerprint():
-                raise StateError(
-                    f"the state belongs to another run, plan or key than {self.name!r}: load that "
-                    f"of this run"
-                )
+            identity, sessions = read_run(state["run"])
+            std = self._check_terms(state["run"])
             last = check_integer("step", state["step"], 0, self.strategy.steps)
-            identity, sessions = read_run(state["run"], self.name)
             if not self.seeded:
                 sessions = renew(sessions, last, drawn_identity())
             found: dict[tuple[str, int, int], _Parameter] = {}
             for entry in state["parameters"]:
                 name, first, stop = entry["name"], int(entry["first"]), int(entry["stop"])
-                parameter = self._make_parameter(name, int(entry["size"]), first, stop, sessions)
+                parameter = self._make_parameter(
+                    name, int(entry["size"]), first, stop, sessions, std
+                )
                 buffers = np.array(entry["buffers"], np.float32)
                 if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
                     raise StateError(f"buffers of {name!r} are not those of {self.strategy!r}")
@@ -520,7 +573,7 @@ class TrainingNoise:
                 f"checkpoint, or use resume(step, run=...)"
             ) from error
         self._keep_places(state["run"])
-        self._be(identity, sessions)
+        self._be(identity, sessions, std)
         self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
 
     # ------------------------------------------------------------------- whose noise it is
@@ -530,8 +583,61 @@ class TrainingNoise:
         """Whether anybody can guess the key: the noise is the same each time, for tests."""
         return isinstance(self._key, InsecureSeededKey)
 
-    def _be(self, identity: str, sessions: Sessions) -> None:
-        self._identity, self._sessions = identity, sessions
+    def _be(self, identity: str, sessions: Sessions, std: float) -> None:
+        self._identity, self._sessions, self.std = identity, sessions, std
+
+    @cached_property
+    def _all_terms(self) -> dict[str, Any]:
+        """All that a run has to have in common with whoever goes on with it, as JSON values."""
+        found = {
+            **self._terms,
+            "strategy": self.strategy.to_dict(),
+            "key": self._key.fingerprint,
+            "sampler": None if self.sampler is None else self.sampler.description,
+        }
+        return dict(json.loads(json.dumps(found)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits of all terms, by which a state in numbers knows them.
+
+        >>> from counton import Key
+        >>> from counton.training import plan
+        >>> len(plan(steps=8, dimension=3).best.noise(key=Key.generate(), name="a").fingerprint)
+        32
+        """
+        text = json.dumps(self._all_terms, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _check_terms(self, run: Mapping[str, Any]) -> float:
+        """The standard deviation of a run that has these terms.
+
+        Both were found to keep the guarantee; the run's is what its steps had.
+
+        Raises:
+            StateError: it has others.
+        """
+        try:
+            there, std = dict(run["terms"]), float(run["std"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _unreadable(error) from error
+        here = self._all_terms
+        other = [name for name in here if there.get(name, there) != here[name]]
+        if other or set(there) != set(here):
+            first = other[0] if other else "format"
+            said = shorten(str(there.get(first))), shorten(str(here.get(first)))
+            raise StateError(
+                f"the run is another run than that of {self.name!r}, or goes on under other terms: "
+                f"its {first} is {said[0]}, and here {said[1]}; steps under two sets of terms have "
+                f"the promise of neither: make the noise with "
+                f"TrainingNoise.of_run(run, key=..., sampler=...) of that run"
+            )
+        if not abs(std / self.std - 1) <= _SAME_STD:
+            raise StateError(
+                f"the run of {self.name!r} has noise of standard deviation {std!r}, and its terms "
+                f"need {self.std!r}: give what noise.run said, unchanged"
+            )
+        return std
 
     def _keep_places(self, run: Mapping[str, Any]) -> None:
         """Let the sampler's examples have the places that they had in a run, if those are secret.
@@ -583,13 +689,6 @@ class TrainingNoise:
             )
         self._remembered = identity
 
-    def _check_new(self, step: int, parameter: _Parameter) -> None:
-        if step in parameter.released or step <= self._resumed:
-            raise InvalidInput(
-                f"step {step} has its noise already; the same noise on other gradients would "
-                f"give their difference away: count steps up"
-            )
-
     def _next(
         self, step: int, places: Mapping[str, tuple[int, int, int]], *, in_order: bool = True
     ) -> dict[str, _Parameter]:
@@ -605,15 +704,15 @@ class TrainingNoise:
             for parameter in parameters.values():
                 if in_order:
                     parameter.check_next(step)
-                self._check_new(step, parameter)
+                if step in parameter.released or step <= self._resumed:
+                    raise InvalidInput(
+                        f"step {step} has its noise already; the same noise on other gradients "
+                        f"would give their difference away: count steps up"
+                    )
             for parameter in parameters.values():
                 parameter.released.add(step)
             self._last = max(self._last, step)
         return parameters
-
-    def _fingerprint(self) -> str:
-        text = json.dumps(self._terms, sort_keys=True).encode()
-        return hashlib.sha256(text + self._key.fingerprint.encode()).hexdigest()
 
     def _place(
         self, name: str, size: int, shards: Mapping[str, tuple[int, int]] | None
@@ -649,13 +748,19 @@ class TrainingNoise:
         return known
 
     def _make_parameter(
-        self, name: str, size: int, first: int, stop: int, sessions: Sessions | None = None
+        self,
+        name: str,
+        size: int,
+        first: int,
+        stop: int,
+        sessions: Sessions | None = None,
+        std: float | None = None,
     ) -> _Parameter:
         return _Parameter(
             self.strategy,
             sessions or self._sessions,
             lambda identity: self._field(name, size, identity),
-            self.std,
+            self.std if std is None else std,
             first,
             stop,
         )
@@ -666,11 +771,18 @@ class TrainingNoise:
         return NormalField(self._key.derive(b"training", text.encode()), size)
 
 
-def read_run(run: Mapping[str, Any], name: str) -> tuple[str, Sessions]:
+def _unreadable(error: Exception) -> StateError:
+    return StateError(
+        f"a run of training cannot be read ({type(error).__name__}): give what noise.run said, or "
+        f"the whole checkpoint"
+    )
+
+
+def read_run(run: Mapping[str, Any]) -> tuple[str, Sessions]:
     """Identity and sessions of what `TrainingNoise.run` gave.
 
     Raises:
-        StateError: it is something else; ``name`` says of which run.
+        StateError: it is something else.
     """
     try:
         identity = str(run["identity"])
@@ -681,10 +793,7 @@ def read_run(run: Mapping[str, Any], name: str) -> tuple[str, Sessions]:
         if any(len(bytes.fromhex(text)) != 16 for text in (identity, *dict(sessions).values())):
             raise ValueError
     except (KeyError, TypeError, ValueError) as error:
-        raise StateError(
-            f"the run of {name!r} cannot be read ({type(error).__name__}): give what noise.run "
-            f"said, or the whole checkpoint"
-        ) from error
+        raise _unreadable(error) from error
     return identity, sessions
 
 
@@ -810,4 +919,4 @@ class _Parameter:
 
     def take_over(self, other: _Parameter) -> None:
         self._sessions, self._make, self._earlier = other._sessions, other._make, {}
-        self.field = other.field
+        self.field, self.std = other.field, other.std

@@ -48,8 +48,9 @@ class NoiseState(NamedTuple):
     Attributes:
         step: how many steps have been taken.
         buffers: by name of the parameter.
-        run: the identity of the run behind a 0, and of its sessions behind their first steps, as
-            uint32 of shape (256, 5), filled up with zeros: public.
+        run: the identity of the run and the fingerprint of its terms, each behind a 0, and the
+            identities of its sessions behind their first steps, as uint32 of shape (256, 5), filled
+            up with zeros: public.
 
     >>> NoiseState(step=0, buffers={}, run=[]).step
     0
@@ -72,8 +73,9 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     Returns:
         An ``optax.GradientTransformation``. Its state counts the steps. A step beyond the run, one
-        that had other gradients, another run under the same name, and more examples than the
-        sampler's batch has raise an error of JAX that says so.
+        that had other gradients, a state under other terms than the noise, another run under the
+        same name, and more examples than the sampler's batch has raise an error of JAX that says
+        so.
 
     Raises:
         MissingExtra: optax is not installed.
@@ -187,7 +189,7 @@ def resume(state: Any, identity: str | None = None) -> Any:
             return found
         own = drawn_identity() if identity is None else identity
         sessions = renew(tuple(map(tuple, run["sessions"])), last, own)
-        rows = _as_numbers({"identity": run["identity"], "sessions": sessions})
+        rows = _as_numbers(run | {"sessions": sessions})
         with _giving:
             if own in _given:
                 raise InvalidInput("a run goes on under this identity already: draw another one")
@@ -210,6 +212,7 @@ def _begin(noise: TrainingNoise) -> Any:
     if not noise.joined and not noise.seeded:
         identity = drawn_identity()
         run = {"identity": identity, "sessions": [(1, identity)]}
+    run["fingerprint"] = noise.fingerprint
     with _giving:
         _given.setdefault(run["sessions"][-1][1], {})
     return _as_numbers(run)
@@ -217,10 +220,10 @@ def _begin(noise: TrainingNoise) -> Any:
 
 def _as_numbers(run: Any) -> Any:
     """A run as numbers, which a state of JAX can hold."""
-    rows = [(0, run["identity"]), *run["sessions"]]
+    rows = [(0, run["identity"]), (0, run["fingerprint"]), *run["sessions"]]
     if len(rows) > _ROWS:
         raise InvalidInput(
-            f"the run has gone on {_ROWS - 2} times already, and its state holds no more: begin "
+            f"the run has gone on {_ROWS - 3} times already, and its state holds no more: begin "
             f"another run under another name"
         )
     words = np.zeros((_ROWS, 5), np.uint32)
@@ -232,14 +235,20 @@ def _as_numbers(run: Any) -> Any:
 def _from_numbers(rows: Any) -> dict[str, Any]:
     """The run of such numbers."""
     words = np.asarray(rows)
-    used = 1 + int((words[1:, 0] > 0).sum())
+    used = 2 + int((words[2:, 0] > 0).sum())
     texts = [row[1:].astype("<u4").tobytes().hex() for row in words[:used]]
-    firsts = words[:used, 0].tolist()
-    return {"identity": texts[0], "sessions": list(zip(firsts[1:], texts[1:], strict=True))}
+    sessions = list(zip(words[2:used, 0].tolist(), texts[2:], strict=True))
+    return {"identity": texts[0], "fingerprint": texts[1], "sessions": sessions}
 
 
 def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) -> None:
-    """Refuse noise for other gradients than those to which it was given."""
+    """Refuse noise for other gradients than those to which it was given, and under other terms."""
+    if run["fingerprint"] != noise.fingerprint:
+        raise StateError(
+            f"the state is that of another run than {noise.name!r}, or of one under other terms, "
+            f"and steps under two sets of terms have the promise of neither: make the noise with "
+            f"TrainingNoise.of_run(run, key=..., sampler=...), where run is what noise.run said"
+        )
     noise.begin(run["identity"], run["sessions"][-1][1])
     if run["identity"] == SEEDED and noise.seeded:
         return

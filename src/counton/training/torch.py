@@ -19,7 +19,7 @@ from counton.base.exact import check_integer, check_positive
 from counton.base.lazy import require
 
 if TYPE_CHECKING:
-    from counton.training import Sampler, TrainingNoise
+    from counton.training import TrainingNoise
 
 __all__ = ["PrivateSteps", "make_private"]
 
@@ -101,7 +101,9 @@ class PrivateSteps:
         self._rows = 0
         self._joined = False
         self.step = 0
-        _share(noise.sampler)
+        # Let all processes draw the same batches, where they are drawn by chance.
+        if noise.sampler is not None and noise.sampler.identity is not None:
+            noise.sampler.join(_from_first(noise.sampler.identity))
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
 
@@ -201,7 +203,10 @@ class PrivateSteps:
             if not self._clipped:
                 self._take_in()
                 self._check_count(self.step + 1)
-            self._join()
+            # Give all processes the run of the first one, so that they add the same noise.
+            if not self._joined:
+                self._noise.join(_from_first(self._noise.run))
+                self._joined = True
             self._add_noise(self.step + 1)
         self.step, self._rows = self.step + 1, 0
 
@@ -214,12 +219,6 @@ class PrivateSteps:
         except InvalidInput:
             self._sums, self._rows = {}, 0
             raise
-
-    def _join(self) -> None:
-        """Give all processes the run of the first one, so that they add the same noise."""
-        if not self._joined:
-            self._noise.join(_from_first(self._noise.run))
-            self._joined = True
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Forget the gradients, so that none is taken for that of the next batch."""
@@ -274,8 +273,10 @@ class PrivateSteps:
             if total is None:  # no example reached this parameter
                 total = torch.zeros_like(parameter, dtype=torch.float32)
             local, place = local_part(total)
-            if place is None and not self._clipped:
-                _add_up(local)
+            if place is None and not self._clipped and _several():
+                import torch.distributed as distributed
+
+                distributed.all_reduce(local)  # each process has its part of the batch
             if place is not None:
                 shards[name] = place
             sums[name] = local.float()
@@ -350,12 +351,6 @@ def _from_first(value: Any) -> Any:
     return held[0]
 
 
-def _share(sampler: Sampler | None) -> None:
-    """Let all processes draw the same batches, where they are drawn by chance."""
-    if sampler is not None and sampler.identity is not None:
-        sampler.join(_from_first(sampler.identity))
-
-
 def _total(count: int) -> int:
     """Sum over all processes."""
     if not _several():
@@ -365,11 +360,3 @@ def _total(count: int) -> int:
     held: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(held, count)
     return sum(held)
-
-
-def _add_up(tensor: Any) -> None:
-    """Add up over all processes, where there are several: each has its part of the batch."""
-    if _several():
-        import torch.distributed as distributed
-
-        distributed.all_reduce(tensor)

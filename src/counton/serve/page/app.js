@@ -4,7 +4,7 @@ import { COLOURS, Chart } from "./chart.js";
 import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
 import { element, showGroups, showHead, showLegend, showMethods, showPromise, showTable } from "./panels.js";
-import { Series } from "./series.js";
+import { Series, unitOf } from "./series.js";
 import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
 const page = document;
@@ -501,7 +501,9 @@ class App {
     this.head();
     this.groups();
     showLegend(page, lines);
-    showTable(page, { spans, lines, clock, stepped });
+    const unit = this.unit();
+    find("#axis").textContent = unit;
+    showTable(page, { spans, lines, clock, stepped, unit });
     find("#table").closest(".card").hidden = empty;
     find("#download-title").closest(".card").hidden = empty;
     find("#methods").closest(".card").hidden = empty;
@@ -518,7 +520,7 @@ class App {
     if (this.counts && spans.length > 1) {
       const groups = this.series.ranked();
       const [first] = picked.keys();
-      this.difference.show({ clock, spans, groups, first, level: this.level });
+      this.difference.show({ clock, spans, groups, first, level: this.level, unit: this.unit() });
     }
   }
 
@@ -528,6 +530,12 @@ class App {
       return of ? of.charAt(0).toUpperCase() + of.slice(1) + " to the end of each window" : "Up to the end of each window";
     }
     return this.stepped ? "In each window" : "Running totals";
+  }
+
+  /** What the numbers of the lines that are shown are of; "": they differ, or nobody says. */
+  unit() {
+    const units = new Set([...this.picked.keys()].map((name) => unitOf(this.stream.units, this.series.latest.get(name))));
+    return units.size === 1 ? [...units][0] : "";
   }
 
   note({ drawn, of, stride }) {

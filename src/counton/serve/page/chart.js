@@ -298,8 +298,8 @@ export class Chart {
     const title = document.createElement("p");
     title.className = "tip-time";
     title.textContent = stepped
-      ? `${clock.full(span.start)} to ${clock.time(span.end)}`
-      : `until ${clock.full(span.end)}`;
+      ? clock.window(span.start, span.end)
+      : `until ${clock.until(span.end)}`;
     const list = lines
       .filter(({ rows }) => rows[at])
       .sort((one, other) => other.rows[at].estimate - one.rows[at].estimate)
@@ -335,7 +335,8 @@ export class Chart {
     const values = lines
       .filter(({ rows }) => rows[this.places[place]])
       .map(({ name, rows }) => `${name} ${number(rows[this.places[place]])} ${band(rows[this.places[place]])}`);
-    const text = span ? `until ${clock.full(span.end)}: ${values.join(", ")}` : "nothing released yet";
+    const when = span && (this.shown.stepped ? clock.window(span.start, span.end) : `until ${clock.until(span.end)}`);
+    const text = span ? `${when}: ${values.join(", ")}` : "nothing released yet";
     this.place.setAttribute("aria-valuetext", text);
   }
 

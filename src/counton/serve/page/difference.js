@@ -205,7 +205,7 @@ export class Difference {
     figure.className = "figure";
     const give = document.createElement("span");
     give.className = "give";
-    give.textContent = ` ${band(row)}`;
+    give.textContent = ` ${[band(row), this.unit].filter(Boolean).join(" ")}`;
     figure.append(number(row), give);
     const words = document.createElement("p");
     words.className = "note";

@@ -97,6 +97,28 @@ export class Clock {
     return this.daily ? this.full(moment) : (this.seconds ? this.forms.second : this.forms.minute).format(moment);
   }
 
+  /** A moment at which a window ends: days end at midnight, and are called by their own name. */
+  end(moment) {
+    return this.midnight(moment) ? this.forms.day.format(moment - 1) : this.full(moment);
+  }
+
+  /** The same in a sentence, after "until". */
+  until(moment) {
+    return this.midnight(moment) ? `the end of ${this.end(moment)}` : this.full(moment);
+  }
+
+  /** A window in words: a day by its name, and weeks and months by their first and last day. */
+  window(start, end) {
+    if (!this.midnight(start) || !this.midnight(end)) return `${this.full(start)} to ${this.time(end)}`;
+    const [first, last] = [this.forms.day.format(start), this.end(end)];
+    return first === last ? first : `${first} to ${last}`;
+  }
+
+  /** Whether windows are of days, and a day begins at a moment. */
+  midnight(moment) {
+    return this.daily && this.iso(moment).endsWith("T00:00:00");
+  }
+
   /** What stands below an axis whose ticks are so many seconds apart. */
   ticks(moments, apart) {
     if (apart >= 86400 * 360) return moments.map((one) => this.forms.year.format(one));

@@ -1,6 +1,7 @@
 // The parts of the page around the chart. Texts are set as text, never as markup.
 
 import { band, count, everyWords, number } from "./format.js";
+import { unitOf } from "./series.js";
 
 /** So many groups stand in the list; others are found by searching. */
 const LISTED = 60;
@@ -19,8 +20,9 @@ export function element(tag, options = {}, ...inside) {
 }
 
 /** An estimate with what it may be off by, smaller. */
-export function figure(row) {
-  return [document.createTextNode(number(row)), " ", element("span", { className: "give", textContent: band(row) })];
+export function figure(row, unit = "") {
+  const give = element("span", { className: "give", textContent: [band(row), unit].filter(Boolean).join(" ") });
+  return [document.createTextNode(number(row)), " ", give];
 }
 
 function fact(name, ...inside) {
@@ -37,10 +39,10 @@ export function showHead(page, { stream, series, clock, names, label, measure, l
   const [first] = names;
   const row = first === undefined ? null : series.latest.get(first);
   if (row) {
-    const large = fact(names.length > 1 ? `Largest${measure === null ? "" : ` ${measure}`}: ${label(first)}` : "So far", ...figure(row));
+    const large = fact(names.length > 1 ? `Largest${measure === null ? "" : ` ${measure}`}: ${label(first)}` : "So far", ...figure(row, unitOf(stream.units, row)));
     large.className = "large";
     facts.push(large);
-    facts.push(fact("Last window ended", clock.full(Date.parse(row.window_end))));
+    facts.push(fact("Counted until", clock.until(Date.parse(row.window_end))));
   }
   const steps = Math.max(stream.steps ?? 0, series.lastStep);
   const of = stream.horizon ? ` of ${count(stream.horizon)}` : "";
@@ -72,11 +74,23 @@ function soon(moment, now, clock) {
 
 /** What is protected, and how much of the budget is spent. */
 export function showPromise(page, stream) {
-  const { protected: unit, guarantee, budget } = stream;
+  const { protected: unit, guarantee, protects, people, budget } = stream;
   const [scoped = guarantee, ...meaning] = stream.description ?? [];
   const told = [`${unit}: ${scoped}`, meaning[0]].filter(Boolean).map(sentence).join(" ");
-  const place = page.querySelector("#protected");
-  if (place.textContent !== told) place.textContent = told;
+  const say = (selector, words) => {
+    const place = page.querySelector(selector);
+    if (place.textContent !== words) place.textContent = words;
+  };
+  say("#protected", protects ?? "");
+  say("#people", people ? sentence(people) : "");
+  say("#guarantee", told);
+  const lines = stream.besides_noise ?? [];
+  page.querySelector("#besides").hidden = !lines.length;
+  if (page.querySelector("#besides ul").textContent !== lines.map(sentence).join("")) {
+    page.querySelector("#besides ul").replaceChildren(
+      ...lines.map((line) => element("li", { textContent: sentence(line) })),
+    );
+  }
   page.querySelector("#budget").hidden = !budget;
   if (!budget) return;
   const { limit, left } = budget;
@@ -213,14 +227,17 @@ export function showMethods(page, { text, full }) {
 }
 
 /** The same numbers as text, newest first. */
-export function showTable(page, { spans, lines, clock, stepped }) {
-  const head = element("tr", {}, element("th", { scope: "col", textContent: stepped ? "Window from" : "Until" }));
+export function showTable(page, { spans, lines, clock, stepped, unit }) {
+  const whole = clock.daily && spans.every(({ end }) => clock.midnight(end));
+  const when = stepped ? (whole ? "Window" : "Window from") : whole ? "Up to and with" : "Until";
+  const named = ({ start, end }) =>
+    stepped ? (whole ? clock.window(start, end) : clock.full(start)) : clock.end(end);
+  const head = element("tr", {}, element("th", { scope: "col", textContent: when }));
   lines.forEach(({ name }) => head.append(element("th", { scope: "col", textContent: name })));
   const first = Math.max(0, spans.length - TABLE_ROWS);
   const body = [];
   for (let place = spans.length - 1; place >= first; place -= 1) {
-    const { start, end } = spans[place];
-    const row = element("tr", {}, element("th", { scope: "row" }, ...moment(clock.full(stepped ? start : end))));
+    const row = element("tr", {}, element("th", { scope: "row" }, ...moment(named(spans[place]))));
     for (const { rows } of lines) {
       row.append(element("td", {}, ...(rows[place] ? figure(rows[place]) : ["–"])));
     }
@@ -228,6 +245,6 @@ export function showTable(page, { spans, lines, clock, stepped }) {
   }
   page.querySelector("#table thead").replaceChildren(head);
   page.querySelector("#table tbody").replaceChildren(...body);
-  page.querySelector("#table-note").textContent =
-    first > 0 ? `The last ${TABLE_ROWS} of ${count(spans.length)} windows in the chart; all are in the downloads.` : "";
+  const rest = first > 0 ? `The last ${TABLE_ROWS} of ${count(spans.length)} windows in the chart; all are in the downloads.` : "";
+  page.querySelector("#table-note").textContent = [unit && `In ${unit}.`, rest].filter(Boolean).join(" ");
 }

@@ -117,6 +117,14 @@ export class Series {
   }
 }
 
+/** What a number is of, as the service says of the numbers of this name; "": nobody says. */
+export function unitOf(units, row) {
+  if (!units || !row) return "";
+  const number = row.name?.split(" ").at(-1);
+  const names = row.statistic === undefined ? [row.name] : [`${row.statistic} ${number}`, row.statistic];
+  return [...names, ""].map((name) => units[name ?? ""]).find((unit) => unit !== undefined) ?? "";
+}
+
 /** Quantiles call their estimate a value. */
 function measured(row) {
   return "estimate" in row ? row : { ...row, estimate: row.value };

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from counton.numbers.contrasts import Answer, answer
 from counton.numbers.formulas import ClosedForm
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation, check_relation
+from counton.statistics.clipping import clipped_in_words
 from counton.statistics.graphs.graph_statistic import (
     UNPROTECTED,
     NodeNumbers,
@@ -28,12 +30,11 @@ from counton.statistics.graphs.graph_statistic import (
     unpack_edges,
 )
 from counton.statistics.readings import OnDemandReading
-from counton.statistics.statistic import ChartSpec, Events, Exact, Statistic
+from counton.statistics.statistic import Card, ChartSpec, Events, Exact, NamedCells, Statistic
 
 if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
     from counton.privacy import Guarantee
-    from counton.statistics.event_machine import Machine
 
 _UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
@@ -41,7 +42,62 @@ _MOST_NODES = 2**16
 _MOST_PAIRS = 2**24
 
 
-class Cuts(Statistic):
+class CutsReading(OnDemandReading):
+    """The synthetic graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
+
+    statistic: Cuts
+
+    def cut(
+        self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
+    ) -> Answer:
+        """The weight of all edges between two sets of nodes.
+
+        Args:
+            one, other: the sets; all other nodes if only one is given.
+            level: with which probability, at least, the interval holds the truth. Each cut's by
+                itself: of many, some intervals miss it.
+
+        Raises:
+            InvalidInput: sets which have a node in common, are empty or have others' nodes; or a
+                level outside (0, 1 - 1e-9].
+        """
+        cells = self.statistic.pairs(one, other)
+        terms = self._machine.design
+        values = self._machine.values(cells, self.step)
+        # Python's integers do not wrap where many pairs have weights near the end of their range.
+        value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
+
+        def half(level: float) -> float:
+            wide = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
+            return math.ceil(wide) if isinstance(value, int) else wide
+
+        found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
+        return answer(found, level, what="weight of a cut")
+
+
+def _least_errors(
+    cuts: Cuts, steps: int, guarantee: Guarantee, batched: bool
+) -> tuple[LowerBound, ...]:
+    """Bounds on the cuts of two single nodes, by a packing.
+
+    (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges
+    are protected together, which is not so here.)
+    """
+    from counton.planning.lower_bounds import largest_of_cells
+
+    one = float(cuts.bounds.per_cell * (cuts.bounds.resolution or 1))
+    quantity = "largest of all errors of cuts"
+    return largest_of_cells(cuts.cells[0], steps, guarantee, one, quantity)
+
+
+def _besides_noise(cuts: Cuts) -> Sequence[str]:
+    if not cuts.weighted:
+        return ()
+    lower, upper = cuts.bounds.lower or Fraction(0), cuts.bounds.upper or Fraction(0)
+    return (clipped_in_words(lower, upper, "a cut", "weights"),)
+
+
+class Cuts(NamedCells):
     """A noisy weight for every pair of nodes, so that any cut can be asked; edge-level privacy.
 
     The cut of two sets of nodes S and P without a common node is the weight of all edges between
@@ -70,28 +126,34 @@ class Cuts(Statistic):
     Raises:
         InvalidInput: fewer than 2 nodes, more than 65536, a node twice, or wrong bounds.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> from counton.statistics import Cuts
     >>> cuts = Cuts(["ann", "bob", "cy", "dee"])
-    >>> counter = cuts.counter(100, ZCDP(1), key=Key.generate(), name="calls")
+    >>> counter = Running.start(cuts, 100, ZCDP(1), key=Key.generate(), name="calls")
     >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
     >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
     >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
     (True, True)
     """
 
-    keyword = "cuts"
-    says = "A noisy weight for every pair of nodes: any cut is a sum of them."
-    phrase = "weight of the cuts of a growing graph"
-    drawing = ChartSpec("Cuts of a growing graph", "weight of a cut", cells="cut")
-    options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
-    reads = ("domain",)
-    shows = ("cut",)
-    sources = ("constants",)
-    unprotected = UNPROTECTED
-
-    on_demand = True
-    event = "edge"
+    card = Card(
+        besides_noise=_besides_noise,
+        reading=CutsReading,
+        check_asked=lambda cuts, nodes: cuts.pairs(nodes, None),
+        by_groups=lambda cuts, nodes: cuts,
+        least_errors=_least_errors,
+        keyword="cuts",
+        says="A noisy weight for every pair of nodes: any cut is a sum of them.",
+        phrase="weight of the cuts of a growing graph",
+        chart=ChartSpec("Cuts of a growing graph", "weight of a cut", cells="cut"),
+        options=(EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION))),
+        reads=("domain",),
+        shows=("cut",),
+        sources=("constants",),
+        unprotected=UNPROTECTED,
+        on_demand=True,
+        event="edge",
+    )
 
     def __init__(
         self,
@@ -124,7 +186,7 @@ class Cuts(Statistic):
                 f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
                 f"{_MOST_NODES:,}"
             )
-        self.domain = self.nodes
+        self.card = replace(self.card, domain=self.nodes)
         self._named, self._labels = named, list(named.numbers)
         check_relation("neighbours", neighbours)
         self.neighbours = neighbours
@@ -143,22 +205,18 @@ class Cuts(Statistic):
         self.weighted = resolution is not None
 
     @override
-    def check_asked(self, name: Any) -> None:
-        self.pairs(name, None)
-
-    @override
     def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
         return " ".join(map(str, name)), self.pairs(name, None)
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         stated.require("domain")
         return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         weight = stated["weight"]
         if (weight is None) != (stated["resolution"] is None):
             raise InvalidInput(
@@ -167,10 +225,6 @@ class Cuts(Statistic):
             )
         more = () if weight is None else (weight,)
         return OwnColumns((*ends_of_edges(stated), *more), more)
-
-    @override
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        return self
 
     @property
     @override
@@ -196,36 +250,12 @@ class Cuts(Statistic):
         return (math.comb(len(self._labels), 2),)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return self.bounds
-
-    @override
-    def least_errors(
-        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
-    ) -> tuple[LowerBound, ...]:
-        """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
-
-        (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges
-        are protected together, which is not so here.)
-        """
-        from counton.planning.lower_bounds import largest_of_cells
-
-        one = float(self.bounds.per_cell * (self.bounds.resolution or 1))
-        quantity = "largest of all errors of cuts"
-        return largest_of_cells(self.cells[0], horizon, guarantee, one, quantity)
 
     @override
     def begin(self) -> Exact:
         return _Weights(self)
-
-    @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        read = [unpack_edges(part, 3) for part in (saved, *news)]
-        return pack_edges(read[-1][0], [], np.concatenate([rows for *_, rows in read], axis=1))
-
-    @override
-    def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
-        return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
         found = self._named.numbers.get(checked_label(node))
@@ -286,39 +316,6 @@ class Cuts(Statistic):
         return np.sort(self.cells_of(*(end.ravel() for end in ends)))
 
 
-class CutsReading(OnDemandReading):
-    """The synthetic graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
-
-    statistic: Cuts
-
-    def cut(
-        self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
-    ) -> Answer:
-        """The weight of all edges between two sets of nodes.
-
-        Args:
-            one, other: the sets; all other nodes if only one is given.
-            level: with which probability, at least, the interval holds the truth. Each cut's by
-                itself: of many, some intervals miss it.
-
-        Raises:
-            InvalidInput: sets which have a node in common, are empty or have others' nodes; or a
-                level outside (0, 1 - 1e-9].
-        """
-        cells = self.statistic.pairs(one, other)
-        terms = self._machine.design
-        values = self._machine.values(cells, self.step)
-        # Python's integers do not wrap where many pairs have weights near the end of their range.
-        value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
-
-        def half(level: float) -> float:
-            wide = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
-            return math.ceil(wide) if isinstance(value, int) else wide
-
-        found = ClosedForm.around(value, half, math.sqrt(len(cells)) * self.std())
-        return answer(found, level, what="weight of a cut")
-
-
 class _Weights(Exact):
     """For each pair that was seen, the steps in which it was and its weight by then."""
 
@@ -354,6 +351,11 @@ class _Weights(Exact):
         at.append(step)
         sums.append(sums[-1] + weight)
         self.largest = max(self.largest, abs(sums[-1]))
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        read = [unpack_edges(part, 3) for part in (saved, *news)]
+        return pack_edges(read[-1][0], [], np.concatenate([rows for *_, rows in read], axis=1))
 
     @override
     def undo(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from counton.base.distributions import Alternating, BoundedChange, Pattern
 from counton.base.errors import InvalidInput, field
-from counton.base.exact import check_integer, quote
+from counton.base.exact import check_integer
 from counton.base.options import DEGREE, Option
-from counton.numbers.formulas import Estimate
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.graphs.graph_statistic import (
@@ -32,7 +31,15 @@ if TYPE_CHECKING:
     from counton.planning.lower_bounds import LowerBound
 
 #: A number of edges as a text, as `Degrees.name_of` writes it.
-_DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def _least_errors(
+    degrees: Degrees, steps: int, guarantee: Guarantee, batched: bool
+) -> tuple[LowerBound, ...]:
+    from counton.planning.graph_bounds import bounds_on_degrees
+
+    counted, most = batched and degrees.neighbours == "add_remove", degrees.highest
+    return bounds_on_degrees(most, steps, guarantee, batched=counted, nodes=degrees.nodes)
 
 
 class Degrees(GraphStatistic):
@@ -73,32 +80,40 @@ class Degrees(GraphStatistic):
     Raises:
         InvalidInput: an argument out of range.
 
-    >>> from counton import Key, ZCDP
-    >>> from counton.statistics import Degrees
+    >>> from counton import ZCDP, Key, Running
+    >>> from counton.statistics import Degrees, unit_sensitivity
     >>> from counton.strategies import Binary
     >>> strategy = Binary(1000)
-    >>> Degrees(5).sensitivity(strategy, 1), Degrees(5, nodes=9).sensitivity(strategy, 1)
+    >>> five, of_nine = Degrees(5), Degrees(5, nodes=9)
+    >>> unit_sensitivity(five, strategy, 1), unit_sensitivity(of_nine, strategy, 1)
     (320.0, 360.0)
-    >>> degrees = Degrees(degree=3).counter(100, ZCDP(1), key=Key.generate(), name="friends")
+    >>> degrees = Running.start(Degrees(degree=3), 100, ZCDP(1), key=Key.generate(), name="friends")
     >>> reading = degrees.release_many([("ann", "bob"), ("bob", "cy")])[-1]
     >>> reading.std(2) > 1, reading.table_columns()["degree"].tolist()
     (True, [1, 2, 3])
     """
 
-    keyword = "degrees"
-    says = "How many nodes of a growing graph have each number of edges."
-    phrase = "number of nodes of each degree up to {degree} of a growing graph"
-    drawing = ChartSpec("Degrees of a growing graph", "nodes of each degree", bars=True)
-    options = (
-        DEGREE,
-        Option("nodes", "how many nodes there are, if that is public", "whole"),
-        *OF_GRAPHS,
+    card = replace(
+        GraphStatistic.card,
+        whole=Cells.all,
+        least_errors=_least_errors,
+        keyword="degrees",
+        says="How many nodes of a growing graph have each number of edges.",
+        phrase="number of nodes of each degree up to {degree} of a growing graph",
+        chart=ChartSpec(
+            "Degrees of a growing graph",
+            "nodes of each degree",
+            bars=True,
+            profile=lambda degrees, table: "degree",
+        ),
+        options=(
+            DEGREE,
+            Option("nodes", "how many nodes there are, if that is public", "whole"),
+            *OF_GRAPHS,
+        ),
+        sources=("constants",),
+        column="degree",
     )
-    sources = ("constants",)
-
-    @override
-    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
-        return "degree"
 
     def __init__(
         self,
@@ -114,77 +129,41 @@ class Degrees(GraphStatistic):
             nodes = check_integer("nodes", nodes, 1, 2**31)
         self.nodes = nodes
         self._first = 0 if nodes is not None else 1
-        self._most = self.degree or 1
+        self.highest = self.degree or 1
         self.check_size()
 
     @property
     @override
     def cells(self) -> tuple[int, ...]:
-        return (self._most + 1 - self._first,)
+        return (self.highest + 1 - self._first,)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         times = 3 if self.beyond == "drop" else 1
-        edges = "edge" if self._most == 1 else "edges"
-        words = f"whose two nodes have up to {self._most:,} {edges} each"
+        edges = "edge" if self.highest == 1 else "edges"
+        words = f"whose two nodes have up to {self.highest:,} {edges} each"
         if self.neighbours == "replace":
             times *= REPLACED
         if self.changes > 1:
             words += f", and which comes or goes up to {self.changes:,} times"
-            turns = self.changes * (2 * self._most - 1)
+            turns = self.changes * (2 * self.highest - 1)
             pattern: Pattern = Alternating(turns, size=4 * times, together=True)
         else:
             if self.nodes is not None:
-                l1, l2_squared = 8 * self._most - 4, 24 * self._most - 16
-            elif self._most == 1:
+                l1, l2_squared = 8 * self.highest - 4, 24 * self.highest - 16
+            elif self.highest == 1:
                 l1, l2_squared = 2, 4
             else:
-                l1, l2_squared = 8 * self._most - 8, 24 * self._most - 24
+                l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
             pattern = BoundedChange(times * l1, times**2 * l2_squared)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
-    @override
-    def least_errors(
-        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
-    ) -> tuple[LowerBound, ...]:
-        from counton.planning.graph_bounds import bounds_on_degrees
-
-        counted = batched and self.neighbours == "add_remove"
-        return bounds_on_degrees(self._most, horizon, guarantee, batched=counted, nodes=self.nodes)
-
-    column = "degree"
-
     @property
     @override
     def number_names(self) -> Sequence[int]:
-        return [int(self.name_of(cell)) for cell in range(self.cells[0])]
-
-    @override
-    def whole(self, cells: Cells) -> Estimate:
-        return cells.all()
-
-    @override
-    def cell(self, name: Any) -> int:
-        degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
-        if type(degree) is not int or not self._first <= degree <= self._most:
-            raise InvalidInput(
-                f"degree {quote(name)} has no cell: there are cells from {self._first} to "
-                f"{self._most}"
-            )
-        return degree - self._first
-
-    @override
-    def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`.
-
-        >>> degrees = Degrees(degree=3)
-        >>> [degrees.cell(degrees.name_of(cell)) for cell in range(3)]
-        [0, 1, 2]
-        """
-        last = self._most - self._first
-        return str(check_integer("cell", cell, 0, last, "a cell of this statistic") + self._first)
+        return range(self._first, self.highest + 1)
 
     @override
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,9 @@ class Edges(Subgraphs):
     Raises:
         InvalidInput: an argument out of range.
 
-    >>> from counton import Key, PureDP
+    >>> from counton import Key, PureDP, Running
     >>> from counton.statistics import Edges
-    >>> edges = Edges().counter(100, PureDP(1), key=Key.generate(), name="flights")
+    >>> edges = Running.start(Edges(), 100, PureDP(1), key=Key.generate(), name="flights")
     >>> reading = edges.release(("JFK", "BOS"))
     >>> reading["edges"] == reading.release.value, reading.std() > 1
     (True, True)
@@ -43,14 +44,18 @@ class Edges(Subgraphs):
     one edge added or removed, counted in one cell of one step by at most 1
     """
 
-    keyword = "edges"
-    says = "How many edges a growing graph has."
-    phrase = "number of edges of a growing graph"
-    drawing = ChartSpec("Edges of a growing graph", "edges")
-    options = OF_GRAPHS
-    sources = ("constants",)
+    card = replace(
+        Subgraphs.card,
+        counted="edges",
+        keyword="edges",
+        says="How many edges a growing graph has.",
+        phrase="number of edges of a growing graph",
+        chart=ChartSpec("Edges of a growing graph", "edges"),
+        options=OF_GRAPHS,
+        sources=("constants",),
+    )
 
-    counted, size, most = "edges", 1, 1
+    size, most = 1, 1
 
     def __init__(
         self,

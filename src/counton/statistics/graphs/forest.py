@@ -30,8 +30,8 @@ from counton.statistics.graphs.graph_statistic import (
     pack_edges,
     unpack_edges,
 )
-from counton.statistics.readings import Cells
-from counton.statistics.statistic import ChartSpec, ErrorScale, Events, Exact, Statistic
+from counton.statistics.readings import Cells, place_of_name
+from counton.statistics.statistic import Card, ChartSpec, ErrorScale, Events, Exact, Statistic
 
 _MOST_WEIGHT = 2**32
 
@@ -65,32 +65,36 @@ class Forest(Statistic):
     Raises:
         InvalidInput: bounds that are no multiples of the resolution, or over 2^32 of them.
 
-    >>> from counton import Key, PureDP
-    >>> from counton.statistics import Forest
+    >>> from counton import Key, PureDP, Running
+    >>> from counton.statistics import Forest, unit_sensitivity
     >>> from counton.strategies import SqrtToeplitz
-    >>> forest = Forest(largest=10).counter(100, PureDP(1), key=Key.generate(), name="cables")
+    >>> forest = Running.start(
+    ...     Forest(largest=10), 100, PureDP(1), key=Key.generate(), name="cables"
+    ... )
     >>> reading = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
     >>> reading["weight"] == reading.release.value, reading.std() > 10
     (True, True)
-    >>> round(Forest(largest=10).sensitivity(SqrtToeplitz(1000), 2), 2)
+    >>> round(unit_sensitivity(Forest(largest=10), SqrtToeplitz(1000), 2), 2)
     25.55
     """
 
-    keyword = "forest"
-    says = "The weight of a minimum spanning forest of a growing graph."
-    phrase = "weight of a minimum spanning forest of a growing graph"
-    drawing = ChartSpec("Weight of a minimum spanning forest", "weight")
-    options = (
-        EDGE,
-        replace(WEIGHT, needed=True),
-        Option("largest", "largest weight of an edge", exact=True, needed=True),
-        replace(RESOLUTION, needed=False),
+    card = Card(
+        neighbours=lambda forest: differ(forest.neighbours),
+        keyword="forest",
+        says="The weight of a minimum spanning forest of a growing graph.",
+        phrase="weight of a minimum spanning forest of a growing graph",
+        chart=ChartSpec("Weight of a minimum spanning forest", "weight"),
+        options=(
+            EDGE,
+            replace(WEIGHT, needed=True),
+            Option("largest", "largest weight of an edge", exact=True, needed=True),
+            replace(RESOLUTION, needed=False),
+        ),
+        sources=("constants",),
+        unprotected=UNPROTECTED,
+        event="edge",
+        counted="weight",
     )
-    sources = ("constants",)
-    unprotected = UNPROTECTED
-
-    event = "edge"
-    counted = "weight"
 
     def __init__(
         self, largest: Number, *, resolution: Number = 1, neighbours: Relation = "add_remove"
@@ -112,7 +116,7 @@ class Forest(Statistic):
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         (weight,) = stated.require("weight")
         return OwnColumns((*ends_of_edges(stated), weight), (weight,))
 
@@ -127,7 +131,7 @@ class Forest(Statistic):
         return given
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """In units of the resolution; the same for batches."""
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
@@ -136,11 +140,6 @@ class Forest(Statistic):
         )
         pattern = Alternating(2, size=size)
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
-
-    @property
-    @override
-    def neighbours_differ(self) -> str:
-        return differ(self.neighbours)
 
     @property
     @override
@@ -154,14 +153,8 @@ class Forest(Statistic):
         return _Forest(self)
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        parts = [unpack_edges(part, 2) for part in (saved, *news)]
-        nodes = [label for _, labels, _ in parts for label in labels]
-        return pack_edges(0, nodes, np.concatenate([edges for *_, edges in parts], axis=1))
-
-    @override
     def number_of(self, cells: Cells, name: Any = None) -> Estimate:
-        return cells.one(0 if name is None else self.cell(name), self.resolution)
+        return cells.one(0 if name is None else place_of_name(self, name), self.resolution)
 
 
 class _Forest(Exact):
@@ -242,6 +235,12 @@ class _Forest(Exact):
             links[one], other = other, links[one]
             weights[one], lost = lost, weights[one]
         return weight if math.isinf(lost) else weight - int(lost)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        parts = [unpack_edges(part, 2) for part in (saved, *news)]
+        nodes = [label for _, labels, _ in parts for label in labels]
+        return pack_edges(0, nodes, np.concatenate([edges for *_, edges in parts], axis=1))
 
     @override
     def undo(self) -> None:

@@ -16,7 +16,8 @@ from counton.base.errors import InvalidInput, StateError, field
 from counton.base.exact import check_integer, quote
 from counton.base.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation, check_relation
-from counton.statistics.statistic import Events, Exact, Statistic
+from counton.statistics.clipping import UNKNOWN_AMOUNT
+from counton.statistics.statistic import Card, Events, Exact, Statistic
 from counton.statistics.users import comes_or_goes
 
 #: What is protected, in words.
@@ -48,6 +49,16 @@ def ends_of_edges(stated: Statement) -> tuple[str, ...]:
     return names
 
 
+def _besides_noise(graph: GraphStatistic) -> Sequence[str]:
+    if graph.beyond != "drop":
+        return ()
+    most = [] if graph.degree is None else [f"edges beyond {graph.degree:,} of one node"]
+    changes = f"comings and goings of an edge beyond {graph.changes:,}"
+    most += [changes] * (graph.changes > 1)
+    beyond = " and ".join(most)
+    return [f"{beyond} do not count, which bends numbers {UNKNOWN_AMOUNT}"] if most else ()
+
+
 class GraphStatistic(Statistic):
     """What is counted in a simple graph that nobody declared, whose edges come one after another.
 
@@ -73,8 +84,12 @@ class GraphStatistic(Statistic):
         any_sightings: whether streams of "replace" may differ in any sightings of two edges.
     """
 
-    event = "edge"
-    unprotected = UNPROTECTED
+    card = Card(
+        besides_noise=_besides_noise,
+        neighbours=lambda graph: differ(graph.neighbours, graph.any_sightings),
+        event="edge",
+        unprotected=UNPROTECTED,
+    )
     any_sightings = True
 
     def __init__(
@@ -97,7 +112,7 @@ class GraphStatistic(Statistic):
 
     @classmethod
     @override
-    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+    def columns_of_spec(cls, stated: Statement) -> OwnColumns:
         comes = stated["comes"]
         if (comes is None) != (stated["changes"] in (None, 1)):
             raise InvalidInput(
@@ -106,11 +121,6 @@ class GraphStatistic(Statistic):
             )
         flags = () if comes is None else (comes,)
         return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
-
-    @property
-    @override
-    def neighbours_differ(self) -> str:
-        return differ(self.neighbours, self.any_sightings)
 
     def check_size(self, **more: int) -> None:
         """Refuse degrees and changes with which one edge moves more than noise can cover."""
@@ -127,16 +137,6 @@ class GraphStatistic(Statistic):
     @override
     def begin(self) -> Exact:
         return Graph(self)
-
-    @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        nodes: list[Any] = []
-        did: dict[int, int] = {}
-        for part in (saved, *news):
-            step, labels, (keys, changes) = unpack_edges(part, 2)
-            nodes += labels
-            did.update(zip(keys.tolist(), changes.tolist(), strict=True))
-        return pack_edges(step, nodes, [[*did], [*did.values()]])
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
@@ -520,6 +520,16 @@ class Graph(Exact):
             index.seen[other] -= 1
             if index.kept is not None:
                 index.kept.discard(key)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        nodes: list[Any] = []
+        did: dict[int, int] = {}
+        for part in (saved, *news):
+            step, labels, (keys, changes) = unpack_edges(part, 2)
+            nodes += labels
+            did.update(zip(keys.tolist(), changes.tolist(), strict=True))
+        return pack_edges(step, nodes, [[*did], [*did.values()]])
 
     @override
     def undo(self) -> None:

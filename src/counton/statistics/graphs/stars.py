@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +37,22 @@ class Stars(Subgraphs):
     Raises:
         InvalidInput: an argument out of range, or over 2^40 stars with one edge.
 
-    >>> from counton.statistics import Stars
+    >>> from counton.statistics import Stars, unit_sensitivity
     >>> from counton.strategies import Binary
-    >>> Stars(degree=5, leaves=3).sensitivity(Binary(1000), 1)
+    >>> unit_sensitivity(Stars(degree=5, leaves=3), Binary(1000), 1)
     120.0
     """
 
-    keyword = "stars"
-    says = "How many stars with a given number of edges a growing graph has."
-    phrase = "number of stars with {leaves} leaves of a growing graph"
-    drawing = ChartSpec("Stars of a growing graph", "stars")
-    options = (DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS)
-    sources = ("constants",)
-
-    counted = "stars"
+    card = replace(
+        Subgraphs.card,
+        keyword="stars",
+        says="How many stars with a given number of edges a growing graph has.",
+        phrase="number of stars with {leaves} leaves of a growing graph",
+        chart=ChartSpec("Stars of a growing graph", "stars"),
+        options=(DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS),
+        sources=("constants",),
+        counted="stars",
+    )
 
     def __init__(
         self,

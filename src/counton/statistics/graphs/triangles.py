@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,26 +53,32 @@ class Triangles(Subgraphs):
     Raises:
         InvalidInput: an argument out of range.
 
-    >>> from counton import Key, PureDP
-    >>> from counton.statistics import Triangles
+    >>> from counton import Key, PureDP, Running
+    >>> from counton.statistics import Triangles, unit_sensitivity
     >>> from counton.strategies import Binary
-    >>> Triangles(degree=5).sensitivity(Binary(1000), 1)
+    >>> unit_sensitivity(Triangles(degree=5), Binary(1000), 1)
     40.0
-    >>> counter = Triangles(degree=5).counter(100, PureDP(1), key=Key.generate(), name="friends")
+    >>> counter = Running.start(
+    ...     Triangles(degree=5), 100, PureDP(1), key=Key.generate(), name="friends"
+    ... )
     >>> for edge in [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]:
     ...     reading = counter.release(edge)
     >>> reading["triangles"] == reading.release.value, reading.std() > 10
     (True, True)
     """
 
-    keyword = "triangles"
-    says = "How many triangles a growing graph has."
-    phrase = "number of triangles of a growing graph"
-    drawing = ChartSpec("Triangles of a growing graph", "triangles")
-    options = (DEGREE, *OF_GRAPHS)
-    sources = ("constants",)
+    card = replace(
+        Subgraphs.card,
+        counted="triangles",
+        keyword="triangles",
+        says="How many triangles a growing graph has.",
+        phrase="number of triangles of a growing graph",
+        chart=ChartSpec("Triangles of a growing graph", "triangles"),
+        options=(DEGREE, *OF_GRAPHS),
+        sources=("constants",),
+    )
 
-    counted, size = "triangles", 3
+    size = 3
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,19 +76,22 @@ class Episodes(Words):
     Raises:
         InvalidInput: no letters, a letter twice, or words that are too long.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
     >>> episodes = Episodes(["JFK", "LGA", "EWR"], longest=2)
-    >>> counter = episodes.counter(100, ZCDP(1), key=Key.generate(), name="flown")
+    >>> counter = Running.start(episodes, 100, ZCDP(1), key=Key.generate(), name="flown")
     >>> readings = counter.release_many(["JFK", "EWR", "EWR", "LGA", "JFK", "LGA"])
     >>> type(readings[-1]["JFK", "LGA"] + readings[-1].std())  # 2 and noise
     <class 'float'>
     """
 
-    keyword = "episodes"
-    says = "How often each word occurred, with other letters in between."
-    phrase = "number of times that each word came as an episode of a stream of letters"
-    drawing = ChartSpec("Episodes so far", "times that each episode came")
-    sources = ("constants",)
+    card = replace(
+        Words.card,
+        keyword="episodes",
+        says="How often each word occurred, with other letters in between.",
+        phrase="number of times that each word came as an episode of a stream of letters",
+        chart=ChartSpec("Episodes so far", "times that each episode came"),
+        sources=("constants",),
+    )
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         super().__init__(alphabet, longest)
@@ -105,7 +109,7 @@ class Episodes(Words):
         return max(len(self.letters) - 2, 0)
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         l1, l2_squared = (
             sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
             for table in (CHANGES, SQUARES)

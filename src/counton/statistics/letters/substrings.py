@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 _BLOCK = 2**16
 #: So few words are looked for one by one.
 _FEW = 4
+
+
+def _least_errors(
+    words: Substrings, steps: int, guarantee: Guarantee, batched: bool
+) -> tuple[LowerBound, ...]:
+    from counton.planning.lower_bounds import largest_of_cells
+
+    if len(words.letters) < 2:
+        return ()
+    quantity = "largest of all errors of words"
+    return largest_of_cells(len(words.letters) - 1, steps, guarantee, 1.0, quantity)
 
 
 class Substrings(Words):
@@ -56,26 +68,31 @@ class Substrings(Words):
     Raises:
         InvalidInput: no letters, a letter twice, or over 2^31 words.
 
-    >>> from counton import Key, ZCDP
+    >>> from counton import ZCDP, Key, Running
+    >>> from counton.statistics import unit_sensitivity
     >>> from counton.strategies import SqrtToeplitz
     >>> words = Substrings(alphabet="ACGT", longest=3)
-    >>> round(words.sensitivity(SqrtToeplitz(9), 2) ** 2, 3)
+    >>> round(unit_sensitivity(words, SqrtToeplitz(9), 2) ** 2, 3)
     27.179
-    >>> counter = words.counter(100, ZCDP(1), key=Key.generate(), name="reads")
+    >>> counter = Running.start(words, 100, ZCDP(1), key=Key.generate(), name="reads")
     >>> for letter in "GATTACA":
     ...     reading = counter.release(letter)
     >>> type(reading["ATT"] + reading.std("ATT"))
     <class 'float'>
     """
 
-    keyword = "substrings"
-    says = "How often each word occurred as a part of the letters."
-    phrase = "number of times that each word came in a stream of letters"
-    drawing = ChartSpec("Words so far", "times that each word came")
-    sources = ("constants",)
+    card = replace(
+        Words.card,
+        least_errors=_least_errors,
+        keyword="substrings",
+        says="How often each word occurred as a part of the letters.",
+        phrase="number of times that each word came in a stream of letters",
+        chart=ChartSpec("Words so far", "times that each word came"),
+        sources=("constants",),
+    )
 
     @override
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         longest = self.longest
         if batched:
             pattern: Runs | BoundedChange = BoundedChange(
@@ -93,17 +110,6 @@ class Substrings(Words):
         if longest > 1:
             words = f"which is part of one word of length 1 up to {longest} of length {longest}"
         return Contribution.of_pattern(pattern, words, relation="replace", unit="letter")
-
-    @override
-    def least_errors(
-        self, horizon: int, guarantee: Guarantee, *, batched: bool = False
-    ) -> tuple[LowerBound, ...]:
-        from counton.planning.lower_bounds import largest_of_cells
-
-        if len(self.letters) < 2:
-            return ()
-        quantity = "largest of all errors of words"
-        return largest_of_cells(len(self.letters) - 1, horizon, guarantee, 1.0, quantity)
 
     @override
     def tally(self, cells: NDArray[np.int64]) -> WordTally:

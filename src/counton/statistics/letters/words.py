@@ -6,7 +6,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, StateError
 from counton.base.exact import check_integer, quote
 from counton.base.options import ALPHABET, LETTER, LONGEST, Statement, split_names
-from counton.statistics.statistic import Events, Exact, Statistic
+from counton.statistics.readings import OnDemandReading
+from counton.statistics.statistic import Card, Events, Exact, NamedCells, Statistic
 
 #: Most letters of an alphabet, and words of a statistic: each has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
@@ -24,17 +25,20 @@ _MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
 _HEAD = struct.Struct("<QQ")
 
 
-class Words(Statistic):
+class Words(NamedCells):
     """Counts of all words of up to ``longest`` letters, read on demand: what such statistics share.
 
     Words are numbered by length, and within a length in the order of the alphabet.
     """
 
-    options = (ALPHABET, LONGEST, LETTER)
-    shows = ("ask",)
-    on_demand: ClassVar[bool] = True
-    event: ClassVar[str] = "letter"
-    of_letters: ClassVar[bool] = True
+    card = Card(
+        reading=OnDemandReading,
+        options=(ALPHABET, LONGEST, LETTER),
+        shows=("ask",),
+        on_demand=True,
+        event="letter",
+        of_letters=True,
+    )
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:
         letters = tuple(alphabet) if isinstance(alphabet, (str, list, tuple)) else ()
@@ -66,7 +70,7 @@ class Words(Statistic):
 
     @classmethod
     @override
-    def from_job(cls, stated: Statement) -> Statistic:
+    def from_spec(cls, stated: Statement) -> Statistic:
         alphabet, longest = stated.require("alphabet", "longest")
         several = isinstance(alphabet, str) and "," in alphabet
         return cls(list(split_names(alphabet)) if several else alphabet, longest)
@@ -202,13 +206,6 @@ class Words(Statistic):
     def begin(self) -> Letters:
         return Letters(self)
 
-    @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        exact = self.begin()
-        for part in (saved, *news):
-            exact.load(part)
-        return exact.save()
-
 
 class WordTally:
     """How often some words came among the letters that were read.
@@ -256,6 +253,13 @@ class Letters(Exact):
             self._stops.extend(ends)
         self._letters.extend(letters)
         self._steps += len(ends)
+
+    @override
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        exact = Letters(self._statistic)
+        for part in (saved, *news):
+            exact.load(part)
+        return exact.save()
 
     @override
     def undo(self) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import SumOverflow
 from counton.strategies.lines.line_strategy import LineStrategy
+from counton.strategies.rounding import boundary
 from counton.strategies.strategy import Norm
 
 #: Bounds in float64 are raised by this much for their own rounding.
@@ -31,8 +32,6 @@ _BITS = 62
 #: from 0 they may then be, in bits.
 _PRIME = 2**31 - 1
 _ALONE, _TOGETHER = 62, 92
-#: Where rounding changes: 1/2 + (sqrt(2) - 1) / 2^20, irrational, so that no rational is a tie.
-_OFFSET_BITS = 20
 
 
 class NormalEquations(ABC):
@@ -194,26 +193,26 @@ class IntegerEquations:
             if not places:
                 places = more
                 doubt = np.minimum(norms[:, None] * self._prefixes + 2, 2.0**61).astype(np.int64)
-                sums_of_digits += _boundary(places - bits)
+                sums_of_digits += boundary(places - bits)
                 low = (sums_of_digits - doubt) >> (places - bits)
                 found[...] = low
                 open_line, open_cell = np.nonzero(
                     low != (sums_of_digits + doubt) >> (places - bits)
                 )
-                at = sums_of_digits[open_line, open_cell] - _boundary(places - bits)
+                at = sums_of_digits[open_line, open_cell] - boundary(places - bits)
                 known = at.tolist()
             else:
                 places += more
                 row = np.searchsorted(lines, open_line)
                 doubts = np.ceil(norms[row] * self._prefixes[open_cell]) + 2
-                boundary, still = _boundary(places - bits), []
+                moved, still = boundary(places - bits), []
                 added = sums_of_digits[row, open_cell].tolist()
                 for place, (before, also, by) in enumerate(
                     zip(known, added, doubts.tolist(), strict=True)
                 ):
                     total = (before << more) + also
                     low_one, high_one = (
-                        (total + boundary + sign * int(by)) >> (places - bits) for sign in (-1, 1)
+                        (total + moved + sign * int(by)) >> (places - bits) for sign in (-1, 1)
                     )
                     known[place] = total
                     if low_one == high_one:
@@ -263,16 +262,6 @@ def _multiples(residual: Integers, further: Integers) -> Floats:
     """
     found = (further - residual % _PRIME) % _PRIME * pow(2**64, -1, _PRIME) % _PRIME
     return np.where(found > _PRIME // 2, found - _PRIME, found).astype(np.float64)
-
-
-def _boundary(places: int) -> int:
-    """floor(2^places offset).
-
-    >>> _boundary(2), _boundary(40) - 2**39
-    (2, 434334)
-    """
-    root = math.isqrt(2 << 2 * (places + _OFFSET_BITS)) - (1 << (places + _OFFSET_BITS))
-    return (1 << places >> 1) + (root >> 2 * _OFFSET_BITS)
 
 
 class OwnCells(LineStrategy):

@@ -130,7 +130,8 @@ def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
         multipliers = _finer(_fixed_point(type(workload)(_COARSE))[1], cells)
     best: tuple[float, Floats, Floats] | None = None
-    for _ in range(_iterations(cells)):
+    # Each takes time in proportion to the cube of the cells.
+    for _ in range(100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4):
         root = np.sqrt(multipliers)
         inner = _square_root(root[:, None] * gram * root)
         diagonal = inner.diagonal() / multipliers
@@ -161,11 +162,6 @@ def _finer(known: Floats, cells: int) -> Floats:
 def _gap(cells: int) -> float:
     """How far from the proven bound is near enough."""
     return 1e-4 if cells <= 2 * _COARSE else 1e-3 if cells <= 4 * _COARSE else 5e-3
-
-
-def _iterations(cells: int) -> int:
-    """Each takes time in proportion to the cube of the cells."""
-    return 100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4
 
 
 def _add_ridge(gram: Floats) -> Floats:

@@ -7,11 +7,11 @@ set bit of t.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Integers
 from counton.base.exact import check_integer
-from counton.strategies.strategy import Node, NodeNoise
+from counton.strategies.strategy import Node, NodeNoise, NoiseView
 from counton.strategies.streams.kary import Digits, DigitTree
 
 
@@ -48,26 +48,15 @@ class Binary(DigitTree):
         return tuple(Node(level, end >> 1, 1) for level, end, _ in super().row(step))
 
     @override
-    def by_right_end(self, field: NodeNoise) -> NodeNoise:
-        """Left children have odd right ends; no release reads the others."""
-        return _LeftChildren(field, self.horizon)
+    def _by_right_end(self, field: NodeNoise) -> NodeNoise:
+        """Left children have odd right ends; 0 for others, and beyond the horizon."""
 
+        def run(level: int, nodes: range) -> Integers:
+            found = np.zeros((len(nodes), *field.shape), np.int64)
+            stop = min(nodes.stop, (self.horizon >> level) + 1)
+            left = range(nodes.start // 2, stop // 2)
+            if left:
+                found[1 - nodes.start % 2 :: 2][: len(left)] = field.run(level, left)
+            return found
 
-class _LeftChildren:
-    """Noise of left children, by their right ends; 0 for others, and beyond the horizon."""
-
-    def __init__(self, field: NodeNoise, horizon: int) -> None:
-        self._field, self._horizon = field, horizon
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._field.shape
-
-    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Noise of consecutive right ends."""
-        found = np.zeros((len(nodes), *self.shape), np.int64)
-        stop = min(nodes.stop, (self._horizon >> level) + 1)
-        left = range(nodes.start // 2, stop // 2)
-        if left:
-            found[1 - nodes.start % 2 :: 2][: len(left)] = self._field.run(level, left)
-        return found
+        return NoiseView(field.shape, run)

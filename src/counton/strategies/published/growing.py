@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, largest_sum
@@ -43,7 +44,6 @@ from counton.strategies.strategy import (
     StrategyFacts,
     StreamStrategy,
     Workload,
-    check_ends,
     check_metric,
     check_step,
     check_width,
@@ -194,9 +194,8 @@ class GrowingCascade(StreamStrategy):
         v = 1 / (3 * self.weight**2)
         return v * (total - v / (1 + v) * (_with_first(last) - _with_first(first)) ** 2)
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """One unit for each node that a window is made of, two of a height at most."""
-        first, last = check_ends(self, starts, stops)
         heights = np.ceil(np.log2(np.maximum(last - first, 1))) + 1
         return np.asarray(np.minimum(last - first, 2 * heights), dtype=np.float64)
 
@@ -214,7 +213,7 @@ class GrowingCascade(StreamStrategy):
         return float(v - mean)
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         check_width(self, law, LARGEST_STD >> self.fraction_bits)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:

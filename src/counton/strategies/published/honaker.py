@@ -4,7 +4,8 @@ A completed node knows its items twice: by its own measurement, and as the sum o
 Its estimate is the best linear combination of its own measurement and its children's estimates.
 Node j of level l covers the items j 2^l + 1 .. (j+1) 2^l.
 
-The weights are fractions, so estimates are rounded. In units of 2^-16, with z the node's own noise:
+The weights are fractions, to multiples of 2^-40, so estimates are rounded, to the nearest with
+halves up. In units of 2^-16, with z the node's own noise:
 
     estimate = z + round((1 - v) * (left + right - z))
 
@@ -28,6 +29,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
+from counton.strategies.rounding import PART_BITS, part_of, times
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -103,7 +105,7 @@ class HonakerOnline(StreamStrategy):
                 continue
             inherited = Fraction(1)
             for level in range(top, -1, -1):
-                share = _variance(level)
+                share = 1 - Fraction(_of_children(level), 1 << PART_BITS)
                 end, count = step >> top << top - level, 1 << top - level
                 nodes += [Node(level, j, inherited * share) for j in range(end - count, end)]
                 inherited *= 1 - share
@@ -190,7 +192,7 @@ class HonakerOnline(StreamStrategy):
         return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         check_width(self, law, LARGEST_STD)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -209,8 +211,7 @@ class HonakerOnline(StreamStrategy):
             below, nodes = levels[-1], last >> level
             children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
             own = _draw(field, level, nodes) << bits
-            share = float(1 - _variance(level))
-            levels.append(own + np.rint((children - own) * share).astype(np.int64))
+            levels.append(own + times(children - own, _of_children(level)))
         sums = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(len(levels))):
             sums = np.repeat(sums, 2, axis=0)[: (last >> level) + 1]
@@ -221,6 +222,11 @@ class HonakerOnline(StreamStrategy):
 def _variance(level: int) -> Fraction:
     """v_l: variance of a node's estimate, and the weight of its own measurement in it."""
     return Fraction(2**level, 2 ** (level + 1) - 1)
+
+
+def _of_children(level: int) -> int:
+    """Weight of the children in a node's estimate, in units of 2^-40."""
+    return part_of(1 - _variance(level))
 
 
 def _draw(field: NodeNoise, level: int, nodes: int) -> NDArray[np.int64]:

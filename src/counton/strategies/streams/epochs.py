@@ -25,24 +25,25 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Integers
 from counton.base.distributions import NoiseDistribution
 from counton.base.exact import check_integer
+from counton.strategies.rounding import PART_BITS, part_of
 from counton.strategies.strategy import (
     EndlessStrategy,
     Node,
     NodeNoise,
+    NoiseView,
     Reader,
     Steps,
     StrategyFacts,
-    check_ends,
     check_step,
-    check_window,
     last_served_step,
     node_law,
     window_ends,
 )
 from counton.strategies.streams.look_ahead import LookAhead
-from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
+from counton.strategies.streams.subtrees import FRACTION_BITS, LevelNoise, Subtrees
 
 #: Longest stream: node numbers stay within int64, levels of all epochs within a noise address.
 LONGEST = 2**60
@@ -58,7 +59,8 @@ class _Epoch(LookAhead):
         radices = (radix,) * number + (radix - 1 if number else radix,)
         super().__init__(math.prod(radices), radices, (1,) * (number + 2))
         self.radix = radix
-        self.trees = Subtrees(self.horizon, radices, self.weights, Fraction(radix - 1, radix))
+        own = Fraction(part_of(Fraction(radix - 1, radix)), 1 << PART_BITS)
+        self._trees = Subtrees(self.horizon, radices, self.weights, own)
         self.number = number
         #: The last step before it, and of noise the level of its steps.
         self.before = radix**number if number else 0
@@ -67,11 +69,11 @@ class _Epoch(LookAhead):
     @property
     def root(self) -> float:
         """Variance of the estimate of its root, in variances of a node."""
-        return float(self.trees.variances[-1][0])
+        return float(self._trees.variances[-1][0])
 
-    def field(self, field: NodeNoise) -> _OfEpoch:
+    def field(self, field: NodeNoise) -> NodeNoise:
         """The noise of its nodes alone."""
-        return _OfEpoch(field, self.level)
+        return NoiseView(field.shape, lambda of, nodes: field.run(self.level + of, nodes))
 
     def within(self, steps: range) -> range:
         """Steps of a window that are in it, from 1 on."""
@@ -90,7 +92,7 @@ class _Epoch(LookAhead):
         size = self.horizon
         total = self.root * _squares(steps) / size**2
         for radix, (own, _) in zip(
-            reversed(self.radices), reversed(self.trees.variances[:-1]), strict=True
+            reversed(self.radices), reversed(self._trees.variances[:-1]), strict=True
         ):
             width = size // radix
             whole, rest = divmod(steps, size)
@@ -107,7 +109,7 @@ class _Epoch(LookAhead):
         most = np.zeros(1)
         size, kept = 1, _KEPT
         for level, radix in enumerate(self.radices):
-            own = float(self.trees.variances[level][0])
+            own = float(self._trees.variances[level][0])
             children = np.arange(radix)[:, None]
             part = children + over / size
             added = own * (children + (over / size) ** 2 - part**2 / radix)
@@ -139,21 +141,6 @@ def _gathered_sum(steps: int, width: int, radix: int) -> float:
     return counted + parts - _squares(steps) / width**2 / radix
 
 
-class _OfEpoch:
-    """Noise of one epoch's nodes, levels counted from its steps."""
-
-    def __init__(self, field: NodeNoise, level: int) -> None:
-        self._field, self._level = field, level
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._field.shape
-
-    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """See `NodeNoise`."""
-        return self._field.run(self._level + level, nodes)
-
-
 @lru_cache(maxsize=256)
 def _epoch(radix: int, number: int) -> _Epoch:
     return _Epoch(radix, number)
@@ -163,25 +150,21 @@ class _EpochReader(Reader):
     """The noise of a stream that goes on from epoch to epoch; of any window, if need be."""
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
-        super().__init__(strategy, field)
+        super().__init__(strategy, field, self._epoch_by_epoch)
         self._epochs = strategy
         self._number = -1
         self._of_epoch: Reader | None = None
         self._past = np.zeros(field.shape, np.int64)
 
-    @override
-    def noise(self, steps: range) -> NDArray[np.int64]:
-        nothing = np.empty((0, *self._field.shape), np.int64)
-        return np.concatenate([nothing, *(part.copy() for part in self.parts(steps))])
-
-    @override
-    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        check_window(self._epochs, steps)
-        for epoch in self._epochs.meeting(steps):
+    def _epoch_by_epoch(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        for epoch in self._epochs._up_to(steps.stop - 1) if steps else []:
+            within = epoch.within(steps)
+            if not within:
+                continue
             if epoch.number != self._number or self._of_epoch is None:
-                self._past = self._epochs.over_before(epoch, self._field)
-                self._of_epoch, self._number = epoch.reader(epoch.field(self._field)), epoch.number
-            for part in self._of_epoch.parts(epoch.within(steps)):
+                self._past = self._epochs._over_before(epoch, field)
+                self._of_epoch, self._number = epoch._reader(epoch.field(field)), epoch.number
+            for part in self._of_epoch.parts(within):
                 yield part + self._past
 
 
@@ -200,7 +183,7 @@ class Epochs(EndlessStrategy):
     >>> epochs = Epochs()
     >>> (8 * epochs.variance([1, 16, 17, 1000])).round(2).tolist()
     [7.53, 7.53, 24.47, 254.98]
-    >>> epochs.column_until(300, 300)[0]
+    >>> epochs.column(300)[0]
     Node(level=5, index=43, weight=1)
     """
 
@@ -237,7 +220,7 @@ class Epochs(EndlessStrategy):
         last = self._at(step)
         return [*self._before(last), last]
 
-    def column(self, step: int) -> tuple[Node, ...]:
+    def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Its node of every level of its epoch, and the epoch's root."""
         epoch = self._at(check_step(self, step))
         return tuple(
@@ -270,20 +253,20 @@ class Epochs(EndlessStrategy):
         """2: the same of variances, with Gaussian noise."""
         return Fraction(2)
 
-    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """The scale of the noise of the epoch of each step, in that of the first."""
         ends = [float(self.radix ** (number + 1)) for number in range(_MOST_EPOCHS)]
         number = np.searchsorted(ends, stops)
         return np.asarray((number + 2) / 2.0)
 
-    def node_factor(self, level: int) -> Fraction:
+    def _node_factor(self, level: int) -> Fraction:
         """(j + 2) / 2, j the level's epoch."""
         return Fraction(self._number(level) + 2, 2)
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         for epoch in (_epoch(self.radix, 0), self._at(last_served_step(self) or LONGEST)):
-            epoch.check_law(node_law(self, law, epoch.level))
+            epoch._check_law(node_law(self, law, epoch.level))
 
     def variance(
         self, steps: Steps, since: Steps | None = None, law: NoiseDistribution | None = None
@@ -345,37 +328,32 @@ class Epochs(EndlessStrategy):
     def _width(self, epoch: _Epoch, law: NoiseDistribution | None) -> float:
         """Variance of the nodes of an epoch."""
         if law is None:
-            return float(self.node_factor(epoch.level)) ** 2
+            return float(self._node_factor(epoch.level)) ** 2
         return node_law(self, law, epoch.level).variance
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """As of all epochs up to the later end."""
-        first, last = check_ends(self, starts, stops)
         found = np.zeros(first.shape)
         if last.size:
             for epoch in self._up_to(max(int(last.max()), 1)):
                 low = np.clip(first - epoch.before, 0, epoch.horizon)
                 high = np.clip(last - epoch.before, 0, epoch.horizon)
-                found += epoch.window_rounding(low, high)
+                found += epoch._window_rounding(low, high)
         return found
 
-    def reader(self, field: NodeNoise) -> Reader:
+    def _reader(self, field: NodeNoise) -> Reader:
         """It holds the sum of the roots that are over, and what the present epoch's tree holds."""
         return _EpochReader(self, field)
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self.reader(field).noise(steps)
+        return self._reader(field).noise(steps)
 
-    def meeting(self, steps: range) -> list[_Epoch]:
-        """The epochs of a window."""
-        epochs = self._up_to(steps.stop - 1) if steps else []
-        return [epoch for epoch in epochs if epoch.within(steps)]
-
-    def over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
+    def _over_before(self, epoch: _Epoch, field: NodeNoise) -> NDArray[np.int64]:
         """Noise of the total of all that is over before an epoch."""
         past = np.zeros(field.shape, np.int64)
         for earlier in self._before(epoch):
-            (root,), _ = earlier.trees.roots(earlier.field(field), range(1))
-            past = past + root
+            trees = earlier._trees
+            drawn = LevelNoise(earlier.field(field), trees.counts)
+            past = past + trees.estimates(drawn, trees.top, range(1), trees.depths[-1])[0]
         return past

@@ -104,13 +104,13 @@ class Expiring(EndlessStrategy):
             return ()
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
-    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+    def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Intervals an item enters, as far as releases up to ``last`` read them.
 
         The disjoint intervals, largest first from the left, which cover all steps from the item's
         own to the end: a column of one possible C, smallest level first.
         """
-        position, end = check_step(self, step), check_step(self, last) - self.delay
+        position, end = check_step(self, step), self._check_end(last) - self.delay
         nodes = []
         while position <= end:
             level = min((position & -position).bit_length() - 1, self.expiry.top)
@@ -129,15 +129,15 @@ class Expiring(EndlessStrategy):
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )
 
-    def node_factor(self, level: int) -> Fraction:
+    def _node_factor(self, level: int) -> Fraction:
         """(1 + level)^(1 - growth), rounded up."""
         return self.expiry.factor(level)
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         node_law(self, law, self.expiry.top)
 
-    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """The widest scale of a level that is read so far, in that of level 0."""
         factors = [float(self.expiry.factor(level)) for level in range(self.expiry.top + 1)]
         starts = 2 ** np.arange(1, len(factors), dtype=np.int64)

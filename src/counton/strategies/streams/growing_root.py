@@ -47,22 +47,22 @@ from counton.base.distributions import (
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
+from counton.strategies.rounding import OFFSET
 from counton.strategies.strategy import (
     ROWS_CHUNK,
     EndlessStrategy,
     Node,
     NodeNoise,
+    NoiseView,
     Reader,
     Steps,
     StrategyFacts,
-    check_ends,
     check_step,
     check_window,
     nodes_per_chunk,
     window_ends,
 )
 from counton.strategies.streams.normalised_sqrt import (
-    PRIME_OFFSET,
     NormalisedSqrt,
     ShortSeries,
     running_sums,
@@ -323,25 +323,18 @@ class _Within(NormalisedSqrt):
         return np.floor(2.0**self.weight_bits / norms * (1 - 1e-12)).astype(np.int64)
 
 
-class _OfBlocks:
+def _of_blocks(field: NodeNoise, level: int, size: int, blocks: range) -> NodeNoise:
     """Noise within some blocks, side by side, as that of one block of this many coordinates."""
+    first, count = blocks.start * size, len(blocks)
 
-    def __init__(self, field: NodeNoise, level: int, size: int, blocks: range) -> None:
-        self._field, self._level, self._size, self._blocks = field, level, size, blocks
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self._blocks), *self._field.shape)
-
-    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Noise of consecutive nodes of every block, from 1 on."""
-        first, count = self._blocks.start * self._size, len(self._blocks)
+    def run(_level: int, nodes: range) -> Integers:
         if count == 1:
-            some = range(first + nodes.start - 1, first + nodes.stop - 1)
-            return self._field.run(self._level, some)[:, None]
-        drawn = self._field.run(self._level, range(first, first + count * self._size))
-        of_blocks = drawn.reshape(count, self._size, *self._field.shape)
-        return np.swapaxes(of_blocks, 0, 1)[nodes.start - 1 : nodes.stop - 1]
+            return field.run(level, range(first + nodes.start - 1, first + nodes.stop - 1))[:, None]
+        drawn = field.run(level, range(first, first + count * size))
+        side_by_side = np.swapaxes(drawn.reshape(count, size, *field.shape), 0, 1)
+        return side_by_side[nodes.start - 1 : nodes.stop - 1]
+
+    return NoiseView((count, *field.shape), run)
 
 
 class _Kind(NamedTuple):
@@ -385,24 +378,18 @@ class _BlockPlace(NamedTuple):
         return self.node - (self.step < self.kind.size)
 
 
-class _ByClass:
-    """Node noise by class, as that of one level."""
+def _by_class(field: NodeNoise, equal: int) -> NodeNoise:
+    """Node noise by class, as that of one level: of nodes from 1 on."""
 
-    def __init__(self, field: NodeNoise, equal: int) -> None:
-        self._field, self._equal = field, equal
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._field.shape
-
-    def run(self, level: int, nodes: range) -> NDArray[np.int64]:
-        """Noise of consecutive nodes from 1 on."""
+    def run(_level: int, nodes: range) -> Integers:
         parts = [
-            self._field.run(of, range(max(span.start, nodes.start), span.stop))
-            for of, span in _spans(nodes.stop, self._equal)
+            field.run(of, range(max(span.start, nodes.start), span.stop))
+            for of, span in _spans(nodes.stop, equal)
             if span.stop > nodes.start
         ]
-        return np.concatenate(parts) if parts else np.empty((0, *self.shape), np.int64)
+        return np.concatenate(parts) if parts else np.empty((0, *field.shape), np.int64)
+
+    return NoiseView(field.shape, run)
 
 
 class _Releases:
@@ -415,7 +402,7 @@ class _Releases:
 
     def __init__(self, root: GrowingSquareRoot, cells: int) -> None:
         self._root = root
-        self._dividing = Dividing(root.stairs, cells)
+        self._dividing = Dividing(root._stairs, cells)
         self._past = np.zeros((2, cells))  # the sum over i < t, and what it lost to rounding
         self._passed = np.zeros(cells)  # the same of absolute values
         self._fallen = 0.0  # sum of |d_i - d_{i+1}|
@@ -432,7 +419,7 @@ class _Releases:
         root, first = self._root, self._dividing.steps + 1
         last_s, last_w = self._last_s, self._last_w
         s = self._dividing.next(z)
-        w = root.weights(range(first, first + len(z)))
+        w = root._weights(range(first, first + len(z)))
         unit = 2.0**root.weight_bits
         shares = unit / w
         known = np.append(last_w, w)
@@ -445,14 +432,14 @@ class _Releases:
         self._fallen += float(np.abs(falls).sum())
         total = own + (before + self._past[0][:, None])
         cell = 2.0 ** (root.fraction_bits - root.lattice_bits)
-        cells = total * cell + float(PRIME_OFFSET)
-        of_s = (self._fallen + shares) * 1.001 * root.stairs.error(first + len(z) - 1)
+        cells = total * cell + OFFSET
+        of_s = (self._fallen + shares) * 1.001 * root._stairs.error(first + len(z) - 1)
         rounded = (np.abs(own) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
         guard = cell * (of_s + rounded) + (1 + np.abs(cells)) * 2.0**-50
         released = np.empty(z.shape, np.int64)
         for row, column in floor_all(cells, guard, released):
             at = first + int(row)
-            released[row, column] = root.beginning(at).decide(all_before(at, int(column)))
+            released[row, column] = root._beginning(at).decide(all_before(at, int(column)))
         self._last_s, self._last_w = s[-1:], w[-1:]
         past, added = self._past[0], before[:, -1]
         both = past + added
@@ -471,7 +458,7 @@ class _RootReader(Reader):
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
         super().__init__(strategy, field)
-        self._growing, self._of_root = strategy, _ByClass(field, strategy.equal)
+        self._growing, self._of_root = strategy, _by_class(field, strategy._equal)
         self._cells = math.prod(field.shape)
         self._next = 1
         self._begin()
@@ -483,7 +470,7 @@ class _RootReader(Reader):
 
     def _has_room(self, steps: int, times: int = 1) -> bool:
         """Whether all nodes up to a step may be held, or so many times as many."""
-        return 2 * times * self._growing.nodes(steps) * self._cells <= _MOST_HELD
+        return 2 * times * self._growing._nodes(steps) * self._cells <= _MOST_HELD
 
     @property
     def local(self) -> bool:
@@ -495,7 +482,7 @@ class _RootReader(Reader):
         check_window(self._growing, steps)
         if steps and self._has_room(steps.stop - 1):
             self._next = steps.stop - 1
-            return self._growing.noise_of(self._field, steps, self._over)
+            return self._growing._noise_of(self._field, steps, self._over)
         return super().noise(steps)
 
     def _over(self, nodes: range) -> NDArray[np.int64]:
@@ -550,17 +537,17 @@ class GrowingSquareRoot(EndlessStrategy):
 
     fraction_bits = 10
     #: Single steps; and how much longer blocks of each kind are than those of the one before.
-    singles: ClassVar[int] = 2**20
-    growth: ClassVar[int] = 8
+    _singles: ClassVar[int] = 2**20
+    _growth: ClassVar[int] = 8
     #: Kinds of blocks, that of single steps included.
-    kinds: ClassVar[int] = 7
+    _kinds: ClassVar[int] = 7
 
     def __init__(self, weight_bits: int = _WEIGHT_BITS, even: int | None = None) -> None:
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         self.even = even if even is None else check_integer("even", even, EVEN[0], EVEN[-1])
         if even is not None and even not in EVEN:
             raise InvalidInput(f"even is {even}; it must be one of {', '.join(map(str, EVEN))}")
-        self.equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
+        self._equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
         self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
         self.facts = StrategyFacts(
             unit_columns=False,
@@ -571,7 +558,6 @@ class GrowingSquareRoot(EndlessStrategy):
         )
         self._beginnings: dict[int, _Beginning] = {}
         self._within: dict[int, _Within] = {}
-        self._weighed: dict[int, NDArray[np.int64]] = {}
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[GrowingSquareRoot]:
@@ -595,8 +581,10 @@ class GrowingSquareRoot(EndlessStrategy):
     @cached_property
     def _every(self) -> list[_Kind]:
         found, before, nodes = [], 0, 0
-        for number in range(self.kinds):
-            found.append(_Kind(number, self.growth**number, before, nodes, self.singles >> number))
+        for number in range(self._kinds):
+            found.append(
+                _Kind(number, self._growth**number, before, nodes, self._singles >> number)
+            )
             before, nodes = found[-1].last, nodes + found[-1].blocks
         return found
 
@@ -605,33 +593,26 @@ class GrowingSquareRoot(EndlessStrategy):
         block, within = divmod(step - kind.before - 1, kind.size)
         return _BlockPlace(kind, block, within + 1)
 
-    def nodes(self, step: int) -> int:
+    def _nodes(self, step: int) -> int:
         """Of the root that a release reads."""
         return self._place(step).over
 
     @cached_property
-    def stairs(self) -> Staircase:
+    def _stairs(self) -> Staircase:
         """The root's coefficients, by the places where they fall."""
         bits = series_bits(self.weight_bits)
         return Staircase(ShortSeries(NODES, bits).numerators, bits)
 
-    def weights(self, nodes: range) -> NDArray[np.int64]:
+    def _weights(self, nodes: range) -> NDArray[np.int64]:
         """1 / d_i of some nodes, in units of 2^-weight_bits."""
-        parts = []
-        for number in range((nodes.start - 1) // _WEIGHED, (nodes.stop - 2) // _WEIGHED + 1):
-            first = number * _WEIGHED + 1
-            if number not in self._weighed:
-                some = range(first, first + _WEIGHED)
-                kept = self._weighed.get(number - 1)
-                self._weighed = {} if kept is None else {number - 1: kept}
-                self._weighed[number] = _weights_of(
-                    some, self.weight_bits, self.singles, self.equal
-                )
-            start = max(nodes.start - first, 0)
-            parts.append(self._weighed[number][start : nodes.stop - first])
-        return np.concatenate(parts)
+        first = (nodes.start - 1) // _WEIGHED * _WEIGHED + 1
+        parts = [
+            _weights_of(range(at, at + _WEIGHED), self.weight_bits, self._singles, self._equal)
+            for at in range(first, nodes.stop, _WEIGHED)
+        ]
+        return np.concatenate(parts)[nodes.start - first : nodes.stop - first]
 
-    def beginning(self, nodes: int) -> _Beginning:
+    def _beginning(self, nodes: int) -> _Beginning:
         """At least this many of the first nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
@@ -639,7 +620,7 @@ class GrowingSquareRoot(EndlessStrategy):
             for shorter in [known for known in self._beginnings if 4 * known <= length]:
                 del self._beginnings[shorter]
             self._beginnings[length] = _Beginning(
-                length, self.weight_bits, self.singles, self.equal
+                length, self.weight_bits, self._singles, self._equal
             )
         return self._beginnings[length]
 
@@ -652,24 +633,24 @@ class GrowingSquareRoot(EndlessStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes 1, ..., ``step`` with the exact coefficients of B; early steps only."""
         at = self._place(check_step(self, step))
-        row = self.beginning(at.over).row(at.over) if at.over else ()
-        nodes = [Node(quarter(node, self.equal), node, weight) for _, node, weight in row]
+        row = self._beginning(at.over).row(at.over) if at.over else ()
+        nodes = [Node(quarter(node, self._equal), node, weight) for _, node, weight in row]
         if at.step < at.kind.size:
             level, first = _FIRST_WITHIN + at.kind.number, at.block * at.kind.size
             inside = self._inside(at.kind).row(at.step)
             nodes += [Node(level, first + node - 1, weight) for _, node, weight in inside]
         return tuple(nodes)
 
-    def column_until(self, step: int, last: int) -> tuple[Node, ...]:
+    def column(self, step: int, last: int | None = None) -> tuple[Node, ...]:
         """Its node and later ones with the coefficients of the root; and those within its block."""
-        at, end = self._place(check_step(self, step)), self._place(check_step(self, last))
-        beginning = self.beginning(at.node)
+        at, end = self._place(check_step(self, step)), self._place(self._check_end(last))
+        beginning = self._beginning(at.node)
         if end.over >= at.node:
-            beginning = self.beginning(end.over)
+            beginning = self._beginning(end.over)
         weight, unit = int(beginning.weights[at.node - 1]), 1 << self.lattice_bits
         nodes = [
             Node(
-                quarter(at.node + k, self.equal),
+                quarter(at.node + k, self._equal),
                 at.node + k,
                 Fraction(weight * int(value), unit),
             )
@@ -706,7 +687,7 @@ class GrowingSquareRoot(EndlessStrategy):
     def _d(self, node: int) -> float:
         """1 over the weight of a node: d falls, but for what blocks have more."""
         one = range(node, node + 1)
-        (weight,) = _weights_of(one, self.weight_bits, self.singles, self.equal).tolist()
+        (weight,) = _weights_of(one, self.weight_bits, self._singles, self._equal).tolist()
         return float((1 << self.weight_bits) / weight)
 
     @cached_property
@@ -718,27 +699,27 @@ class GrowingSquareRoot(EndlessStrategy):
         norm = math.sqrt(float(_summed_squares()[steps])) * (1 + 1e-9)
         return unit / math.floor(unit / norm)
 
-    def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """At most d at the width of the newest class of nodes, or what is read within blocks."""
-        classes = range(quarter(NODES, self.equal) + 1)
-        widths = np.sqrt([float(self.node_factor(level)) for level in classes])
-        firsts = [first_of(level, self.equal) for level in classes]
+        classes = range(quarter(NODES, self._equal) + 1)
+        widths = np.sqrt([float(self._node_factor(level)) for level in classes])
+        firsts = [first_of(level, self._equal) for level in classes]
         last = np.searchsorted(firsts, stops, side="right") - 1
-        blocks = stops > self.singles
-        most = np.where(blocks, max(self._d(1), self._d(self.singles + 1)), self._d(1))
+        blocks = stops > self._singles
+        most = np.where(blocks, max(self._d(1), self._d(self._singles + 1)), self._d(1))
         within = np.where(blocks, math.sqrt(_WITHIN) * self._largest_within, 0.0)
         return np.asarray(np.maximum(most * widths[np.maximum(last, 0)], within), dtype=np.float64)
 
-    def node_factor(self, level: int) -> Fraction:
+    def _node_factor(self, level: int) -> Fraction:
         """q of the class, and 4 within blocks."""
         within = level >= _FIRST_WITHIN
-        return Fraction(_WITHIN) if within else node_variance(level, self.equal)
+        return Fraction(_WITHIN) if within else node_variance(level, self._equal)
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         if not isinstance(law, DiscreteGaussian):
             self._laplace()
-        if law.sigma_squared * self.node_factor(quarter(NODES, self.equal)) > LARGEST_SPREAD**2:
+        if law.sigma_squared * self._node_factor(quarter(NODES, self._equal)) > LARGEST_SPREAD**2:
             raise InvalidInput(
                 f"noise of {self!r} would be wider than 2^40 units of its lattice at node "
                 f"{NODES:,}: raise rho or epsilon, take fewer weight_bits, or coarsen the "
@@ -768,14 +749,14 @@ class GrowingSquareRoot(EndlessStrategy):
         if self.weight_bits == _WEIGHT_BITS:
             return 1.0
         some = slice(_EXACT_ROWS // 2, None)
-        fine = GrowingSquareRoot(even=self.even).beginning(_EXACT_ROWS).variances[some]
-        return float((self.beginning(_EXACT_ROWS).variances[some] / fine).mean())
+        fine = GrowingSquareRoot(even=self.even)._beginning(_EXACT_ROWS).variances[some]
+        return float((self._beginning(_EXACT_ROWS).variances[some] / fine).mean())
 
     def _of_nodes(self, nodes: Integers) -> Floats:
         """Variances of the root's releases at some nodes, of 0 that of nothing."""
         last, found = int(nodes.max(initial=1)), np.zeros(nodes.shape)
         known = min(last, _EXACT_ROWS) if self.weight_bits >= _SHIPPED_BITS else last
-        exact = np.concatenate([[0.0], self.beginning(known).variances])
+        exact = np.concatenate([[0.0], self._beginning(known).variances])
         near = nodes < len(exact)
         found[near] = exact[nodes[near]]
         if not near.all():
@@ -798,7 +779,7 @@ class GrowingSquareRoot(EndlessStrategy):
         ends = [(self._place(start), self._place(stop)) for start, stop in pairs]
         if ends:
             nodes = np.array([[max(one.over, 0) for one in pair] for pair in ends]).T
-            beginning = self.beginning(max(int(nodes.max()), 1))
+            beginning = self._beginning(max(int(nodes.max()), 1))
             found[both] = beginning.differences(nodes[0], nodes[1])
             found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
         return found * self._unit(law)
@@ -847,7 +828,7 @@ class GrowingSquareRoot(EndlessStrategy):
 
         Those of the root's releases before each of these blocks, and within one.
         """
-        of_nodes = self._of_nodes(np.arange(self.nodes(check_step(self, steps)) + 1))
+        of_nodes = self._of_nodes(np.arange(self._nodes(check_step(self, steps)) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
@@ -858,13 +839,14 @@ class GrowingSquareRoot(EndlessStrategy):
     def _unit(self, law: NoiseDistribution | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+    def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Half a unit a release, and half of one for what is within a block."""
-        first, last = check_ends(self, starts, stops)
-        twice = (first > self.singles) * 0.5 + (last > self.singles) * 0.5
-        return np.asarray(super().window_rounding(first, last) + np.where(first < last, twice, 0.0))
+        twice = (first > self._singles) * 0.5 + (last > self._singles) * 0.5
+        return np.asarray(
+            super()._window_rounding(first, last) + np.where(first < last, twice, 0.0)
+        )
 
-    def reader(self, field: NodeNoise) -> Reader:
+    def _reader(self, field: NodeNoise) -> Reader:
         """It holds the noise of the square root at all nodes so far, while there is room for it."""
         return _RootReader(self, field)
 
@@ -887,11 +869,11 @@ class GrowingSquareRoot(EndlessStrategy):
                 out[at + low - nodes.start + 1 :][: len(some)] = some
 
         def over(nodes: range) -> NDArray[np.int64]:
-            return by_blocks(_ByClass(field, self.equal), nodes, True, write)
+            return by_blocks(_by_class(field, self._equal), nodes, True, write)
 
-        return self.noise_of(field, steps, over)
+        return self._noise_of(field, steps, over)
 
-    def noise_of(
+    def _noise_of(
         self, field: NodeNoise, steps: range, over: Callable[[range], NDArray[np.int64]]
     ) -> NDArray[np.int64]:
         """`noise`, given what the root releases at some nodes."""
@@ -923,9 +905,9 @@ class GrowingSquareRoot(EndlessStrategy):
             first = low.step if at == low.block and len(blocks) == 1 else 1
             last = high.step if blocks[-1] == high.block and len(blocks) == 1 else kind.size
             steps = range(first, min(last, kind.size - 1) + 1)
-            own = np.swapaxes(inside.noise(_OfBlocks(field, level, kind.size, blocks), steps), 0, 1)
+            own = inside.noise(_of_blocks(field, level, kind.size, blocks), steps)
             before = kind.nodes + blocks.start - window.start  # of the release before the block
-            values = own + over[before : before + len(blocks)][:, None]
+            values = np.swapaxes(own, 0, 1) + over[before : before + len(blocks)][:, None]
             if last == kind.size:
                 ends = over[before + 1 : before + 1 + len(blocks)]
                 if len(ends) < len(blocks):  # the last block is not over

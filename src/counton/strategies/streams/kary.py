@@ -1,65 +1,54 @@
-"""k-ary trees, with and without subtraction.
-
-Source: Andersson, Pagh, Steiner and Torkamani, "Count on Your Elders", Alg. 1 and 2.
+"""k-ary trees, with and without subtraction ("Count on Your Elders", Alg. 1 and 2).
 
 A step t is written in base k. Digit d of level l says how many nodes of that level a release adds;
 with subtraction digits may be negative and then say how many it subtracts. Node p of level l covers
 the items (p-1) k^l + 1 .. p k^l and is named by p, its right end.
 
-Let Q be q without its lowest digit. The noise at q on level l is that at Q on level l+1, plus the
-nodes from kQ+1 to q, or minus those from q+1 to kQ: one run of draws and one cumulative sum a
-level.
+Cutting the lowest digit off q leaves Q. The noise at q on level l is that at Q on level l+1, plus
+the nodes from kQ+1 to q, or minus those from q+1 to kQ: a difference of two prefix sums.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure, check_norm
 from counton.strategies.strategy import (
-    CHUNK,
-    ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
     Norm,
-    Reader,
     Steps,
     StrategyFacts,
     StreamStrategy,
     Workload,
+    add_up,
     check_metric,
     check_step,
     check_window,
-    is_wide,
     nodes_per_chunk,
     window_ends,
 )
 
-#: All arities up to here are candidates, of the larger ones those that save a level.
-_ALL_ARITIES = 128
-#: So many of every height, where sensitivities are no function of the height.
-_OF_EACH_HEIGHT = 8
-#: Groups are computed whole, so they must stay small.
-_LARGEST_ARITY = CHUNK
+#: All arities up to the first are candidates, of the larger ones those that save a level.
+_ALL_ARITIES, _LARGEST_ARITY = 128, 2**15
 
 
 @dataclass(frozen=True, slots=True)
 class Digits:
     """One way of writing numbers in base k, with digits from ``-below`` to ``k - 1 - below``.
-
-    Cutting the lowest digit off a number q leaves (q + below) // k, the number whose multiple of k
-    is q minus that digit.
 
     >>> balanced = Digits(base=5, below=2)
     >>> balanced.cut(8), balanced.weight(8)  # 8 = 2 * 5 - 2
@@ -74,77 +63,46 @@ class Digits:
         """The largest digit."""
         return self.base - 1 - self.below
 
+    def cut(self, number: int) -> int:
+        """``number`` without its lowest digit: q is k times that, plus the digit."""
+        return (number + self.below) // self.base
+
     def count(self, number: int) -> int:
         """How many digits it takes to write every number from 0 to ``number``."""
         digits = largest = 0
         while largest < number:
-            largest = largest * self.base + self.above
-            digits += 1
+            largest, digits = largest * self.base + self.above, digits + 1
         return digits
-
-    def cut(self, number: int) -> int:
-        """``number`` without its lowest digit."""
-        return (number + self.below) // self.base
 
     def weight(self, number: int) -> int:
         """Sum of the absolute digits of ``number``."""
         total = 0
         while number > 0:
             cut = self.cut(number)
-            total += abs(number - cut * self.base)
-            number = cut
+            total, number = total + abs(number - cut * self.base), cut
         return total
 
     def total_weight(self, last: int) -> int:
         """Sum of ``weight`` over 0..last: whole groups by the number they share, then the rest."""
-        cut = self.cut(last)
-        if cut == 0:
+        if (cut := self.cut(last)) == 0:
             return _triangle(last)
-        digit = last - cut * self.base
-        up, down = _triangle(self.above), _triangle(self.below)
-        lowest_digits = up + (cut - 1) * (up + down) + down
-        lowest_digits += _triangle(digit) if digit >= 0 else -_triangle(-digit - 1)
-        in_last_group = digit + self.below + 1
-        return (
-            self.base * self.total_weight(cut - 1)
-            + in_last_group * self.weight(cut)
-            + lowest_digits
-        )
+        digit, up, down = last - cut * self.base, _triangle(self.above), _triangle(self.below)
+        lowest = up + (cut - 1) * (up + down) + down
+        lowest += _triangle(digit) if digit >= 0 else -_triangle(-digit - 1)
+        in_last_group = (digit + self.below + 1) * self.weight(cut)
+        return self.base * self.total_weight(cut - 1) + in_last_group + lowest
 
     def largest_weight(self, last: int) -> int:
         """Maximum of ``weight`` over 0..last."""
-        cut = self.cut(last)
-        if cut == 0:
+        if (cut := self.cut(last)) == 0:
             return last
-        digit = last - cut * self.base
-        in_last_group = self.weight(cut) + max(self.below, digit)
+        in_last_group = self.weight(cut) + max(self.below, last - cut * self.base)
         return max(in_last_group, self.largest_weight(cut - 1) + self.above)
 
 
 def _triangle(n: int) -> int:
     """1 + 2 + .. + n."""
     return n * (n + 1) // 2
-
-
-class NodeRows:
-    """Nodes of one level one by one, up or down, drawn ahead in chunks but not beyond ``stop``."""
-
-    def __init__(self, field: NodeNoise, level: int, stop: int) -> None:
-        self._field, self._level, self._stop = field, level, stop
-        self._size = nodes_per_chunk(field.shape, ROWS_CHUNK)
-        self._held = range(0)
-        self._noise = np.empty((0, *field.shape), np.int64)
-
-    def read(self, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each node's number and noise, in the order of ``nodes``."""
-        for at in range(0, len(nodes), self._size):
-            part = nodes[at : at + self._size]
-            low, high = min(part), max(part) + 1
-            if not (self._held.start <= low and high <= self._held.stop):
-                self._held = range(low, max(high, min(low + self._size, self._stop)))
-                self._noise = self._field.run(self._level, self._held)
-            for node in part:
-                yield node, self._noise[node - self._held.start]
 
 
 class DigitTree(StreamStrategy):
@@ -161,37 +119,31 @@ class DigitTree(StreamStrategy):
         self.horizon, self.arity, self._digits = horizon, digits.base, digits
         #: Number of levels, and of nodes which the first item enters.
         self.height = digits.count(horizon)
-        self.facts = StrategyFacts(
-            # where two releases differ, one reads a node or the other, or neither
-            unit_rows=True,
-            # only nodes that are subtracted hold items to come
-            causal=digits.below == 0 or self.height == 1,
-        )
+        # Where two releases differ, one reads a node or the other, or neither; and only nodes that
+        # are subtracted hold items to come.
+        causal = digits.below == 0 or self.height == 1
+        self.facts = StrategyFacts(unit_rows=True, causal=causal)
 
-    def by_right_end(self, field: NodeNoise) -> NodeNoise:
+    def _by_right_end(self, field: NodeNoise) -> NodeNoise:
         """Noise of nodes by their right ends: the table itself, where it names them so."""
         return field
 
     def column(self, step: int) -> tuple[Node, ...]:
         """One node a level, unless that node stands between two groups: no release reads those."""
         check_step(self, step)
-        right_ends = (-(-step // self.arity**level) for level in range(self.height))
-        return tuple(
-            Node(level, p, 1)
-            for level, p in enumerate(right_ends)
-            if (p + self._digits.below) % self.arity != 0
-        )
+        right_ends = enumerate(-(-step // self.arity**level) for level in range(self.height))
+        below = self._digits.below
+        return tuple(Node(level, p, 1) for level, p in right_ends if (p + below) % self.arity)
 
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of the digits of ``step``, from the highest level down."""
-        ends = [check_step(self, step)]
-        for _ in range(self.height):
-            ends.append(self._digits.cut(ends[-1]))
-        nodes = []
-        for level in reversed(range(self.height)):
-            q, start = ends[level], ends[level + 1] * self.arity
-            nodes += [Node(level, p, 1) for p in range(start + 1, q + 1)]
-            nodes += [Node(level, p, -1) for p in range(q + 1, start + 1)]
+        nodes: list[Node] = []
+        q = check_step(self, step)
+        for level in range(self.height):
+            start = self._digits.cut(q) * self.arity
+            added = [Node(level, p, 1) for p in range(start + 1, q + 1)]
+            nodes = [*added, *(Node(level, p, -1) for p in range(q + 1, start + 1)), *nodes]
+            q = start // self.arity
         return tuple(nodes)
 
     def l1_sensitivity(self) -> Fraction:
@@ -206,22 +158,20 @@ class DigitTree(StreamStrategy):
 
     def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """As many parts as the arity, all nodes but the one that no release reads."""
-        if part is None:
-            part = Stretch(self.height, 0, self.horizon)
+        part = part or Stretch(self.height, 0, self.horizon)
         if part.level == 0:
             return ()
-        width = self.arity ** (part.level - 1)
+        level, width = part.level - 1, self.arity ** (part.level - 1)
         full, rest = divmod(part.steps, width)
         unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
-        counted = full - (unread <= full)
-        parts = [(Stretch(part.level - 1, 1, width), counted)] if counted else []
-        if unread <= full:
-            parts.append((Stretch(part.level - 1, 0, width), 1))
-        if rest:
-            parts.append((Stretch(part.level - 1, int(unread != full + 1), rest), 1))
-        return tuple(parts)
+        parts = (
+            (Stretch(level, 1, width), full - (unread <= full)),
+            (Stretch(level, 0, width), int(unread <= full)),
+            (Stretch(level, int(unread != full + 1), rest), int(rest > 0)),
+        )
+        return tuple(one for one in parts if one[1])
 
-    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+    def _nodes_by_level(self) -> Iterator[Integers]:
         """The node of each level, unless no release reads it."""
         steps = np.arange(1, self.horizon + 1)
         for level in range(self.height):
@@ -257,101 +207,42 @@ class DigitTree(StreamStrategy):
         return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
 
     def _error(self, metric: Metric) -> Fraction:
-        check_metric(metric)
+        """`overall_variance` of totals, exactly."""
         if metric == "max":
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
-    @override
-    def reader(self, field: NodeNoise) -> Reader:
-        """Of few coordinates with higher levels computed once for all steps of a batch."""
-        return Reader(self, field, None if is_wide(field.shape) else self._parts)
-
-    @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: top down, one level at a time."""
-        check_window(self, steps)
-        if not is_wide(field.shape):
-            return Reader(self, field, self._parts).noise(steps)
-        values = np.zeros((min(len(steps), 1), *field.shape), np.int64)
-        windows = self._windows(steps) if steps else []
-        for level in reversed(range(len(windows[1:]))):
-            values = self._expand_rows(field, level, windows[level], values)
-        return values
-
-    def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        if len(steps) == 0:
-            return
-        windows = self._windows(steps)
-        values = np.zeros((1, *field.shape), np.int64)
-        for level in reversed(range(1, self.height)):
-            # What is yielded is overwritten.
-            parts = [part.copy() for part in self._expand(field, level, windows[level], values)]
-            values = np.concatenate(parts)
-        yield from self._expand(field, 0, steps, values)
-
-    def _windows(self, steps: range) -> list[range]:
-        """The numbers of every level that those of a window of level 0 are cut to."""
-        windows = [steps]
-        for _ in range(self.height):
-            low, high = windows[-1].start, windows[-1].stop
-            windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
-        return windows
-
-    def _expand(
-        self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
-    ) -> Iterator[NDArray[np.int64]]:
-        """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
-
-        Groups are computed whole, also where the window begins or ends within one.
-        """
-        k, below, field = self.arity, self._digits.below, self.by_right_end(field)
-        first = self._digits.cut(window.start)
-        size = max(1, nodes_per_chunk(field.shape) // k)
-        room = np.empty((min(size, len(parents)), k, *field.shape), np.int64)
-        for at in range(0, len(parents), size):
-            known = parents[at : at + size]
-            groups = room[: len(known)]
-            numbers = groups.reshape(-1, *field.shape)
-            low = (first + at) * k - below
-            # The first node stands between two groups, and there is none with a number below 1.
-            skipped = max(1, 1 - low)
-            numbers[:skipped] = 0
-            noise = field.run(level, range(low + skipped, low + len(numbers)))
-            np.cumsum(noise, axis=0, out=numbers[skipped:])
-            groups += (known - groups[:, below])[:, None]
-            yield numbers[max(window.start - low, 0) : window.stop - low]
-
-    def _expand_rows(
-        self,
-        field: NodeNoise,
-        level: int,
-        window: range,
-        parents: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
-        low, high = window.start, window.stop
-        out = np.empty((high - low, *field.shape), np.int64)
-        scratch = np.empty(field.shape, np.int64)
-        first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
-        rows = NodeRows(
-            self.by_right_end(field), level, stop=max(high, last_group * self.arity + 1)
-        )
-        for group, parent in enumerate(parents, start=first_group):
-            middle = group * self.arity
-            start = max(low, middle - self._digits.below)
-            stop = min(high, middle + self._digits.above + 1)
-            if start <= middle < stop:
-                out[middle - low] = parent
-            current = parent
-            for q, row in rows.read(range(middle, start, -1)):
-                target = out[q - 1 - low] if q <= stop else scratch
-                current = np.subtract(current, row, out=target)
-            current = parent
-            for q, row in rows.read(range(middle + 1, stop)):
-                target = out[q - low] if q >= start else scratch
-                current = np.add(current, row, out=target)
-        return out
+        """B z on a window: top down, one level at a time, some nodes at a time."""
+        named, numbers = self._by_right_end(field), [check_window(self, steps)]
+        for _ in range(self.height if steps else 0):  # those that the numbers below are cut to
+            low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
+            numbers.append(range(low, high + 1))
+        size, k = nodes_per_chunk(field.shape), self.arity
+        found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
+        for level in reversed(range(len(numbers) - 1)):
+            own, groups = numbers[level], numbers[level + 1]
+            first, last = min(own[0], groups[0] * k), max(own[-1], groups[-1] * k)
+            at_own = np.empty((len(own), *field.shape), np.int64)  # the nodes after ``first``
+            at_middle = np.empty_like(found)  # up to the multiples of k
+            at_own[0] = at_middle[0] = 0  # of whichever is at ``first``
+            before = None
+            for at in range(first + 1, last + 1, size):
+                sums = named.run(level, range(at, min(at + size, last + 1)))
+                before = add_up(sums, before)
+                for wanted, place, start, step in (
+                    (at_own, own.start, max(own.start, at), 1),
+                    (at_middle, groups.start, max(groups.start, -(-at // k)), k),
+                ):
+                    some, room = sums[start * step - at :: step], wanted[start - place :]
+                    room[: len(some)] = some[: len(room)]
+            counts = np.full(len(groups), k)
+            counts[0] -= own[0] - (groups[0] * k - self._digits.below)
+            counts[-1] -= groups[-1] * k + self._digits.above - own[-1]
+            found -= at_middle
+            at_own += np.repeat(found, counts, axis=0)
+            found = at_own
+        return found
 
 
 class KAry(DigitTree):
@@ -390,6 +281,50 @@ class KAry(DigitTree):
         super().__init__(horizon, Digits(arity, below=(arity - 1) // 2 if subtraction else 0))
 
     @classmethod
+    def candidates(cls, horizon: int, subtraction: bool = True, of_each: int = 8) -> list[KAry]:
+        """Of every height the trees with the smallest arities, for units that act several times.
+
+        Then sensitivities are no function of the height alone. Of two trees of one height the
+        wider has more error, and longer nodes, which hold more of a unit's steps; but where nodes
+        end matters too. The eight smallest (``of_each``) contained the best in all cases examined.
+
+        >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
+        [51, 52, 2000, 2001]
+
+        Raises:
+            InvalidInput: a horizon that is not an integer above 0.
+        """
+        trees = (
+            cls(horizon, arity, subtraction) for arity in _useful_arities(horizon, subtraction)
+        )
+        of_height = groupby(trees, key=lambda tree: tree.height)  # which falls with the arity
+        return [tree for _, same in of_height for tree in islice(same, of_each)]
+
+    @classmethod
+    def undominated_trees(
+        cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
+    ) -> list[KAry]:
+        """Trees of which no other is both lower and no worse: one of them is best for any noise.
+
+        In order of falling height and rising error. Both sensitivities are functions of the height.
+
+        >>> [tree.arity for tree in KAry.undominated_trees(100)]
+        [2, 3, 4, 6, 14, 200]
+
+        Raises:
+            InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
+        """
+        check_metric(metric)
+        front: list[KAry] = []
+        least: float | Fraction = math.inf
+        trees = cls.candidates(horizon, subtraction, _LARGEST_ARITY)
+        for tree in sorted(trees, key=lambda tree: (tree.height, tree._error(metric))):
+            if tree._error(metric) < least:
+                front.append(tree)
+                least = tree._error(metric)
+        return front[::-1]
+
+    @classmethod
     def best(
         cls,
         horizon: int,
@@ -408,67 +343,10 @@ class KAry(DigitTree):
         Raises:
             InvalidInput: an unknown metric or norm, or a horizon that is not an integer above 0.
         """
-        horizon = check_integer("horizon", horizon, 1)
-        norm = check_norm(norm)
+        power = 3 - check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)
-        candidates = [
-            tree for form in forms for tree in cls.undominated_trees(horizon, metric, form)
-        ]
-        return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))
-
-    @classmethod
-    def undominated_trees(
-        cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
-    ) -> list[KAry]:
-        """Trees of which no other is both lower and no worse: one of them is best for any noise.
-
-        In order of falling height and rising error. Both sensitivities are functions of the height.
-
-        >>> [tree.arity for tree in KAry.undominated_trees(100)]
-        [2, 3, 4, 6, 14, 200]
-
-        Raises:
-            InvalidInput: an unknown metric, or a horizon that is not an integer above 0.
-        """
-        horizon = check_integer("horizon", horizon, 1)
-        check_metric(metric)
-        best: dict[int, KAry] = {}
-        for arity in _useful_arities(horizon, subtraction):
-            tree = cls(horizon, arity, subtraction)
-            known = best.setdefault(tree.height, tree)
-            if tree._error(metric) < known._error(metric):
-                best[tree.height] = tree
-        front: list[KAry] = []
-        for height in sorted(best):
-            if not front or best[height]._error(metric) < front[-1]._error(metric):
-                front.append(best[height])
-        return front[::-1]
-
-    @classmethod
-    def candidates(
-        cls, horizon: int, subtraction: bool = True, of_each: int = _OF_EACH_HEIGHT
-    ) -> list[KAry]:
-        """Of every height the trees with the smallest arities, for units that act several times.
-
-        Then sensitivities are no function of the height alone. Of two trees of one height the
-        wider has more error, and longer nodes, which hold more of a unit's steps; but where nodes
-        end matters too. The eight smallest (``of_each``) contained the best in all cases examined.
-
-        >>> [tree.arity for tree in KAry.candidates(1000)][-4:]
-        [51, 52, 2000, 2001]
-
-        Raises:
-            InvalidInput: a horizon that is not an integer above 0.
-        """
-        horizon = check_integer("horizon", horizon, 1)
-        trees: list[KAry] = []
-        found: Counter[int] = Counter()
-        for arity in _useful_arities(horizon, subtraction):
-            tree = cls(horizon, arity, subtraction)
-            found[tree.height] += 1
-            if found[tree.height] <= of_each:
-                trees.append(tree)
-        return trees
+        trees = [tree for form in forms for tree in cls.undominated_trees(horizon, metric, form)]
+        return min(trees, key=lambda tree: tree._error(metric) * tree.height**power)
 
     @classmethod
     def examples(cls, horizon: int) -> tuple[KAry, ...]:
@@ -483,14 +361,13 @@ def _useful_arities(horizon: int, subtraction: bool) -> list[int]:
     For a given height the smallest arity that reaches the horizon is best, or one of the next few,
     of the other parity.
     """
-    largest = min(2 * horizon + 1, _LARGEST_ARITY)
-    arities = set(range(2, min(largest, _ALL_ARITIES) + 1))
+    largest = min(2 * check_integer("horizon", horizon, 1) + 1, _LARGEST_ARITY)
+    found = set(range(2, min(largest, _ALL_ARITIES) + 1))
 
     def height(arity: int) -> int:
         return Digits(arity, below=(arity - 1) // 2 if subtraction else 0).count(horizon)
 
-    for wanted in range(1, height(min(largest, _ALL_ARITIES))):
-        if height(largest) <= wanted:
-            least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
-            arities.update(range(least, min(least + 4, largest + 1)))
-    return sorted(arities)
+    for wanted in range(height(largest), height(min(largest, _ALL_ARITIES))):
+        least = bisect_left(range(2, largest), -wanted, key=lambda k: -height(k)) + 2
+        found.update(range(least, min(least + 4, largest + 1)))
+    return sorted(found)

@@ -236,7 +236,11 @@ class _Search:
                 while True:
                     radices = list(best[1])
                     for group, step in way:
-                        _move(radices, groups[group], step)
+                        # Make one of several radices larger or smaller, and keep them alike.
+                        places = groups[group]
+                        values = [radices[place] for place in places]
+                        wanted = min(values) if step > 0 else max(values)
+                        radices[places[values.index(wanted)]] += step
                     if min(radices) < 2 or not self.fits(radices):
                         break
                     found = self.improve_weights(tuple(radices), best[2], rounds=4)
@@ -358,13 +362,6 @@ def _alone(radices: Sequence[int]) -> list[float]:
         loads.append(left * (1 - 1 / radix))
         left /= radix * radix
     return [*loads, left]
-
-
-def _move(radices: list[int], places: range, step: int) -> None:
-    """Make one of several radices larger or smaller, and keep them alike."""
-    values = [radices[place] for place in places]
-    wanted = min(values) if step > 0 else max(values)
-    radices[places[values.index(wanted)]] += step
 
 
 def _variances(radices: Sequence[int], weights: Sequence[float]) -> list[float]:

@@ -21,6 +21,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure, sensitivities
+from counton.strategies.rounding import OFFSET, rounded_within
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -59,8 +60,6 @@ _LARGEST_NORMALISED = 2**20
 _EXACT_ROWS = 2**13
 #: Convolutions with fewer numbers are sums of shifted copies.
 _SHORT_SERIES = 2**16
-#: Rounding offset: with a prime in the denominator that divides no weight, so that there is no tie.
-PRIME_OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 #: So many overlaps are computed each, and then at distances that grow by a tenth.
 _ALL_OVERLAPS = 16
 
@@ -290,7 +289,7 @@ class NormalisedSqrt(StreamStrategy):
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         within = slice(steps.start - 1, steps.stop - 1)
         total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
-        cells = total[:, within] * cell + float(PRIME_OFFSET)
+        cells = total[:, within] * cell + OFFSET
         of_sums = np.abs(sums).max(axis=1) + error
         guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
         guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
@@ -314,13 +313,9 @@ class NormalisedSqrt(StreamStrategy):
             error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
             places = quotient.places(j) + finer + self.lattice_bits - self.fraction_bits
-            low, high = (
-                ((total + e) * PRIME_OFFSET.denominator + (PRIME_OFFSET.numerator << places))
-                // (PRIME_OFFSET.denominator << places)
-                for e in (-error, error)
-            )
-            if low == high:  # certain to happen: no number over weights below 2^31 - 1 is a tie
-                return low
+            found = rounded_within(total, error, places)
+            if found is not None:  # certain to happen: B z is rational
+                return found
         raise AssertionError("unreachable")
 
 

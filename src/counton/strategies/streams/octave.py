@@ -42,13 +42,13 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers, integers_from_text
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule, Structure
@@ -438,6 +438,23 @@ class MultiscaleInterpolation(StreamStrategy):
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
 
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With the weights of nodes that were searched, so that nobody has to search for them."""
+        if self._grid.upper < _WEIGHED:
+            return super().to_dict()
+        return {**super().to_dict(), "node_weights": integers_to_text(np.concatenate(self.weights))}
+
+    @classmethod
+    def _from_description(cls, node_weights: str | None = None, **parameters: Any) -> Self:
+        made = cls(**parameters)
+        if node_weights not in (None, made.to_dict().get("node_weights")):
+            raise InvalidInput(
+                f"{made!r} has other weights of nodes than are stated with it: it was written by "
+                f"another version of counton, or altered; restore it from a copy"
+            )
+        return made
+
     # ------------------------------------------------------------------------------ the matrices
 
     @cached_property
@@ -454,7 +471,7 @@ class MultiscaleInterpolation(StreamStrategy):
         )
 
     @cached_property
-    def columns(self) -> OctaveColumns:
+    def _columns(self) -> OctaveColumns:
         """One C with B C = A, and bounds on the norms of its columns."""
         return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
@@ -465,7 +482,7 @@ class MultiscaleInterpolation(StreamStrategy):
         unit = 1 << self.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
-            for level, node, weight in self.columns.column(check_step(self, step))
+            for level, node, weight in self._columns.column(check_step(self, step))
         )
 
     def row(self, step: int) -> tuple[Node, ...]:
@@ -495,14 +512,14 @@ class MultiscaleInterpolation(StreamStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """A bound on the 1-norm of every column."""
-        return Fraction(self.columns.norms.l1, 1 << self.lattice_bits)
+        return Fraction(self._columns.norms.l1, 1 << self.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """A bound on the squared 2-norm of every column, found in integers."""
-        return Fraction(self.columns.norms.l2_squared, 4**self.lattice_bits)
+        return Fraction(self._columns.norms.l2_squared, 4**self.lattice_bits)
 
     @property
-    def largest_read(self) -> float:
+    def _largest_read(self) -> float:
         """Interpolation weighs no node above 1: the inverse of the least weight bounds all."""
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
@@ -521,9 +538,9 @@ class MultiscaleInterpolation(StreamStrategy):
         found: list[int] = []
         known: dict[int, int] = {}
         for j in range(1, schedule.steps):
-            level = min(self.columns.first_shared_level(j * schedule.apart), self._grid.upper)
+            level = min(self._columns.first_shared_level(j * schedule.apart), self._grid.upper)
             if level not in known:
-                known[level] = self.columns.largest(2, level)
+                known[level] = self._columns.largest(2, level)
             found.append(known[level])
         return found
 
@@ -652,7 +669,8 @@ class MultiscaleInterpolation(StreamStrategy):
                 steps, reads, total = steps[kept], reads[kept], total[kept]
             if level + 1 < upper:
                 total = total + (reads**2).sum(axis=1)
-        covariance = self._covariance
+        # Of N at the lowest of the upper levels, in units of a node's law.
+        covariance = _covariance_of(self._grid.nodes[self._grid.upper :], self._variances)
         first, count = self._grid.nodes[upper].start, len(covariance)
         largest = 0.0
         for node in range((self.horizon >> upper) + 1):
@@ -664,11 +682,6 @@ class MultiscaleInterpolation(StreamStrategy):
             largest = max(largest, float(found[possible].max(initial=0.0)))
         return largest
 
-    @cached_property
-    def _covariance(self) -> Floats:
-        """Of N at the lowest of the upper levels, in units of a node's law."""
-        return _covariance_of(self._grid.nodes[self._grid.upper :], self._variances)
-
     # ------------------------------------------------------------------------------------- noise
 
     @property
@@ -678,13 +691,13 @@ class MultiscaleInterpolation(StreamStrategy):
         return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
 
     @override
-    def reader(self, field: NodeNoise) -> Reader:
+    def _reader(self, field: NodeNoise) -> Reader:
         """High levels once for a window, low ones by parts."""
         return Reader(self, field, self._parts)
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self.reader(field).noise(steps)
+        return self._reader(field).noise(steps)
 
     def _parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         if not steps:

@@ -59,7 +59,6 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_steps,
-    check_window,
 )
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
@@ -133,30 +132,30 @@ class LeastSquaresFactorization(StreamStrategy):
     ) -> None:
         norm = check_norm(norm)
         self.line, self.norm = _checked_line(line), norm
-        self.tree = BlockTree(radices, shares, norm)
-        self.radices, self.shares = self.tree.radices, self.tree.given
-        self.block = self.tree.widths[-1]
-        most = line.cells * self.block
+        self._tree = BlockTree(radices, shares, norm)
+        self.radices, self.shares = self._tree.radices, self._tree.given
+        self._block = self._tree.widths[-1]
+        most = line.cells * self._block
         if most > LARGEST_HORIZON:
             raise InvalidInput(
-                f"{line.cells} blocks of {self.block} steps are more than 2^40 steps"
+                f"{line.cells} blocks of {self._block} steps are more than 2^40 steps"
             )
         self.horizon = most if horizon is None else check_integer("horizon", horizon, 1)
-        if not most - self.block < self.horizon <= most:
+        if not most - self._block < self.horizon <= most:
             raise InvalidInput(
-                f"horizon is {horizon}; {line.cells} blocks of {self.block} steps serve more than "
-                f"{most - self.block} and at most {most}: give another line"
+                f"horizon is {horizon}; {line.cells} blocks of {self._block} steps serve more than "
+                f"{most - self._block} and at most {most}: give another line"
             )
         if self.radices and line.own.min() < 1:
             raise InvalidInput(
                 f"cell {int(np.argmin(line.own))} of {line!r} has no row of its own, which the "
                 f"tree inside the block could share: use Hats, or leave radices out"
             )
-        unit = self.tree.unit
+        unit = self._tree.unit
         # Both parts of the normal equations, as integers.
         largest = max(
-            self.tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
-            self.tree.variance.numerator * unit**2,
+            self._tree.variance.denominator * int(np.abs(line.own).max()) ** 2,
+            self._tree.variance.numerator * unit**2,
         )
         if (unit * float(line.l1_sensitivity())) ** 2 >= 2.0**61 or largest >= 2**62:
             raise InvalidInput(
@@ -241,8 +240,8 @@ class LeastSquaresFactorization(StreamStrategy):
         return self._largest_column(2)
 
     def _largest_column(self, norm: Norm) -> int:
-        shared = sum(share**norm for share in self.tree.shares)
-        of_line = self.tree.unit**norm * self.line.powers(norm)
+        shared = sum(share**norm for share in self._tree.shares)
+        of_line = self._tree.unit**norm * self.line.powers(norm)
         return int((of_line + shared * np.abs(self.line.own) ** norm).max())
 
     def l1_sensitivity(self) -> Fraction:
@@ -254,7 +253,7 @@ class LeastSquaresFactorization(StreamStrategy):
         return Fraction(self._l2_squared, 1 << 2 * self.lattice_bits)
 
     @override
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         """Sums up to every block, and those inside blocks."""
         if law.std > _LARGEST_STD * self._l1:
             raise InvalidInput(
@@ -269,7 +268,7 @@ class LeastSquaresFactorization(StreamStrategy):
         # What a block knows of itself, and what is solved for, in the units in which they are held.
         known = np.full(self.line.cells, reach)
         if self.radices:
-            known *= inner * math.sqrt(float(self.tree.variance)) / self.line.own
+            known *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
         rows = reach * float(self.line.powers(1).max()) * factor
         largest = rows + float((known * weights).max())
         unit = reach * inner * 2.0**-self.lattice_bits
@@ -277,7 +276,7 @@ class LeastSquaresFactorization(StreamStrategy):
         widest = 0.0
         if self.radices:
             # The estimate of a node, and sums over the children of one.
-            least = min(share for share in self.tree.shares if share)
+            least = min(share for share in self._tree.shares if share)
             alone = unit * math.sqrt(float(inverse.max())) / least
             widest = 4 * max(self.radices) * (alone + solved) + total
         held = self._system.holds(largest, solved, total, bits)
@@ -312,13 +311,13 @@ class LeastSquaresFactorization(StreamStrategy):
 
     def _overlap(self, lag: int) -> int:
         """Largest product of two columns at least ``lag`` steps apart."""
-        square = self.tree.unit**2
-        apart = lag // self.block
+        square = self._tree.unit**2
+        apart = lag // self._block
         if apart:
             return square * self.line.overlap(apart)
         shared = sum(
             share**2
-            for share, width in zip(self.tree.shares, self.tree.widths, strict=True)
+            for share, width in zip(self._tree.shares, self._tree.widths, strict=True)
             if width > lag
         )
         within = square * self.line.powers(2) + shared * self.line.own**2
@@ -374,7 +373,7 @@ class LeastSquaresFactorization(StreamStrategy):
     def _change_bound(self) -> int:
         """The largest sum of a column's entries, each times the variation of its row."""
         rises, _ = self._variations
-        square, shared = self.tree.unit**2, sum(share**2 for share in self.tree.shares)
+        square, shared = self._tree.unit**2, sum(share**2 for share in self._tree.shares)
         return max(
             square * sum(rises[row] * abs(weight) for row, weight in self.line.rows_of(block))
             + shared * int(self.line.own[block]) ** 2
@@ -384,17 +383,17 @@ class LeastSquaresFactorization(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """The line's rows over the step's block, and its node of every level of the tree."""
         at = check_step(self, step) - 1
-        block = at // self.block
+        block = at // self._block
         scale = 1 << self.lattice_bits
         found = [
-            Node(0, row, Fraction(self.tree.unit * weight, scale))
+            Node(0, row, Fraction(self._tree.unit * weight, scale))
             for row, weight in self.line.rows_of(block)
         ]
         own = int(self.line.own[block])
         found += [
             Node(1 + level, at // width, Fraction(share * own, scale))
             for level, (share, width) in enumerate(
-                zip(self.tree.shares, self.tree.widths, strict=True)
+                zip(self._tree.shares, self._tree.widths, strict=True)
             )
             if share * own
         ]
@@ -405,7 +404,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _system(self) -> IntegerEquations:
         """Normal equations of the line, with what trees say of their blocks, in integers."""
-        variance, unit = self.tree.variance, self.tree.unit
+        variance, unit = self._tree.variance, self._tree.unit
         factor = variance.numerator * unit**2
         diagonal = variance.denominator * self.line.own**2
         equations = self.line.equations(diagonal / factor)
@@ -414,10 +413,10 @@ class LeastSquaresFactorization(StreamStrategy):
     @property
     def _equation_weights(self) -> tuple[int, Integers, int]:
         """What z of the line's rows and what blocks know are weighed by, and bits of the grid."""
-        own, variance = self.line.own, self.tree.variance
+        own, variance = self.line.own, self._tree.variance
         if not self.radices:
             return 1, own, self.fraction_bits
-        factor = variance.numerator * self.tree.unit << INNER_BITS
+        factor = variance.numerator * self._tree.unit << INNER_BITS
         return factor, variance.denominator * own**2, _OUTER - INNER_BITS
 
     @cached_property
@@ -427,11 +426,11 @@ class LeastSquaresFactorization(StreamStrategy):
         Weights that are off by some part of themselves, here below 2^-22, are worse than the best
         by its square.
         """
-        exact = self.tree.exact_variance
-        if exact == self.tree.variance:
+        exact = self._tree.exact_variance
+        if exact == self._tree.variance:
             return self._system.equations
         own = self.line.own.astype(np.float64)
-        return self.line.equations(own**2 / float(exact * self.tree.unit**2))
+        return self.line.equations(own**2 / float(exact * self._tree.unit**2))
 
     @cached_property
     def _inverse_prefixes(self) -> tuple[list[list[int]], int]:
@@ -442,7 +441,7 @@ class LeastSquaresFactorization(StreamStrategy):
                 f"a row of B was asked for, over {cells} cells of a line; exact rows are written "
                 f"out up to {LARGEST_EXACT}: use variance and noise instead"
             )
-        variance, unit = self.tree.variance, self.tree.unit
+        variance, unit = self._tree.variance, self._tree.unit
         columns = [dict(self.line.rows_of(cell)) for cell in range(cells)]
         rows: list[list[int]] = []
         for cell, one in enumerate(columns):
@@ -461,10 +460,10 @@ class LeastSquaresFactorization(StreamStrategy):
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes of the whole line and of all blocks' upper levels; for lines up to 256 cells."""
         at = check_step(self, step) - 1
-        block, place = divmod(at, self.block)
+        block, place = divmod(at, self._block)
         sums, determinant = self._inverse_prefixes
-        part = Fraction(place + 1, self.block)
-        variance, unit = self.tree.variance, self.tree.unit
+        part = Fraction(place + 1, self._block)
+        variance, unit = self._tree.variance, self._tree.unit
         # G^-1 of what the release reads of the blocks' totals, times the determinant
         solved = [
             (1 - part) * a + part * b for a, b in zip(sums[block], sums[block + 1], strict=True)
@@ -476,9 +475,9 @@ class LeastSquaresFactorization(StreamStrategy):
                 weights[0, row] = known + variance.numerator * unit * weight * value / determinant
             own = int(self.line.own[cell])
             told = variance.denominator * own * value / determinant
-            self.tree.read_root(weights, cell, told)
+            self._tree.read_root(weights, cell, told)
         if self.radices:
-            self.tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
+            self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
         scale = 1 << self.lattice_bits
         return tuple(
             Node(level, index, weight * scale)
@@ -492,19 +491,19 @@ class LeastSquaresFactorization(StreamStrategy):
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
         """Variances of the totals up to 0, 1, .. blocks, of each block, and 1 / own^2."""
         scale = 4.0**self.lattice_bits
-        equations, square = self._equations, self.tree.unit**2
+        equations, square = self._equations, self._tree.unit**2
         sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
         with np.errstate(divide="ignore"):
             inverse = scale / self.line.own.astype(np.float64) ** 2
         return sums, equations.cell_variance * (scale / square), inverse
 
     def _variance_at(self, steps: Integers) -> Floats:
-        block, place = np.divmod(steps - 1, self.block)
+        block, place = np.divmod(steps - 1, self._block)
         sums, singles, inverse = self._blocks_known
         if not self.radices:
             return np.asarray(sums[steps])
-        part = (place + 1) / self.block
-        inside = self.tree.contrast(place) * inverse[block]
+        part = (place + 1) / self._block
+        inside = self._tree.contrast(place) * inverse[block]
         between = (1 - part) * sums[block] + part * sums[block + 1]
         return np.asarray(between - part * (1 - part) * singles[block] + inside)
 
@@ -517,39 +516,39 @@ class LeastSquaresFactorization(StreamStrategy):
         if since is None:
             return self._variance_at(check_steps(self, steps))
         first, last = check_ends(self, since, steps)
-        scale = 4.0**self.lattice_bits / self.tree.unit**2
+        scale = 4.0**self.lattice_bits / self._tree.unit**2
         equations = self._equations
-        found = equations.range_variance(first / self.block, last / self.block) * scale
+        found = equations.range_variance(first / self._block, last / self._block) * scale
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
-            found = found + self.tree.contrasts(first - 1, last - 1, inverse)
+            found = found + self._tree.contrasts(first - 1, last - 1, inverse)
         return np.asarray(np.where(first == last, 0.0, found))
 
-    def summed_variance(self, stops: Integers, weights: Floats) -> float:
+    def _summed_variance(self, stops: Integers, weights: Floats) -> float:
         """Variance of a sum of releases at ``stops``, with weights: one solution of the equations.
 
         In units of the variance of one node's noise; see `sum_noise_variance`.
         """
         cells = self.line.cells
-        block = np.minimum(stops // self.block, cells - 1)
-        cut = stops / self.block - block
+        block = np.minimum(stops // self._block, cells - 1)
+        cut = stops / self._block - block
         right: Floats = np.bincount(block, weights * cut, cells).astype(np.float64)
         right += np.cumsum(np.bincount(block, weights, cells)[::-1])[::-1]
         right -= np.bincount(block, weights, cells)
-        found = float(right @ self._equations.solve(right[None])[0]) / self.tree.unit**2
+        found = float(right @ self._equations.solve(right[None])[0]) / self._tree.unit**2
         found *= 4.0**self.lattice_bits
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
-            order, width = np.argsort(stops), self.tree.widths[-1]
+            order, width = np.argsort(stops), self._tree.widths[-1]
             at, of = stops[order] - 1, weights[order]
-            alone = self.tree.contrasts(np.full_like(at, -1), at, inverse)
+            alone = self._tree.contrasts(np.full_like(at, -1), at, inverse)
             found += float((of**2) @ alone)
             for apart in range(1, len(at)):  # what ends of one block read of its tree together
                 some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
                 if not len(some):
                     break
                 one, two = some, some + apart
-                differ = self.tree.contrasts(at[one], at[two], inverse)
+                differ = self._tree.contrasts(at[one], at[two], inverse)
                 both = alone[one] + alone[two] - np.where(at[one] == at[two], 0.0, differ)
                 found += float(np.sum(of[one] * of[two] * both))
         return found
@@ -570,18 +569,18 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @cached_property
     @override
-    def largest_read(self) -> float:
+    def _largest_read(self) -> float:
         """No less, from the ends of all or of many blocks.
 
         What a release reads of blocks' totals changes linearly within its own block.
         """
-        cells, unit, own = self.line.cells, self.tree.unit, self.line.own.astype(np.float64)
+        cells, unit, own = self.line.cells, self._tree.unit, self.line.own.astype(np.float64)
         block, reserve = np.arange(cells), 1.0
         if cells > _ALL_ENDS:
             ends = np.geomspace(1, cells, 24).round(), np.linspace(1, cells, 24).round()
             block = np.unique(np.concatenate(ends).astype(np.int64)) - 1
             reserve = 1 + _BETWEEN_ENDS
-        read, of_block = self.tree.largest_read, self.tree.largest_of_block
+        read, of_block = self._tree.largest_read, self._tree.largest_of_block
         at = np.arange(len(block))
         rows = told = 0.0
         before, after = (
@@ -591,7 +590,7 @@ class LeastSquaresFactorization(StreamStrategy):
         for prefixes in (before, after):
             solved = self._system.equations.solve(prefixes) / unit**2
             rows = max(rows, float(np.abs(self.line.over(solved)).max(initial=0.0)) * unit)
-            of_totals = solved * own / float(self.tree.variance)
+            of_totals = solved * own / float(self._tree.variance)
             told = max(told, float(np.abs(of_totals).max()) * max(read, of_block))
             taken.append(of_totals[at, block] * own[block])
         inside = 0.0
@@ -607,25 +606,25 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
         """For every step of a block, the part of it that is over, and the tree's variance."""
-        places = np.arange(self.block)
-        return (places + 1) / self.block, self.tree.contrast(places)
+        places = np.arange(self._block)
+        return (places + 1) / self._block, self._tree.contrast(places)
 
     def _mean(self) -> float:
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
-        whole = self.horizon // self.block
+        whole = self.horizon // self._block
         after = float(part.mean())
         cut, tree = float((part * (1 - part)).mean()), float(inside.mean())
         blocks = (1 - after) * sums[:whole] + after * sums[1 : whole + 1]
-        blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self.block
-        rest = self._variance_at(np.arange(whole * self.block + 1, self.horizon + 1))
+        blocks = (blocks - cut * singles[:whole] + tree * inverse[:whole]) * self._block
+        rest = self._variance_at(np.arange(whole * self._block + 1, self.horizon + 1))
         return math.fsum([*blocks.tolist(), *rest.tolist()]) / self.horizon
 
     def _largest(self) -> float:
         """Blocks in order of a bound, until no other reaches the largest that was found."""
         sums, singles, inverse = self._blocks_known
         part, inside = self._places
-        edges = np.unique(np.linspace(0, self.block, 257).astype(np.int64))
+        edges = np.unique(np.linspace(0, self._block, 257).astype(np.int64))
         tops = np.maximum.reduceat(inside, edges[:-1])
 
         def line(at: Floats | float) -> Floats:
@@ -640,8 +639,8 @@ class LeastSquaresFactorization(StreamStrategy):
         for block in np.argsort(-bound).tolist():
             if bound[block] <= largest:
                 break
-            first = block * self.block + 1
-            steps = np.arange(first, min(first + self.block, self.horizon + 1))
+            first = block * self._block + 1
+            steps = np.arange(first, min(first + self._block, self.horizon + 1))
             largest = max(largest, float(self._variance_at(steps).max()))
         return largest
 
@@ -652,14 +651,14 @@ class LeastSquaresFactorization(StreamStrategy):
         _, singles, inverse = self._blocks_known
         if not self.radices:
             return float(singles.max() if metric == "max" else singles.mean())
-        places, (whole, rest) = np.arange(self.block), divmod(self.horizon, self.block)
-        inside = self.tree.contrasts(places - 1, places, np.array([0.0, 1.0]))
-        shared = singles / self.block**2
+        places, (whole, rest) = np.arange(self._block), divmod(self.horizon, self._block)
+        inside = self._tree.contrasts(places - 1, places, np.array([0.0, 1.0]))
+        shared = singles / self._block**2
         if metric == "max":
             blocks = shared[:whole] + inverse[:whole] * inside.max()
             last = shared[whole:] + inverse[whole:] * inside[:rest].max(initial=0.0)
             return float(max(blocks.max(initial=0.0), last.max(initial=0.0)))
-        sums = self.block * shared[:whole] + inverse[:whole] * math.fsum(inside)
+        sums = self._block * shared[:whole] + inverse[:whole] * math.fsum(inside)
         last = rest * shared[whole:] + inverse[whole:] * math.fsum(inside[:rest])
         return math.fsum([*sums.tolist(), *last.tolist()]) / self.horizon
 
@@ -669,17 +668,17 @@ class LeastSquaresFactorization(StreamStrategy):
         """Half a unit, and inside blocks all that rounding can add up to."""
         if not self.radices:
             return 0.5
-        root, per_start = self.tree.rounding
+        root, per_start = self._tree.rounding
         # A release reads estimates of blocks with weights whose squares are part of its variance.
         sums, _, inverse = self._blocks_known
-        squares = float(sums.max()) / (float(inverse.min()) * float(self.tree.variance))
+        squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
         told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
         return 0.5 + (3 * told + per_start) * 2.0 ** (self.fraction_bits - INNER_BITS) * 1.001
 
     # -------------------------------------------------------------------------------- noise
 
     @override
-    def reader(self, field: NodeNoise) -> Reader:
+    def _reader(self, field: NodeNoise) -> Reader:
         """Solves for all blocks at first use, and holds their sums.
 
         Raises:
@@ -689,7 +688,7 @@ class LeastSquaresFactorization(StreamStrategy):
 
     @override
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        return self.reader(field).noise(steps)
+        return self._reader(field).noise(steps)
 
 
 def _checked_line(line: object) -> OwnCells:
@@ -703,25 +702,25 @@ class _BlockSums(Reader):
 
     _strategy: LeastSquaresFactorization
 
+    def __init__(self, strategy: LeastSquaresFactorization, field: NodeNoise) -> None:
+        super().__init__(strategy, field, self._some_steps)
+
     @cached_property
     def _sums(self) -> Integers:
         """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
         line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
-        known = self._own_knowledge(range(cells), size)
+        # What blocks know of themselves: z of a cell's own row, or their trees' estimates.
+        if self._strategy.radices:
+            known = self._strategy._tree.roots(self._field, line.own, range(cells))
+        else:
+            known = self._field.run(1, range(cells)).reshape(cells, size)
         sums = np.zeros((cells + 1, size), np.int64)
         for at in range(0, size, width := max(1, _SOLVED // cells)):
             part = slice(at, at + width)
             sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
         return sums
-
-    def _own_knowledge(self, blocks: range, size: int) -> Integers:
-        """What blocks know of themselves: z of a cell's own row, or their trees' estimates."""
-        strategy = self._strategy
-        if not strategy.radices:
-            return self._field.run(1, blocks).reshape(len(blocks), size)
-        return strategy.tree.roots(self._field, strategy.line.own, blocks)
 
     def _solve_rows(self, rows: Integers, known: Integers) -> Integers:
         strategy, line = self._strategy, self._strategy.line
@@ -740,41 +739,21 @@ class _BlockSums(Reader):
 
         return system.rounded_prefixes(right, real, most, bits, further)
 
-    @override
-    def noise(self, steps: range) -> NDArray[np.int64]:
-        strategy = self._strategy
-        check_window(strategy, steps)
-        shape = (len(steps), *self._field.shape)
-        if not len(steps):
-            return np.empty(shape, np.int64)
-        if not strategy.radices:
-            return self._sums[steps.start : steps.stop].reshape(shape).copy()
-        return np.concatenate(list(self._inside(steps))).reshape(shape)
-
-    @override
-    def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        check_window(self._strategy, steps)
-        if not self._strategy.radices:
-            sums = self._sums
-            size = max(1, PART // sums.shape[1])
-            for at in range(0, len(steps), size):
-                part = sums[steps.start : steps.stop][at : at + size]
-                yield part.reshape(len(part), *self._field.shape)
-            return
-        for part in self._inside(steps):
-            yield part.reshape(len(part), *self._field.shape)
-
-    def _inside(self, steps: range) -> Iterator[Integers]:
-        """Noise of steps within blocks, some at a time."""
+    def _some_steps(self, field: NodeNoise, steps: range) -> Iterator[Integers]:
+        """Noise of steps, some at a time: sums up to blocks, and what is inside them."""
         strategy, sums = self._strategy, self._sums
-        size = max(1, _PASSED // sums.shape[1])
+        size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
+        drop = INNER_BITS - strategy.fraction_bits
         for at in range(0, len(steps), size):
-            some = range(steps.start - 1, steps.stop - 1)[at : at + size]
-            first, stop = some.start // strategy.block, (some.stop - 1) // strategy.block + 1
-            before = sums[first : stop + 1] << (INNER_BITS - _OUTER)
-            noise = strategy.tree.inside(self._field, strategy.line.own, some, before)
-            drop = INNER_BITS - strategy.fraction_bits
-            yield (noise + (1 << (drop - 1))) >> drop
+            some = steps[at : at + size]
+            noise = sums[some.start : some.stop]
+            if strategy.radices:
+                places = range(some.start - 1, some.stop - 1)
+                blocks = slice(places[0] // strategy._block, places[-1] // strategy._block + 2)
+                before = sums[blocks] << (INNER_BITS - _OUTER)
+                inside = strategy._tree.inside(field, strategy.line.own, places, before)
+                noise = (inside + (1 << (drop - 1))) >> drop
+            yield noise.reshape(len(some), *field.shape)
 
 
 def _adjugate(rows: list[list[int]]) -> tuple[list[list[int]], int]:

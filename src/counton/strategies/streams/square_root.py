@@ -26,6 +26,7 @@ from typing_extensions import override
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Structure
+from counton.strategies.rounding import OFFSET, rounded_within
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -57,9 +58,6 @@ LARGEST_HORIZON = 2**22
 
 #: C is rounded to multiples of 2^-18, beyond this horizon of 2^-20.
 _FINER_BEYOND = 2**19
-
-#: Rounding offset in cells: 1/2, moved by a multiple of 1/3 so that no dyadic number is a tie.
-_OFFSET = Fraction(1, 2) + Fraction(1, 3 * 2**20)
 
 #: Numbers in one block of transforms (coordinates are taken in blocks), to stay in the cache.
 _BLOCK = 2**16
@@ -304,7 +302,7 @@ class SqrtToeplitz(StreamStrategy):
         if not few:
             sums = sums[:, steps.start - 1 : steps.stop - 1]
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
-        cells = sums * cell + float(_OFFSET)
+        cells = sums * cell + OFFSET
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-51
         for row, column in floor_all(cells, guard, released):
             released[row, column] = self._decide(z[: steps[row], column])
@@ -362,11 +360,7 @@ class SqrtToeplitz(StreamStrategy):
             total = (total << (DIGIT_BITS if j else 0)) + exact_dot(digit, backwards)
             error = self._quotient.error_units(j) * length
             places = self._quotient.places(j) + self.lattice_bits - self.fraction_bits
-            low, high = (
-                ((total + e) * _OFFSET.denominator + (_OFFSET.numerator << places))
-                // (_OFFSET.denominator << places)
-                for e in (-error, error)
-            )
-            if low == high:  # certain to happen: B z is dyadic, and no dyadic number is a tie
-                return low
+            found = rounded_within(total, error, places)
+            if found is not None:  # certain to happen: B z is rational
+                return found
         raise AssertionError("unreachable")

@@ -13,7 +13,8 @@ measured. The noise of a release is found in two passes:
 
 All of that runs in integers, in units of 2^-16. Every intermediate value estimates an integer, the
 count of a node, so that a change of the data moves it by an integer; what is rounded is a
-difference of two such estimates, which a change of the data does not move at all.
+difference of two such estimates, which a change of the data does not move at all
+(`counton.strategies.rounding`).
 
 The last node of a level may be cut short by the horizon. What lies beyond is known to be empty: it
 has no nodes, and the shares of those that are left are as for a node with fewer children.
@@ -21,15 +22,15 @@ has no nodes, and the shares of those that are left are as for a node with fewer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.strategies.strategy import ROWS_CHUNK, NodeNoise, nodes_per_chunk
+from counton.strategies.rounding import PART_BITS, part_of, times
+from counton.strategies.strategy import ROWS_CHUNK, NodeNoise, add_up, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
 FRACTION_BITS = 16
@@ -37,40 +38,51 @@ FRACTION_BITS = 16
 _Pair = tuple[Fraction, Fraction]
 #: An estimate reads nodes of lower levels while there are no more of them, or of one level.
 _MOST_READ = 400
+#: Numbers that are drawn together for one estimate; with fewer some are drawn again, which takes
+#: 2.7 times as long with 100 coordinates.
+_HELD = 2**20
 
 
-class Below(NamedTuple):
-    """What was drawn and found below some nodes of a level, for the way down.
+class LevelNoise:
+    """z of the nodes of some trees, and estimates, of which the latest of each kind are held.
 
-    Arrays are flat, ``(nodes, *shape)``, in the order of nodes, with places for children that the
-    last node lacks.
-
-    Attributes:
-        base: the lowest level that was drawn.
-        drawn: z of the levels from ``base`` up to the children.
-        sums: what their children say of nodes of the levels from ``base + 1`` up to the nodes.
-        found: estimates of nodes of the levels from ``base + 1`` up to the children.
+    Nodes come with places for children that the last node lacks; there z is 0.
     """
 
-    base: int
-    drawn: tuple[Integers, ...]
-    sums: tuple[Integers, ...]
-    found: tuple[Integers, ...]
+    def __init__(self, field: NodeNoise, counts: Sequence[int]) -> None:
+        self._field, self._counts, self.shape = field, counts, field.shape
+        self._held: dict[tuple[int, int], tuple[range, Integers]] = {}
+
+    def run(self, level: int, nodes: range) -> Integers:
+        """z of consecutive nodes of a level, not to be written: ``(len(nodes), *shape)``."""
+        return self.hold((level, 0), nodes, self._draw)
+
+    def _draw(self, level: int, nodes: range) -> Integers:
+        there = range(nodes.start, max(min(nodes.stop, self._counts[level]), nodes.start))
+        z = self._field.run(level, there)
+        lacking = np.zeros((len(nodes) - len(there), *self.shape), np.int64)
+        return np.concatenate([z, lacking]) if len(lacking) else z
+
+    def hold(
+        self, kind: tuple[int, int], nodes: range, find: Callable[[int, range], Integers]
+    ) -> Integers:
+        """What is found of nodes of a level, here or a moment ago."""
+        held, values = self._held.get(kind, (range(0), np.empty(0, np.int64)))
+        if not held.start <= nodes.start <= nodes.stop <= held.stop:
+            held, values = self._held[kind] = nodes, find(kind[0], nodes)
+        return values[nodes.start - held.start : nodes.stop - held.start]
 
 
 class Subtrees:
     """Trees of equal shape side by side, the last one cut short where the steps end.
 
-    Levels count from single steps, 0, to the roots, ``len(radices)``. Roots are measured if there
-    is a weight for them; else their totals are estimated elsewhere, from what `totals` says among
-    other things, and `prefixes` is told. Noise and estimates are int64, a coordinate of a step
-    wherever ``*shape`` stands; estimates are in units of 2^-16.
+    Levels count from single steps, 0, to the roots, ``len(radices)``. Noise and estimates are
+    int64, a coordinate of a step wherever ``*shape`` stands; estimates are in units of 2^-16.
 
     Args:
         steps: all steps together.
-        radices: children of a node of level 1, 2, ...; at least one, unless roots are measured.
-        weights: of nodes of level 0, 1, ... in units of the lattice: one for each level, or one for
-            each but the roots.
+        radices: children of a node of level 1, 2, ...
+        weights: of nodes of level 0, 1, ... in units of the lattice.
         own: the part of a node's own measurement in its estimate, which then reads one level below;
             default: the best part, and as many levels as are few nodes. Weights are then all 1.
 
@@ -80,15 +92,14 @@ class Subtrees:
         children: of a whole node and of the last node of level 1, 2, ...
         depths: how many levels below it an estimate N of a node reads, by level.
         by_depth: variances of estimates that read this many levels below, 0, 1, ..., in units of
-            the variance of z: of a whole node and of the last one of every measured level.
+            the variance of z: of a whole node and of the last one of every level.
         variances: those of N, by level.
         spreads: sums of ``variances`` over the children of a whole and of the last node of level
             1, 2, ...
-        below: variances of what the children of a whole and of the last root say of it (`totals`).
 
-    >>> trees = Subtrees(12, (2, 3), (1, 1))  # two roots of six steps
-    >>> trees.counts, [str(variance) for variance in trees.below]
-    ([12, 6, 2], ['2', '2'])
+    >>> trees = Subtrees(12, (2, 3), (1, 1, 1))  # two roots of six steps
+    >>> trees.counts, [str(whole) for whole, _ in trees.variances]
+    ([12, 6, 2], ['1', '2/3', '2/3'])
     """
 
     def __init__(
@@ -116,11 +127,10 @@ class Subtrees:
             self.by_depth.append(self._improve(self.by_depth[-1]))
         self.variances = [self.by_depth[self.depths[i]][i] for i in range(len(self.weights))]
         self.spreads = self._sums(self.variances)
-        if self.radices:
-            self.below = self._sums(self.by_depth[self.depths[-1] - 1])[-1]
 
     @cached_property
-    def _factors(self) -> list[list[tuple[float, float]]]:
+    def _factors(self) -> list[list[tuple[int, int]]]:
+        """By which what a node's own measurement has more is multiplied: whole nodes, the last."""
         return [
             [
                 (self._factor(depth, level, False), self._factor(depth, level, True))
@@ -130,23 +140,24 @@ class Subtrees:
         ]
 
     @cached_property
-    def shares(self) -> list[tuple[float, float, float]]:
-        """Of what the children of a node lack: for each child of a whole node; of the last node,
-        for each child and for the last child.
+    def shares(self) -> list[tuple[int, int, int]]:
+        """Of what the children of a node lack, in units of 2^-40: for each child of a whole node;
+        of the last node, for each child and for the last child.
         """
         return [
-            (float(own[0] / spread[0]), float(own[0] / spread[1]), float(own[1] / spread[1]))
+            (part_of(own[0] / spread[0]), part_of(own[0] / spread[1]), part_of(own[1] / spread[1]))
             for own, spread in zip(self.variances, self.spreads, strict=False)
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
         """The part of a node's own measurement in its estimate from this many levels below."""
-        if self._own is not None and depth and level:
-            return self._own
-        return self.weights[level] ** 2 * self.by_depth[depth][level][last]
+        if not depth or not level:
+            return Fraction(1)
+        return Fraction(self.weights[level] * self._factor(depth, level, last), 1 << PART_BITS)
 
-    def _factor(self, depth: int, level: int, last: bool) -> float:
-        return float(self.own(depth, level, last) / self.weights[level])
+    def _factor(self, depth: int, level: int, last: bool) -> int:
+        best = self.weights[level] ** 2 * self.by_depth[depth][level][last]
+        return part_of((self._own or best) / self.weights[level])
 
     def _sums(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Sums over the children of a whole and of the last node of level 1, 2, ..."""
@@ -158,285 +169,115 @@ class Subtrees:
     def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Of the best combinations of a node's measurement and its children's estimates."""
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
-        if self._own is not None:
-            rest = 1 - self._own
-            for _, (whole, last) in zip(self.weights[1:], self._sums(variances), strict=False):
-                improved.append((self._own**2 + rest**2 * whole, self._own**2 + rest**2 * last))
-            return improved
-        for weight, (whole, last) in zip(self.weights[1:], self._sums(variances), strict=False):
-            improved.append((whole / (weight**2 * whole + 1), last / (weight**2 * last + 1)))
+        for weight, sums in zip(self.weights[1:], self._sums(variances), strict=True):
+            if self._own is None:
+                whole, last = (both / (weight**2 * both + 1) for both in sums)
+            else:
+                whole, last = (self._own**2 + (1 - self._own) ** 2 * both for both in sums)
+            improved.append((whole, last))
         return improved
 
-    def roots(self, field: NodeNoise, nodes: range) -> tuple[Integers, Below]:
-        """N of measured roots, ``(n, *shape)``, and what was drawn for it."""
-        own = field.run(self.top, nodes)
-        if self.top == 0:
-            return _divide(own, self.weights[0]), Below(0, (), (), ())
-        sums, below = self.totals(field, nodes)
-        return self._estimates(self.top, self.depths[-1], nodes.start, own, sums), below
+    def estimates(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
+        """Estimates of nodes of a level, not to be written: ``(len(nodes), *shape)``.
 
-    def totals(self, field: NodeNoise, nodes: range) -> tuple[Integers, Below]:
-        """What their children say of roots, ``(n, *shape)``, and what was drawn for it."""
-        below = self._up(field, self.top, nodes, {})
-        return below.sums[-1], below
+        From their z and what is said by this many levels below. The difference of the two does not
+        move with the data, so that a part of it may be rounded.
+        """
+        own = drawn.run(level, nodes)
+        if depth == 0:
+            return _divide(own, self.weights[level])
+
+        def find(level: int, nodes: range) -> Integers:
+            sums = self._said_below(drawn, level, nodes, depth)
+            factor, factor_of_last = self._factors[depth][level]
+            lack = (own << FRACTION_BITS) - self.weights[level] * sums
+            found = sums + times(lack, factor)
+            last = self.counts[level] - 1 - nodes.start
+            if 0 <= last < len(found):
+                found[last] = sums[last] + times(lack[last], factor_of_last)
+            return found
+
+        return drawn.hold((level, depth), nodes, find)
+
+    def _said_below(self, drawn: LevelNoise, level: int, nodes: range, depth: int) -> Integers:
+        """What the children of nodes say of them, some children at a time."""
+        radix, sums = self.radices[level - 1], np.zeros((len(nodes), *drawn.shape), np.int64)
+        children = range(nodes.start * radix, nodes.stop * radix)
+        together = self.widths[level - 1] // self.widths[level - depth]
+        size = max(1, nodes_per_chunk(drawn.shape, _HELD) // together)
+        size = size // radix * radix or size  # whole families, unless these are too large
+        for first in range(0, len(children), max(size, radix)):
+            family = children[first : first + max(size, radix)]
+            added = sums[first // radix :][: len(family) // radix]
+            for some in (family[at : at + size] for at in range(0, len(family), size)):
+                if depth == 1:
+                    found = drawn.run(level - 1, some)
+                else:
+                    found = self.estimates(drawn, level - 1, some, depth - 1)
+                added += _sum_children(found.reshape(len(added), -1, *drawn.shape))
+        return _divide(sums, self.weights[level - 1]) if depth == 1 else sums
 
     def prefixes(
         self,
-        field: NodeNoise,
+        drawn: LevelNoise,
+        level: int,
         leaves: range,
         first: int,
         totals: Integers,
         before: Integers,
-        below: Below,
-        spent: bool = False,
     ) -> Iterator[Integers]:
         """Noise of the running totals at ``leaves`` (steps, from 0 on), in parts, in order.
 
+        Releases are private with any F that moves with the node's count, times 2^16.
+
         Args:
-            field: the table of noise; level l of the trees is its level l.
-            leaves: a window of steps; those below other roots than the given are left out.
-            first: the first root given.
-            totals: F of the roots, ``(n, *shape)``.
-            before: noise of the running total before each root, ``(n, *shape)``.
-            below: of these roots, as `totals` or `roots` gave it.
-            spent: what is below may be overwritten, and is of no use afterwards.
-
-        Releases are private with any F that moves with the root's count, times 2^16.
+            drawn: z.
+            level: of the nodes whose F is given, above 0.
+            leaves: a window of steps; those below other nodes than the given are left out.
+            first: the first node given.
+            totals: F of the nodes, ``(n, *shape)``.
+            before: noise of the running total before each of them, ``(n, *shape)``.
         """
-        yield from self._expand(field, self.top, leaves, first, totals, before, below, spent)
-
-    def rows(self, field: NodeNoise, start: int) -> Iterator[Integers]:
-        """Noise of the running total at leaves ``start``, ..., one by one: the same numbers.
-
-        For steps of many coordinates, below measured roots. As many rows are held as a family of
-        each level has nodes, instead of all that is below them; what is needed again is drawn
-        again.
-        """
-        before = np.zeros(field.shape, np.int64)
-        for root in range(self.counts[self.top]):
-            total = self._estimate(field, self.top, root, self.depths[self.top])
-            if (root + 1) * self.widths[self.top] > start:
-                yield from self._walk(field, self.top, root, total, before, start)
-            before = before + total
-
-    def _walk(
-        self,
-        field: NodeNoise,
-        level: int,
-        node: int,
-        total: Integers,
-        before: Integers,
-        start: int,
-    ) -> Iterator[Integers]:
-        """See `rows`, for the leaves of one node, given its F and what is before it."""
-        if level == 0:
-            yield before + total
-            return
         radix, width = self.radices[level - 1], self.widths[level - 1]
-        first, stop = node * radix, min((node + 1) * radix, self.counts[level - 1])
-        if level == 1:
-            drawn = field.run(0, range(first, stop))
-            groups = _divide(drawn, self.weights[0])
-            sums = _divide(drawn.sum(axis=0), self.weights[0])
-        else:
-            depth = self.depths[level - 1]
-            groups = np.stack(
-                [self._estimate(field, level - 1, child, depth) for child in range(first, stop)]
-            )
-            sums = groups.sum(axis=0)
-        self._share(level, node, (total - sums)[None], groups[None])
-        for child, share in enumerate(groups, start=first):
-            if (child + 1) * width > start:
-                yield from self._walk(field, level - 1, child, share, before, start)
-            before = before + share
-
-    def _estimate(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
-        """An estimate of one node, that reads this many levels below: ``(*shape,)``."""
-        own = field.run(level, range(node, node + 1))
-        if depth == 0:
-            return _divide(own[0], self.weights[level])
-        sums = self._sums_below(field, level, node, depth)
-        (found,) = self._estimates(level, depth, node, own, sums[None])
-        return np.asarray(found)
-
-    def _sums_below(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
-        """What the children of one node say of it, of this many levels: ``(*shape,)``."""
-        radix = self.radices[level - 1]
-        below = range(node * radix, min((node + 1) * radix, self.counts[level - 1]))
-        if depth == 1:
-            added: Integers = field.run(level - 1, below).sum(axis=0)
-            return _divide(added, self.weights[level - 1])
-        sums = np.zeros(field.shape, np.int64)
-        for child in below:
-            sums += self._estimate(field, level - 1, child, depth - 1)
-        return sums
-
-    def _up(self, field: NodeNoise, level: int, nodes: range, known: dict[int, Integers]) -> Below:
-        """Estimates below nodes, from as many levels as N of these nodes reads.
-
-        ``known`` holds z, by level, as far as it was drawn before.
-        """
-        base = level - self.depths[level]
-        drawn, sums, found = [], [], []
-        for at in range(base, level):
-            factor = self.widths[level] // self.widths[at]
-            first, stop = nodes.start * factor, nodes.stop * factor
-            own = known[at] if at in known else self._run(field, at, first, stop)
-            drawn.append(own)
-            radix = self.radices[at]
-            if at == base:
-                grouped = own.reshape(-1, radix, *own.shape[1:])
-                sums.append(_divide(_sum_children(grouped), self.weights[at]))
-                continue
-            found.append(self._estimates(at, at - base, first, own, sums[-1]))
-            grouped = found[-1].reshape(-1, radix, *own.shape[1:])
-            sums.append(_sum_children(grouped))
-        return Below(base, tuple(drawn), tuple(sums), tuple(found))
-
-    def _run(self, field: NodeNoise, level: int, first: int, stop: int) -> Integers:
-        """z of nodes of a level; 0 for those that do not exist."""
-        drawn = field.run(level, range(first, max(min(stop, self.counts[level]), first)))
-        if len(drawn) == stop - first:
-            return drawn
-        padded = np.zeros((stop - first, *field.shape), np.int64)
-        padded[: len(drawn)] = drawn
-        return padded
-
-    def _estimates(
-        self, level: int, depth: int, first: int, own: Integers, sums: Integers
-    ) -> Integers:
-        """Estimates of nodes ``first``, ... of a level, that read this many levels below.
-
-        From their z and what their children say. The difference of the two does not move with the
-        data, so that it may be rounded after being multiplied by a number of float64.
-        """
-        factor, factor_of_last = self._factors[depth][level]
-        lack = (own << FRACTION_BITS) - self.weights[level] * sums
-        found: Integers = sums + np.rint(lack * factor).astype(np.int64)
-        last = self.counts[level] - 1 - first
-        if last < len(found):
-            found[last] = sums[last] + np.rint(lack[last] * factor_of_last).astype(np.int64)
-        return found
-
-    def _expand(
-        self,
-        field: NodeNoise,
-        level: int,
-        leaves: range,
-        first: int,
-        totals: Integers,
-        before: Integers,
-        below: Below,
-        spent: bool,
-    ) -> Iterator[Integers]:
-        """See `prefixes`, for nodes ``first``, ... of any level above 0."""
-        if level == 1:
-            steps = below.drawn[0] if spent else below.drawn[0].copy()
-            yield from self._steps(leaves, first, totals, before, steps, below.sums[0])
-            return
-        radix, width = self.radices[level - 1], self.widths[level - 1]
-        base = level - 1 - self.depths[level - 1]
-        size = len(totals)
-        if base < below.base:
-            together = self.widths[level] // self.widths[base]
-            size = max(1, nodes_per_chunk(field.shape, ROWS_CHUNK) // together)
+        together = self.widths[level] // self.widths[level - 1 - self.depths[level - 1]]
+        size = max(1, nodes_per_chunk(drawn.shape, ROWS_CHUNK) // together)
         for at in range(0, len(totals), size):
-            part = slice(at, at + size)
-            count, child = len(totals[part]), (first + at) * radix
-            own = self._part(below, level, at, at + count)
-            if base == below.base:
-                found, inner = (
-                    own.found[-1],
-                    own._replace(drawn=own.drawn[:-1], sums=own.sums[:-1], found=own.found[:-1]),
-                )
-            else:
-                known = dict(enumerate(own.drawn, start=below.base))
-                inner = self._up(field, level - 1, range(child, child + count * radix), known)
-                found = self._estimates(
-                    level - 1, self.depths[level - 1], child, own.drawn[-1], inner.sums[-1]
-                )
-            groups = found.reshape(count, radix, *found.shape[1:]).copy()
-            self._share(level, first + at, totals[part] - _sum_children(groups), groups)
-            starts = np.zeros_like(groups)
-            np.cumsum(groups[:, :-1], axis=1, out=starts[:, 1:])
-            starts += before[part][:, None]
+            some, starts = totals[at : at + size], before[at : at + size].copy()
+            child = (first + at) * radix
+            children = range(child, child + len(some) * radix)
+            found = self.estimates(drawn, level - 1, children, self.depths[level - 1])
+            found = found.copy() if level > 1 else found
+            groups = found.reshape(len(some), radix, *drawn.shape)
+            sums = _sum_children(groups)
+            if level == 1:
+                z = drawn.run(0, children).reshape(groups.shape)
+                sums = _divide(_sum_children(z), self.weights[0])
+            self._share(level, first + at, some - sums, groups)
+            # Each family goes on where it should, not where rounding has brought the one before.
+            starts[1:] -= (starts + _sum_children(groups))[:-1]
+            ends = found if level == 1 else found.copy()
+            ends[::radix] += starts
+            add_up(ends)
             low = max(leaves.start // width - child, 0)
             high = min((leaves.stop - 1) // width + 1 - child, len(found))
-            if low < high:
-                yield from self._expand(
-                    field,
-                    level - 1,
-                    leaves,
-                    child + low,
-                    groups.reshape(found.shape)[low:high],
-                    starts.reshape(found.shape)[low:high],
-                    self._part(inner, level - 1, low, high),
-                    spent or base < below.base,
-                )
+            if low < high and level == 1:
+                yield ends[low:high]
+            elif low < high:
+                inner, starts = found[low:high], ends[low:high] - found[low:high]
+                yield from self.prefixes(drawn, level - 1, leaves, child + low, inner, starts)
 
-    def _part(self, below: Below, level: int, low: int, high: int) -> Below:
-        """Of what is below nodes, what is below some of them."""
-
-        def part(arrays: tuple[Integers, ...], lowest: int) -> tuple[Integers, ...]:
-            factors = (self.widths[level] // width for width in self.widths[lowest:])
-            return tuple(
-                array[low * factor : high * factor]
-                for array, factor in zip(arrays, factors, strict=False)
-            )
-
-        base = below.base
-        drawn, sums, found = below.drawn, below.sums, below.found
-        return Below(base, part(drawn, base), part(sums, base + 1), part(found, base + 1))
-
-    def _steps(
-        self,
-        leaves: range,
-        first: int,
-        totals: Integers,
-        before: Integers,
-        drawn: Integers,
-        sums: Integers,
-    ) -> Iterator[Integers]:
-        """See `prefixes`, for nodes of level 1: one running sum over all steps, written on z."""
-        radix, shape = self.radices[0], drawn.shape[1:]
-        size = max(1, nodes_per_chunk(shape, ROWS_CHUNK) // radix)
-        for at in range(0, len(totals), size):
-            part = slice(at, at + size)
-            values = drawn[at * radix : (at + size) * radix]
-            bits = self.weights[0].bit_length() - 1
-            exact = self.weights[0] == 1 << bits  # a power of two: nothing is rounded
-            if exact:
-                np.left_shift(values, FRACTION_BITS - bits, out=values)
-            else:
-                values = _divide(values, self.weights[0])
-            groups = values.reshape(-1, radix, *shape)
-            counted = sums[part] if exact else _sum_children(groups)
-            added = self._share(1, first + at, totals[part] - sums[part], groups)
-            # Each family goes on where it should, not where rounding has brought the one before.
-            starts = before[part].copy()
-            starts[1:] -= (starts + counted + radix * added)[:-1]
-            groups[:, 0] += starts
-            np.cumsum(values, axis=0, out=values)
-            low = (first + at) * radix
-            if low < leaves.stop and low + len(values) > leaves.start:
-                yield values[max(leaves.start - low, 0) : leaves.stop - low]
-
-    def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> Integers:
-        """Add to estimates of children, ``(n, k, *shape)``, their share of what they lack.
-
-        Returns what is added to each child of a whole node.
-        """
+    def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
+        """Add to estimates of children, ``(n, k, *shape)``, their share of what they lack."""
         whole, to_each, to_last = self.shares[level - 1]
-        added: Integers = np.rint(lack * whole).astype(np.int64)
+        added = times(lack, whole)
         last = self.counts[level] - 1 - first
         if last >= len(lack):
             groups += added[:, None]
-            return added
+            return
         groups[:last] += added[:last, None]
         count = self.children[level - 1][1]
-        groups[last, : count - 1] += np.rint(lack[last] * to_each).astype(np.int64)
-        groups[last, count - 1] += np.rint(lack[last] * to_last).astype(np.int64)
-        return added
+        groups[last, : count - 1] += times(lack[last], to_each)
+        groups[last, count - 1] += times(lack[last], to_last)
 
 
 @lru_cache(maxsize=4096)

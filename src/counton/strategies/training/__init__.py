@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from counton.base.lazy import attach
-from counton.strategies.strategy import exported_classes
+from counton.strategies.strategy import built_from, exported_classes, stated_kind
 
 if TYPE_CHECKING:
     from counton.strategies.training.banded import (
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from counton.strategies.training.training_strategy import training_schedule as training_schedule
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-__all__ += ["public_training_strategies"]
+__all__ += ["public_training_strategies", "training_strategy_from_dict"]
 
 
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
@@ -35,3 +36,18 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     from counton.strategies.training.training_strategy import TrainingStrategy
 
     return exported_classes(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]
+
+
+def training_strategy_from_dict(description: Mapping[str, Any]) -> TrainingStrategy:
+    """The strategy that `TrainingStrategy.to_dict` describes, whatever a search would find now.
+
+    Raises:
+        InvalidInput: none of counton's strategies for training, or not what one of them says.
+
+    >>> from counton.strategies.training import Echo
+    >>> strategy = Echo.fit(8, epochs=2)
+    >>> training_strategy_from_dict(strategy.to_dict()) == strategy
+    True
+    """
+    kinds = {kind.saved_name: kind for kind in public_training_strategies()}
+    return built_from(kinds[stated_kind(description, list(kinds), " for training")], description)

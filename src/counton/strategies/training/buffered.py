@@ -15,6 +15,7 @@ All differences are taken of 1 - theta and 1 - thetahat, so that nothing cancels
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
@@ -25,7 +26,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.descent import DIFFERENCE, descend, with_differences
+from counton.strategies.descent import DIFFERENCE, descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
 from counton.strategies.training.scaling import balance
 from counton.strategies.training.sensitivity import gram_of_schedules
@@ -41,6 +42,10 @@ from counton.strategies.training.training_strategy import LARGEST_STEPS, Tap, tr
 MOST_BUFFERS = 8
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 4096
+#: A buffer that lowers the error by less than this share of it is left out.
+_WORTH = 1e-5
+#: Zeros are at least this and at least as far from 1; float32 holds its multiples up to 1.
+_LEAST = 2.0**-24
 
 
 class BufferedToeplitz(ToeplitzTraining):
@@ -102,7 +107,8 @@ class BufferedToeplitz(ToeplitzTraining):
 
         Args:
             steps, epochs, order, separation: see `training_schedule`.
-            buffers: numbers of state for each coordinate, at most: fewer where more gain nothing.
+            buffers: numbers of state for each coordinate, at most: fewer where one more lowers the
+                error by less than a hundred-thousandth.
             scaling: step scaling for which the parameters are improved again.
 
         Raises:
@@ -128,8 +134,10 @@ class BufferedToeplitz(ToeplitzTraining):
             start = np.array(
                 [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
             )
-            v = _refit(steps, schedule, best.shares, start.reshape(-1))
-            other = cls(steps, *interlace(v), schedule).with_scaling(scaling)
+            found = interlace(_refit(steps, schedule, best.shares, start.reshape(-1)))
+            if not interlaces(*found):
+                break
+            other = cls(steps, *found, schedule).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other
@@ -238,20 +246,47 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
 
 
 def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Theta and thetahat; zeros are rounded to float32, in which buffers decay, if they may be."""
-    v = np.minimum(v, 1 - 1e-12)
-    theta, thetahat = 1 - v[0::2], 1 - v[1::2]
-    near = thetahat.astype(np.float32).astype(np.float64)
-    if (near < theta).all() and (near[:-1] > theta[1:]).all():
-        thetahat = near
-    return tuple(theta.tolist()), tuple(thetahat.tolist())
+    """Theta and thetahat from what was searched, 1 - theta and 1 - thetahat in turn, on a grid.
+
+    Zeros are multiples of 2^-24 too, which float32 holds: buffers decay in it. They may no longer
+    interlace then, and fewer buffers do as well.
+
+    >>> interlace(np.array([0.01, 0.1]))
+    ((0.9900016784667969,), (0.899993896484375,))
+    """
+    v = np.minimum(on_grid(v), 1 - _LEAST)
+    v[1::2] = np.maximum(np.rint(v[1::2] / _LEAST) * _LEAST, _LEAST)
+    return tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
 
 
 @lru_cache(maxsize=256)
 def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Theta and thetahat of least error without step scaling."""
+    """Theta and thetahat of least error without step scaling, and no buffer that gains nothing."""
+    if buffers == 1:
+        found = _search(steps, schedule, 1)
+        return found if interlaces(*found) else ((0.5,), (0.25,))
+    fewer = fit_buffers(steps, schedule, buffers - 1)
+    if len(fewer[0]) < buffers - 1:
+        return fewer
+    found = _search(steps, schedule, buffers)
+    worth = interlaces(*found) and _rmse(found, steps, schedule) < (
+        _rmse(fewer, steps, schedule) * (1 - _WORTH)
+    )
+    return found if worth else fewer
+
+
+def _rmse(
+    found: tuple[tuple[float, ...], tuple[float, ...]], steps: int, schedule: Schedule
+) -> float:
+    gaps = 1 - np.array(found).T.reshape(1, -1)
+    return math.sqrt(float(_errors(gaps, steps, schedule)[0]))
+
+
+def _search(
+    steps: int, schedule: Schedule, buffers: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     shifts = DIFFERENCE * np.concatenate(
         [np.zeros((1, 2 * buffers)), np.eye(2 * buffers), -np.eye(2 * buffers)]
     )
@@ -266,11 +301,7 @@ def fit_buffers(
     bounds, ends = search_bounds(buffers), {"maxiter": 400, "ftol": 1e-14, "gtol": 1e-9}
     starts = [search_start(begin, buffers) for begin in (steps, max(steps // 16, 8))]
     found = [descend(value, start, bounds, **ends) for start in starts]
-    theta, thetahat = interlace(from_search(min(found, key=lambda one: one[0])[1]))
-    if interlaces(theta, thetahat):
-        return theta, thetahat
-    # fewer buffers are as good: two of these fell together, or one became nothing
-    return fit_buffers(steps, schedule, buffers - 1) if buffers > 1 else ((0.5,), (0.25,))
+    return interlace(from_search(min(found, key=lambda one: one[0])[1]))
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:

@@ -39,17 +39,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.base.arrays import Floats, Integers
+from counton.base.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.base.errors import InvalidInput
 from counton.base.exact import Number, check_integer, figures
-from counton.strategies.descent import descend
+from counton.strategies.descent import descend, matrix_on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.streams.square_root import square_root_coefficients
@@ -73,7 +74,8 @@ class DenseOptimum(TrainingStrategy):
     """A lower-triangular C by dense optimisation: least error known, and far too many normals.
 
     Args:
-        matrix: C, lower-triangular with an inverse; at most 4096 steps.
+        matrix: C, lower-triangular with an inverse; at most 4096 steps. Entries are rounded to a
+            grid of 20 digits below the largest one.
         schedule: in which steps one example counts.
 
     >>> round(DenseOptimum.fit(16, epochs=4).rmse, 3)
@@ -83,7 +85,15 @@ class DenseOptimum(TrainingStrategy):
     def __init__(self, matrix: Floats, schedule: Schedule) -> None:
         self.steps = check_integer("steps", len(matrix), 1, LARGEST_DENSE)
         self.schedule = Schedule(*schedule)
-        self._matrix = np.tril(matrix)
+        self._keep(np.tril(matrix))
+
+    def _keep(self, matrix: Floats) -> None:
+        self._matrix = self._on_grid(matrix)
+
+    def _on_grid(self, matrix: Floats) -> Floats:
+        """A matrix as it is kept: by whole numbers, which describe it exactly."""
+        self._entries, self._bits = matrix_on_grid(matrix)
+        return np.ldexp(self._entries.astype(np.float64), -self._bits)
 
     @classmethod
     def fit(cls, steps: int, epochs: int = 1) -> Self:
@@ -111,12 +121,23 @@ class DenseOptimum(TrainingStrategy):
     @property
     @override
     def parameters(self) -> dict[str, Any]:
-        """The matrix by its digest."""
-        return {"sha256": hashlib.sha256(self._matrix.astype("<f8").tobytes()).hexdigest()}
+        """The grid, and the matrix on it by its digest."""
+        return {"bits": self._bits, "matrix_sha256": self._digest}
 
-    @property
-    def _inverse(self) -> Floats:
-        return _inverse_of(self._matrix)
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self._entries, "<i8").tobytes()).hexdigest()
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """With all of the matrix, exactly."""
+        return {**self.address, "matrix": integers_to_text(self._entries)}
+
+    @classmethod
+    def _from_description(
+        cls, steps: int, schedule: Schedule, bits: int, matrix: str, **_: Any
+    ) -> Self:
+        return cls(_matrix_of(steps, bits, matrix), Schedule(*schedule))
 
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
@@ -147,7 +168,7 @@ class DenseOptimum(TrainingStrategy):
 
     @override
     def mean_variance(self) -> float:
-        return float((np.cumsum(self._inverse, axis=0) ** 2).sum() / self.steps)
+        return float((np.cumsum(_inverse_of(self._matrix), axis=0) ** 2).sum() / self.steps)
 
     @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
@@ -236,11 +257,15 @@ class BandedOptimum(DenseOptimum):
     def __init__(
         self, matrix: Floats, schedule: Schedule, lags: tuple[int, ...] | None = None
     ) -> None:
-        super().__init__(matrix, schedule)
         self.lags = lags
+        super().__init__(matrix, schedule)
+
+    @override
+    def _keep(self, matrix: Floats) -> None:
+        lags = self.lags
         if lags is None:
-            return
-        inverse = self._inverse
+            return super()._keep(matrix)
+        inverse = _inverse_of(matrix)
         kept = np.where(_at_lags(self.steps, lags), inverse, 0.0)
         beside = float(np.abs(inverse - kept).max())
         if not beside <= _ROUNDED * float(np.abs(kept).max()):
@@ -248,8 +273,12 @@ class BandedOptimum(DenseOptimum):
                 f"the inverse of the matrix has an entry of {beside:.3g} at other lags than "
                 f"{lags}: name all lags of normals that a step takes, or leave lags out"
             )
-        self._increments = kept
-        self._matrix = _inverse_of(kept)
+        self._keep_inverse(kept)
+
+    def _keep_inverse(self, increments: Floats) -> None:
+        """Round and keep K, whose entries are few, instead of C."""
+        self._increments = self._on_grid(increments)
+        self._matrix = _inverse_of(self._increments)
 
     @classmethod
     def fit(
@@ -303,6 +332,25 @@ class BandedOptimum(DenseOptimum):
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters, **({} if self.lags is None else {"lags": list(self.lags)})}
 
+    @classmethod
+    @override
+    def _from_description(
+        cls,
+        steps: int,
+        schedule: Schedule,
+        bits: int,
+        matrix: str,
+        lags: Sequence[int] | None = None,
+        **_: Any,
+    ) -> Self:
+        """With lags the matrix is K."""
+        kept = _matrix_of(steps, bits, matrix)
+        if lags is None:
+            return cls(kept, Schedule(*schedule))
+        made = cls(np.eye(len(kept)), Schedule(*schedule), tuple(lags))
+        made._keep_inverse(kept)
+        return made
+
     @override
     def taps(self, step: int) -> tuple[Tap, ...]:
         if self.lags is None:
@@ -317,6 +365,13 @@ class BandedOptimum(DenseOptimum):
         if self.lags is None:
             return super().draws
         return sum(self.steps - lag for lag in self.lags) / self.steps
+
+
+def _matrix_of(steps: int, bits: int, text: str) -> Floats:
+    """The matrix that a description holds."""
+    steps = check_integer("steps", steps, 1, LARGEST_DENSE)
+    bits = check_integer("bits", bits, -1000, 1000)
+    return np.ldexp(integers_from_text(text, (steps, steps)).astype(np.float64), -bits)
 
 
 def _at_lags(steps: int, lags: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.descent import descend, with_differences
+from counton.strategies.descent import descend, on_grid, with_differences
 from counton.strategies.participation import Schedule
 from counton.strategies.training.buffered import (
     MOST_BUFFERS,
@@ -57,6 +57,8 @@ from counton.strategies.training.training_strategy import (
 
 #: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 512
+#: Ratios that are searched for are no larger, nor ratios less gains.
+_MOST_RATIO = 1 - 2.0**-12
 
 
 class Echo(ToeplitzTraining):
@@ -119,7 +121,7 @@ class Echo(ToeplitzTraining):
         Args:
             steps: of the run, a multiple of ``epochs``.
             epochs: two or more.
-            buffers: numbers of state for each coordinate, at most.
+            buffers: numbers of state for each coordinate, at most: fewer where more gain nothing.
             scaling: step scaling; up to 512 steps the parameters are improved again under it.
 
         Raises:
@@ -149,6 +151,8 @@ class Echo(ToeplitzTraining):
         for _ in range(2):
             assert best.shares is not None
             x = _refit(best, steps, schedule, best.shares)
+            if not interlaces(*interlace(from_search(x[:-2]))):
+                break
             other = cls._make(x, steps, schedule).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
@@ -157,7 +161,9 @@ class Echo(ToeplitzTraining):
 
     @classmethod
     def _make(cls, x: Floats, steps: int, schedule: Schedule) -> Self:
-        return cls(steps, *interlace(from_search(x[:-2])), float(x[-2]), float(x[-1]), schedule)
+        ratio = float(np.clip(on_grid(x[-1]), -_MOST_RATIO, _MOST_RATIO))
+        gain = float(np.clip(on_grid(x[-2]), ratio - _MOST_RATIO, ratio + _MOST_RATIO))
+        return cls(steps, *interlace(from_search(x[:-2])), gain, ratio, schedule)
 
     @property
     @override
@@ -224,10 +230,6 @@ def _start(buffers: int, steps: int) -> list[Floats]:
     return [np.concatenate([search_start(steps, buffers), pair]) for pair in pairs]
 
 
-def _bounds(buffers: int) -> list[tuple[float, float]]:
-    return [*search_bounds(buffers), (-0.99, 0.99), (-0.99, 0.9999)]
-
-
 def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     v = from_search(x[:-2])
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
@@ -244,7 +246,10 @@ def _descend(
     """L-BFGS by differences, then Nelder-Mead."""
     from scipy.optimize import minimize
 
-    value, bounds = with_differences(logs), _bounds(buffers)
+    value, bounds = (
+        with_differences(logs),
+        [*search_bounds(buffers), (-0.99, 0.99), (-0.99, 0.9999)],
+    )
     first = descend(value, start, bounds, maxiter=iterations, ftol=1e-11)
     options = {"maxfev": last, "xatol": 1e-5, "fatol": 1e-10}
     second = minimize(logs, first[1], method="Nelder-Mead", options=options)

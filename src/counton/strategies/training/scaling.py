@@ -21,7 +21,7 @@ import numpy as np
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
-from counton.strategies.descent import descend
+from counton.strategies.descent import descend, on_grid
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.training.sensitivity import by_schedule, in_order
 
@@ -84,10 +84,11 @@ def weighted_gram(products: Floats) -> Floats:
 
 
 def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
-    """Shares u that minimise the mean variance where the order is enforced; mean of ln u is 0.
+    """Shares u that minimise the mean variance where the order is enforced, on a grid.
 
-    L-BFGS in ln u with the exact gradient: d ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost.
-    Steps with the same number in ``of`` have one share together; each has its own unless given.
+    The mean of ln u is 0 but for that. L-BFGS in ln u with the exact gradient: d ln(cost of S_i) /
+    d ln u_s = 2 u_s (|G| u)_s / cost. Steps with the same number in ``of`` have one share together;
+    each has its own unless given.
     """
     steps, apart = len(weights), len(gram)
     of = np.arange(steps) if of is None else of
@@ -105,4 +106,4 @@ def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Fl
 
     start = np.zeros(int(of.max()) + 1)
     logs = descend(value, start, maxiter=_ITERATIONS, maxfun=2 * _ITERATIONS)[1][of]
-    return np.asarray(np.exp(logs - logs.mean()))
+    return on_grid(np.exp(logs - logs.mean()))

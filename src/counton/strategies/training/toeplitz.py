@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.errors import InvalidInput
+from counton.base.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.training.scaling import balance, best_shares, toeplitz_weights
 from counton.strategies.training.sensitivity import (
@@ -20,7 +21,11 @@ from counton.strategies.training.sensitivity import (
     monotone_squared,
     separated_squared,
 )
-from counton.strategies.training.training_strategy import SLACK, TrainingStrategy
+from counton.strategies.training.training_strategy import (
+    LARGEST_STEPS,
+    SLACK,
+    TrainingStrategy,
+)
 
 #: "none": no step scaling; "equal": one scale for each place in the epoch; "epochs": one more for
 #: each epoch; "free": one for each step, only where the order is enforced.
@@ -108,6 +113,14 @@ class ToeplitzTraining(TrainingStrategy):
         if scaling == "free":
             return found
         return min(found, self.with_scaling("equal"), key=lambda one: one.rmse)
+
+    @classmethod
+    def _from_description(cls, steps: int, scaling: str, shares: Any = None, **more: Any) -> Self:
+        check_scaling(scaling)
+        if scaling == "equal":
+            shares = np.ones(check_integer("steps", steps, 1, LARGEST_STEPS))
+        made: Any = cls
+        return made(steps=steps, shares=shares, **more)  # type: ignore[no-any-return]
 
     def _with_shares(self, shares: Floats | None) -> Self:
         return self._copy_with("divisors", shares=shares)

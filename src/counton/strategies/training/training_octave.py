@@ -27,7 +27,7 @@ from typing_extensions import override
 from counton.base.arrays import Floats
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer
-from counton.strategies.descent import descend
+from counton.strategies.descent import descend, on_grid
 from counton.strategies.participation import Schedule
 from counton.strategies.strategy import LARGEST_DENSE
 from counton.strategies.streams.octave import matrix
@@ -328,4 +328,4 @@ def _search_weights(
 
     begin = np.log(np.array(start[1:])) - math.log(start[0])
     _, logs = descend(value, begin, [(-6.0, 4.0)] * len(begin), maxiter=40, ftol=1e-9)
-    return (1.0, *np.exp(logs).tolist())
+    return (1.0, *on_grid(np.exp(logs)).tolist())

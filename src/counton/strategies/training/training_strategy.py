@@ -107,15 +107,23 @@ class TrainingStrategy(Strategy):
     steps: int
     schedule: Schedule
 
-    @override
-    def to_dict(self) -> dict[str, Any]:
-        """Name, parameters, steps and schedule as JSON values."""
+    @property
+    def address(self) -> dict[str, Any]:
+        """Which C this is, as JSON values that are part of the noise's address.
+
+        Large arrays stand in it by their digests, and in `to_dict` exactly.
+        """
         return {
             "strategy": self.saved_name,
             "steps": self.steps,
             "schedule": list(self.schedule),
             **self.parameters,
         }
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """Name, parameters, steps and schedule: all that `training_strategy_from_dict` needs."""
+        return self.address
 
     @property
     def name(self) -> str:
@@ -136,10 +144,10 @@ class TrainingStrategy(Strategy):
         return f"<{self.name}: {self.steps} steps, {times} for each example, {order}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TrainingStrategy) and other.to_dict() == self.to_dict()
+        return isinstance(other, TrainingStrategy) and other.address == self.address
 
     def __hash__(self) -> int:
-        return hash(str(self.to_dict()))
+        return hash(str(self.address))
 
     # ------------------------------------------------------------------------- how noise is made
 

@@ -211,6 +211,14 @@ class Tree:
                 f"a tree cannot be read ({error!r}): give what Tree.to_dict wrote"
             ) from error
 
+    def with_levels(self, names: Sequence[str]) -> Tree:
+        """The same nodes below levels that are called otherwise.
+
+        >>> Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]).with_levels(["land"]).levels
+        ('total', 'land')
+        """
+        return Tree(names, self.parents, self.labels, self.order[1:])
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of shape and names: part of the noise address."""

@@ -275,7 +275,11 @@ class TreeStrategy(TableStrategy):
             if below.any():  # at the lowest level all are leaves, and nothing is below
                 first[inner] = np.maximum.reduceat(below, starts[inner])
                 others = below.copy()
-                others[_first_at(below, first, self.tree.parents[level])] = -1
+                # Position of one child of every parent that has the largest value among its
+                # siblings.
+                parents = self.tree.parents[level]
+                hits = np.flatnonzero(below == first[parents])
+                others[hits[np.diff(parents[hits], prepend=-1) > 0]] = -1
                 second[inner] = np.maximum.reduceat(others, starts[inner])
             several = children > 1
             if several.any():
@@ -294,12 +298,6 @@ class TreeStrategy(TableStrategy):
             alpha[children == 2] *= 2
             spread.append(alpha)
         return HierarchyLaw(self.tree, noise_variance / self.total**2, tuple(spread))
-
-
-def _first_at(values: Integers, largest: Integers, parents: Integers) -> Integers:
-    """Position of one child of every parent that has the largest value among its siblings."""
-    hits = np.flatnonzero(values == largest[parents])
-    return hits[np.diff(parents[hits], prepend=-1) > 0]
 
 
 def tree_strategy_for(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from counton.base.errors import InvalidInput, field
+from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from counton.planning.planner import Plan, RankingOptions, StreamOptions, StreamPlan
     from counton.planning.ranges_plan import Asked, CellsDesign, Strategies
     from counton.privacy import Contribution, Guarantee
+    from counton.statistics.statistic import Statistic
     from counton.strategies import Metric, StreamStrategy
     from counton.strategies.lines import LineStrategy
     from counton.strategies.strategy import ReleaseForm
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     class _OfStream(RankingOptions, total=False):
         """What is said by name of a plan for a stream."""
 
-        of: _Statistic | None
+        of: Statistic | None
         batched: bool
 
     class _OfAnyStream(_OfStream, StreamOptions, total=False):
@@ -46,16 +48,6 @@ if TYPE_CHECKING:
         delays: Iterable[int] | None
         largest_growth: Number
         concentrated: bool
-
-
-class _Statistic(Protocol):
-    """What plans itself: a statistic."""
-
-    @property
-    def plan(self) -> Callable[..., StreamPlan]: ...
-
-    @property
-    def halfwidths(self) -> Callable[..., dict[str, float]]: ...
 
 
 #: Arguments by the plan that they are for. A guarantee and a contribution are for two of them.
@@ -122,7 +114,7 @@ def plan(
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy] | None = None,
     *,
-    of: _Statistic | None = None,
+    of: Statistic | None = None,
     batched: bool = False,
     release: ReleaseForm = "totals",
     simple: bool = False,
@@ -177,7 +169,8 @@ def plan(
         shape: shape of one step's input.
         strategies: rank these instead.
         of: a statistic, such as ``Distinct()``, which gives contribution and shape; the errors are
-            those of its numbers.
+            those of its numbers. If it adds up rows, ``contribution`` may say what all rows of a
+            user change.
         batched: with ``of``, whether steps have any number of events; else one each.
         release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
             strategy that releases nothing else; or "both", as many counts, the differences of
@@ -323,7 +316,9 @@ def _within(own: dict[str, Any]) -> StreamPlan:
         if of is None:
             halfwidths = {"": found.best.halfwidth(found.steps, level)}
         else:
-            halfwidths = of.halfwidths(found, level=level, rows=size)
+            from counton.statistics.statistic_plan import halfwidths_of_plan
+
+            halfwidths = halfwidths_of_plan(of, found, level=level, rows=size)
         reached = compare_halfwidths(halfwidths, bounds, found.steps, level)
         return replace(found, words=(*found.words, str(reached)), reached=reached)
 
@@ -368,13 +363,16 @@ def _only(form: Sequence[str], given: Mapping[str, Any]) -> list[str]:
     return [name for name in given if name in form and name not in _STREAM]
 
 
-def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) -> StreamPlan:
+def _of_statistic(of: Statistic, horizon: Any, guarantee: Any, **options: Any) -> StreamPlan:
     from counton.base.exact import quote
+    from counton.statistics.statistic import Statistic
+    from counton.statistics.statistic_plan import plan_statistic
 
-    if not callable(getattr(of, "plan", None)):
+    if not isinstance(of, Statistic):
         raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
-    for name in ("contribution", "shape"):
+    people = is_tallied(of)  # whose rows add up, as many as count of each
+    for name in ("shape",) if people else ("contribution", "shape"):
         if name in options:
             raise InvalidInput(f"a statistic says {name} by itself: leave {name} out")
     asked = {"compare": True, **options}
-    return of.plan(cast("int | None", horizon), cast("Guarantee", guarantee), **asked)
+    return plan_statistic(of, horizon, guarantee, **asked)

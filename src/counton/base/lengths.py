@@ -1,0 +1,27 @@
+"""Lengths of time as they are written: "1d", "12h", "2w", "1mo"."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Names of usual lengths.
+PERIODS: Final = {
+    "1h": "hour",
+    "1d": "day",
+    "1w": "week",
+    "1mo": "month",
+    "3mo": "quarter",
+    "12mo": "year",
+}
+#: Days of each unit, about.
+_DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
+
+
+def days_in(length: str) -> float:
+    """Return how many days a length has, about.
+
+    >>> days_in("2w"), days_in("12h")
+    (14, 0.5)
+    """
+    number = length.rstrip("smhdwo")
+    return int(number) * _DAYS[length.removeprefix(number)]

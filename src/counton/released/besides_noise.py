@@ -1,0 +1,102 @@
+"""What a published number leaves out besides noise: the one place that says it.
+
+A line each, for everybody who reads numbers: tables, charts, pages, files and methods print these
+lines and have no words of their own. They follow from the public description alone, so they say
+what may be missing, of no row whether it is, and never how much.
+"""
+
+from __future__ import annotations
+
+from counton.privacy.guarantees import plural
+from counton.released.description import Description, counted_anew
+from counton.statistics.by_group import inner_of, members_of
+from counton.statistics.clipping import UNKNOWN_AMOUNT, clipped_in_words
+from counton.statistics.statistic import besides_of
+
+
+def besides_noise(definition: Description) -> list[str]:
+    """What no interval includes, a line each; none: nothing but noise is between number and truth.
+
+    >>> from counton.job.job import Job
+    >>> from counton.run.new_stream import define
+    >>> job = Job("sum", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=31, value="paid", lower=0, upper=60, resolution=1, user="reader", most=3,
+    ...           per="1d", epsilon=1)
+    >>> for line in besides_noise(define(job)):
+    ...     print(line)
+    rows that came late are in the day in which they were counted, or do not count, as those that
+    came more than 35 days after the user's day
+    rows beyond 3 of each user's day do not count, which makes numbers too low (by an unknown
+    amount)
+    values above 60 count as 60, which makes the sum too low, and values below 0 as 0, which makes
+    it too high (by an unknown amount)
+    """
+    if definition.simulated:
+        return []
+    return [
+        *_late_rows(definition),
+        *_rows_beyond_a_bound(definition),
+        *_own_lines(definition),
+        *_groups_left_out(definition),
+        *anew_notes(definition),
+    ]
+
+
+def _late_rows(definition: Description) -> list[str]:
+    """Where rows are that came after the release of their window."""
+    if not (definition.cut.timed and definition.cut.goes_on):
+        return []
+    window, unit = definition.window, definition.unit
+    return [definition.counting.late_rows(window, unit, ids=definition.ids)]
+
+
+def _rows_beyond_a_bound(definition: Description) -> list[str]:
+    """Rows or groups that a bound on people leaves out."""
+    beyond, inner = definition.beyond_bound, definition.inner
+    if beyond is None:
+        return []
+    counts = getattr(inner, "counts_rows", False) and not inner.card.in_rank
+    positive = definition.statistic.card.additive and (definition.contribution.lower or 0) >= 0
+    bent = "makes numbers too low" if counts or positive else "bends numbers"
+    said = f"{beyond} do not count, which {bent} {UNKNOWN_AMOUNT}"
+    if definition.late_note is not None:
+        late = plural(definition.window)
+        said += f", those of late {late} most: the bound is spent in the order of rows"
+    return [said]
+
+
+def _own_lines(definition: Description) -> list[str]:
+    """The statistic's own, as of values that are clipped; of a report those of each statistic."""
+    inner, held = definition.inner, definition.contribution
+    if members_of(inner):
+        return [
+            f"{name}: {line}"
+            for name, part in members_of(inner).items()
+            for line in besides_of(inner_of(part))
+        ]
+    if definition.what == "stream" and held.lower is not None and held.upper is not None:
+        return [clipped_in_words(held.lower, held.upper, "the number")]
+    return [*besides_of(inner)]
+
+
+def _groups_left_out(definition: Description) -> list[str]:
+    """Rows of groups that are not shown, or that nobody declared."""
+    if not definition.cells.named_beforehand:
+        return ["groups that were never large enough to be shown are left out, with their rows"]
+    if definition.drops:
+        return [f"rows of groups that were not declared do not count {UNKNOWN_AMOUNT}"]
+    return []
+
+
+def anew_notes(definition: Description) -> list[str]:
+    """Which numbers add up users who are counted anew in each period; none: no number does."""
+    parts = members_of(definition.inner)
+    if not parts:
+        said = definition.adds_users_up
+        return [] if said is None else [f"users: {said}, and all periods are added up"]
+    found = {name: definition.anew(inner_of(part)) for name, part in parts.items()}
+    return [
+        f"{name}: users, {counted_anew(period)}, and all periods are added up"
+        for name, period in found.items()
+        if period is not None
+    ]

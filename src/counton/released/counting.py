@@ -1,0 +1,288 @@
+"""How rows count: each by itself (`Added`), at most so many of a user (`Bounded`), or in order.
+
+The three kinds answer the same questions, so that nobody asks which of them a stream has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from typing_extensions import override
+
+from counton.base.distributions import BoundedChange
+from counton.base.errors import InvalidInput, field
+from counton.base.lengths import PERIODS
+from counton.base.windows import LATE_DAYS, Windows
+from counton.privacy import Contribution
+from counton.privacy.guarantees import plural
+
+
+class Counting:
+    """Answers of all kinds, as they are where no user is bounded and no order matters."""
+
+    most: int = 1
+    per: str | None = None
+    distinct: bool = False
+    each: int | None = None
+    most_a_window: int | None = None
+    #: Whether rows of a user are bounded together.
+    users: ClassVar[bool] = False
+    #: Whether rows are taken one after the other.
+    in_order: ClassVar[bool] = False
+    #: Whether a user, or a user's period, is protected.
+    of_people: bool = False
+
+    def of(self, unit: str) -> str:
+        """Return the name of one protected unit."""
+        return unit
+
+    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
+        """Say where rows are that came after the release of their window.
+
+        Args:
+            window: what one is called, as "day".
+            unit: the name of one protected unit.
+            ids: rows are known by an id.
+        """
+        said = f"rows that came late are in the {window} in which they were counted"
+        if ids:
+            return f"{said}; those that came more than {LATE_DAYS} days late are in none"
+        return f"{said}, or do not count"
+
+    def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        """Return the rows or groups that a bound leaves out, in words; None: there is no bound.
+
+        Args:
+            cut: how rows become steps.
+            unit: the name of one protected unit.
+            groups: how many groups are declared; None: there is one total.
+        """
+        return None
+
+    def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        """Say that late windows are counted too low; None: no bound spans several windows."""
+        return None
+
+    def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
+        """Return what is counted, in words.
+
+        Args:
+            unit, groups: see `beyond`.
+            alone: single windows are released, which are not added up.
+        """
+        return f"number of {plural(unit)}"
+
+    def cells_count(self, unit: str, *, alone: bool) -> str:
+        """Return what the cells of a statistic count, in words."""
+        return f"number of {plural(unit)}"
+
+    def with_groups(self, each: int) -> Counting:
+        """Return the same where so many rows of a user count in each group."""
+        return self
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Return the bound as JSON values; None: there is none."""
+        return None
+
+    def check_any_order(self, what: str, remedy: str) -> None:
+        """Refuse rows whose order is not known, where it matters."""
+
+    def check_forgets(self, name: str, statistic: object) -> None:
+        """Refuse to forget a user, where that cannot be done."""
+
+
+@dataclass(frozen=True)
+class Added(Counting):
+    """Rows are added up in any order, and each is protected by itself."""
+
+
+ADDED = Added()
+
+
+@dataclass(frozen=True)
+class Ordered(Counting):
+    """Rows are taken one after the other, in their order.
+
+    Attributes:
+        of_people: the statistic protects users.
+    """
+
+    of_people: bool = False
+    in_order: ClassVar[bool] = True
+
+    @override
+    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
+        return f"rows that came after the release of their {window} do not count"
+
+    @override
+    def check_any_order(self, what: str, remedy: str) -> None:
+        raise InvalidInput(f"{what} takes rows in their order, one after the other, {remedy}")
+
+    @override
+    def check_forgets(self, name: str, statistic: object) -> None:
+        raise InvalidInput(
+            f"stream {name!r} is of {statistic!r}, which keeps exactly what was counted (users, "
+            f"edges, letters), and cannot forget one of them: end it, and delete the state when "
+            f"nothing in it is needed any more"
+        )
+
+
+@dataclass(frozen=True)
+class Bounded(Counting):
+    """At most so many rows of a user count: a user, or a user's period, is protected.
+
+    Attributes:
+        most: how many events of a user count at most; with ``per`` in each period, with ``each`` in
+            how many groups they count.
+        per: length of a period, as of a window; None: the whole stream is one.
+        distinct: at most one event of a user counts in each window and group.
+        each: how many events of a user count in each group; None: as many as ``most``, wherever
+            they are.
+        most_a_window: of the ``most``, how many count in one window at most.
+
+    >>> Bounded(3, "1d").of("visitor")
+    "visitor's day"
+    """
+
+    most: int
+    per: str | None = None
+    distinct: bool = False
+    each: int | None = None
+    most_a_window: int | None = None
+    users: ClassVar[bool] = True
+    of_people = True
+
+    @override
+    def of(self, unit: str) -> str:
+        return unit if self.per is None else f"{unit}'s {PERIODS.get(self.per, self.per)}"
+
+    @override
+    def late_rows(self, window: str, unit: str, *, ids: bool) -> str:
+        said = super().late_rows(window, unit, ids=ids)
+        if ids or self.per is None:
+            return said
+        return f"{said}, as those that came more than {LATE_DAYS} days after the {unit}"
+
+    def _may_exceed(self, cut: Windows, groups: int | None) -> bool:
+        """Whether a unit can have more rows that would count, if it had no bound for all of them.
+
+        It cannot where so few count of it in each of its windows that all of these do.
+        """
+        a_window = self.most_a_window or self.most + 1
+        if self.distinct:  # once in each group
+            a_window = min(a_window, 1 if groups is None else groups or a_window)
+        return self.most < cut.windows_within(self.per) * a_window
+
+    @override
+    def beyond(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        if self.each is not None:
+            all_groups = groups is None or 0 < groups <= self.most
+            return None if all_groups else f"groups beyond {self.most:,} of each {unit}"
+        if self.distinct:
+            windows = plural(cut.period or f"period of {cut.every}")
+            once = windows if groups is None else f"{windows} and groups"
+            return (
+                f"{once} beyond {self.most:,} of each {unit}"
+                if self._may_exceed(cut, groups)
+                else None
+            )
+        beyond = f"rows beyond {self.most:,} of each {unit}"
+        if self.most_a_window is not None:
+            beyond += f", or {self.most_a_window:,} of it in one window,"
+        return beyond
+
+    @override
+    def late_note(self, cut: Windows, unit: str, groups: int | None) -> str | None:
+        """Say that late windows are counted too low.
+
+        A bound is spent in the order of rows (`counton.run.contribution_bounds`), so that rows
+        beyond it are those of late windows.
+        """
+        if self.each is not None or cut.windows_within(self.per) <= 1:
+            return None
+        if not self._may_exceed(cut, groups):
+            return None
+        part = "the stream" if self.per is None else "a period"
+        return (
+            f"late windows of {part} are counted too low: the bound of {self.most:,} for each "
+            f"{unit} is spent in the order of rows, and no interval includes rows beyond it"
+        )
+
+    @override
+    def subject(self, unit: str, groups: int | None, *, alone: bool) -> str:
+        if self.each is None:
+            return self.cells_count(unit, alone=alone)
+        users = f"number of distinct {plural(unit)}"
+        if groups is None or 0 < groups <= self.most:
+            return users
+        first = "first group" if self.most == 1 else f"first {self.most:,} groups"
+        return f"{users} (each in the {first} alone)"
+
+    @override
+    def cells_count(self, unit: str, *, alone: bool) -> str:
+        if not self.distinct:
+            return "number of events"
+        users = plural(unit.removesuffix(self.of("")))
+        return (
+            f"number of distinct {users}" if alone else f"number of {users}, each once in a window"
+        )
+
+    @override
+    def with_groups(self, each: int) -> Counting:
+        return replace(self, each=each)
+
+    @override
+    def to_dict(self) -> dict[str, Any] | None:
+        return asdict(self)
+
+    def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
+        """What all rows of one unit change that count.
+
+        Args:
+            row: what one of them changes; with ``each`` what those of one group change together.
+            norms: what all of them together change, where that is not as many times as much: l1,
+                and the square of l2.
+
+        Raises:
+            InvalidInput: a bound for each window, and rows of several cells.
+
+        >>> print(Bounded(3).bounding(Contribution.add_remove(unit="visitor")))
+        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
+        and steps
+        """
+        once: Literal["group"] | None = None if self.each is None else "group"
+        if row.pattern is None:
+            a_step, most = self.most_a_window, self.most * (row.most or 1)
+            return Contribution.events(
+                most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
+            )
+        if self.most_a_window is not None:
+            raise InvalidInput(
+                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and what is "
+                f"released here changes in several cells with each row; leave it out"
+            )
+        assert isinstance(row.pattern, BoundedChange)
+        l1, l2_squared = norms or (
+            self.most * row.pattern.l1,
+            self.most**2 * row.pattern.l2_squared,
+        )
+        rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
+        words = f"of whom {rows} {row.words}"
+        return Contribution.of_pattern(BoundedChange(l1, l2_squared), words, unit=row.unit)
+
+
+def counting_from_dict(
+    bound: Mapping[str, Any] | None, *, in_order: bool, of_people: bool
+) -> Counting:
+    """Inverse of `to_dict`.
+
+    Args:
+        bound: on the rows of a user, as JSON values.
+        in_order: rows are taken one after the other.
+        of_people: the statistic protects users.
+    """
+    if in_order:
+        return Ordered(of_people)
+    return Added() if bound is None else Bounded(**bound)

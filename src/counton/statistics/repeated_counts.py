@@ -1,0 +1,90 @@
+"""Numbers of rows that several statistics of a report measure, each with noise of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from counton.statistics.contingency import Contingency
+from counton.statistics.count import Count
+from counton.statistics.hierarchy import Hierarchy
+from counton.statistics.line_ranges import Ranges
+from counton.statistics.report import Report
+from counton.statistics.report_members import GroupedRows
+from counton.statistics.tally_statistic import TallyStatistic
+
+
+def repeated_counts(report: Report) -> dict[str, dict[str, str]]:
+    """Numbers of rows that are measured twice or more, by the column whose label they are of.
+
+    Of each statistic that has them the name of one in the table, of the same label for all; "" is
+    the column of all rows.
+
+    >>> from counton.statistics import Grouped
+    >>> import polars as pl
+    >>> from counton.strategies.trees import Tree
+    >>> pages = pl.DataFrame({"site": ["web", "web"], "page": ["home", "shop"]})
+    >>> tree = Hierarchy(Tree.from_leaves(pages, ["site", "page"]))
+    >>> report = Report(
+    ...     {"pages": Count(), "tree": tree}, columns={"pages": "page", "tree": ["site", "page"]},
+    ...     groups={"pages": ["home", "shop"]},
+    ... )
+    >>> repeated_counts(report)
+    {'page': {'pages': 'home', 'tree': 'page web home'}}
+    """
+    by_column: dict[str, dict[str, Mapping[str, str]]] = {}
+    for name, one in report.measured_ones.items():
+        for column, labels in _counts(one, report.columns.get(name, ())).items():
+            by_column.setdefault(column, {})[name] = labels
+    found = {}
+    for column, several in by_column.items():
+        first, *others = several.values()
+        same = [label for label in first if all(label in labels for labels in others)]
+        if others and same:
+            found[column] = {name: labels[same[0]] for name, labels in several.items()}
+    return found
+
+
+def _counts(one: TallyStatistic, columns: Any) -> dict[str, Mapping[str, str]]:
+    """By column the labels whose rows a statistic counts, and how the report's table calls each."""
+    if one.counts_units or one.counted_ranks:
+        return {}
+    if isinstance(one, GroupedRows):
+        number = "" if isinstance(one.inner, Count) else one.inner.gives(None).get("count")
+        if not isinstance(number, str):
+            return {}
+        return {columns[0]: {label: f"{label} {number}".strip() for label in one.groups}}
+    if isinstance(one, Hierarchy):
+        return {"": {"": "total"}, **_of_levels(one)}
+    if isinstance(one, Ranges):
+        return {columns[0]: {str(label): str(label) for label in one.labels}}
+    if isinstance(one, Contingency):
+        return {"": {"": "all"}, **_of_margins(one)}
+    if isinstance(one, Count):
+        return {"": {"": "all"}}
+    number = one.gives(None).get("count")
+    return {"": {"": number}} if isinstance(number, str) else {}
+
+
+def _of_levels(one: Hierarchy) -> dict[str, Mapping[str, str]]:
+    """Of a tree the labels of each level that stand at one place of it alone."""
+    tree, found = one.tree, dict[str, Mapping[str, str]]()
+    for depth, level in enumerate(tree.levels[1:], 1):
+        paths = [tree.path(depth, node) for node in range(tree.sizes[depth])]
+        often = Counter(path[-1] for path in paths)
+        found[level] = {
+            str(path[-1]): " ".join(map(str, (level, *path)))
+            for path in paths
+            if often[path[-1]] == 1
+        }
+    return found
+
+
+def _of_margins(one: Contingency) -> dict[str, Mapping[str, str]]:
+    """Of a table of several columns the labels of each that no other column has."""
+    often = Counter(label for labels in one.columns.values() for label in labels)
+    return {
+        column: {label: label for label in labels if often[label] == 1}
+        for column, labels in one.columns.items()
+    }

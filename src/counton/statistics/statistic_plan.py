@@ -1,0 +1,165 @@
+"""What is known of a statistic before any data: its sensitivity, its plan, and its half-widths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Unpack
+
+from counton.base.distributions import Sensitivity
+from counton.base.exact import float_above, root_above
+from counton.numbers.node_law import sensitivity_of
+from counton.privacy import ZCDP, Contribution, Guarantee, PureDP
+from counton.statistics.planned_halfwidths import planned_halfwidths
+from counton.statistics.statistic import Statistic
+from counton.strategies import StreamStrategy
+from counton.strategies.participation import Norm, check_norm
+
+if TYPE_CHECKING:
+    from counton.planning.lower_bounds import LowerBound
+    from counton.planning.planner import StreamOptions, StreamPlan
+
+#: What reading cells on demand costs, in words.
+_WHEN_ASKED = (
+    "a cell is computed when it is asked for: with trees from few draws of noise, with square "
+    "roots from as many as there were steps"
+)
+
+
+def unit_sensitivities(
+    statistic: Statistic, strategy: StreamStrategy, *, batched: bool = False
+) -> Sensitivity:
+    """How far one unit moves all node values together, in lattice integers.
+
+    >>> from counton.statistics import Distinct
+    >>> from counton.strategies import Binary
+    >>> unit_sensitivities(Distinct(changes=2), Binary(7)).l1
+    5
+    """
+    contribution = statistic.contribution(batched=batched, horizon=strategy.horizon)
+    return sensitivity_of(strategy, contribution, statistic.cells)
+
+
+def unit_sensitivity(
+    statistic: Statistic, strategy: StreamStrategy, p: Norm, *, batched: bool = False
+) -> float:
+    """Largest p-norm of C d over all neighbours: exact, or a proven bound from above.
+
+    What is left open is settled for the noise of this norm.
+
+    Args:
+        statistic: which.
+        strategy: how its cells are measured over time.
+        p: 1 for Laplace, 2 for Gaussian noise.
+        batched: see `Statistic.contribution`.
+
+    Raises:
+        InvalidInput: ``p`` is neither 1 nor 2, or the strategy is unbounded.
+
+    >>> from counton.statistics import Average
+    >>> from counton.strategies import Binary
+    >>> unit_sensitivity(Average(0, 9, resolution=1), Binary(7), 1)
+    27.0
+    """
+    norm = check_norm(p)
+    promise = PureDP(1) if norm == 1 else ZCDP(Fraction(1, 2))
+    settled = statistic.settle(promise, strategy.horizon)
+    moved = unit_sensitivities(settled, strategy, batched=batched)
+    scale = 1 << strategy.lattice_bits
+    if norm == 1:
+        return float_above(Fraction(moved.l1, scale))
+    return root_above(Fraction(moved.l2_squared, scale**2))
+
+
+def plan_statistic(
+    statistic: Statistic,
+    horizon: int | None,
+    guarantee: Guarantee,
+    *,
+    batched: bool = False,
+    contribution: Contribution | None = None,
+    **options: Unpack[StreamOptions],
+) -> StreamPlan:
+    """Strategies by the error of what is asked: ``counton.plan(..., of=statistic)``.
+
+    Args:
+        statistic: what is planned.
+        horizon: number of steps; None if there is no end.
+        guarantee: for all releases together.
+        batched: whether steps have any number of events; else one each.
+        contribution: what one protected unit changes, such as a user with several events; None:
+            what one event does.
+        options: as of `counton.plan`; kinds that are never best are left out unless asked for.
+
+    Raises:
+        InvalidInput: see `counton.plan`.
+    """
+    from counton.planning.planner import plan_stream
+
+    this = statistic.settle(guarantee, horizon)
+    options = {"compare": False, **options}
+    if horizon == 1:  # there is one total, and one draw of integers has the least error
+        options["simple"] = True
+    found = plan_stream(
+        horizon,
+        guarantee,
+        contribution=contribution or this.contribution(batched=batched, horizon=horizon),
+        shape=() if this.card.on_demand else this.cells,
+        **options,
+    )
+    steps = "steps have any number of events" if batched else "each row is a step"
+    if this.card.on_demand:
+        steps += f"; {_WHEN_ASKED}"
+    of = this.error_of
+    words = f"errors are of {of.what}, for {this!r}; {steps}"
+    read = found.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
+    return replace(
+        found,
+        choices=tuple(replace(one, errors_of=read) for one in found.choices),
+        words=(*found.words, words),
+        least_errors=least_errors(this, found.steps, found.guarantee, batched=batched),
+    )
+
+
+def least_errors(
+    statistic: Statistic, steps: int, guarantee: Guarantee, *, batched: bool = False
+) -> tuple[LowerBound, ...]:
+    """What no mechanism for a statistic is below, as far as there are theorems.
+
+    Args:
+        statistic: which.
+        steps: how many.
+        guarantee: for all releases together.
+        batched: a step may have any number of events; else one at most.
+    """
+    found = statistic.card.least_errors
+    return () if found is None else found(statistic, steps, guarantee, batched)
+
+
+def halfwidths_of_plan(
+    statistic: Statistic,
+    found: StreamPlan,
+    step: int | None = None,
+    level: float = 0.95,
+    *,
+    rows: int | None = None,
+) -> dict[str, float]:
+    """Half-widths that the best choice of a plan has at a step, by name.
+
+    Those of what a table has rows of: ``""`` where these are all of one kind.
+
+    Args:
+        statistic: which was planned.
+        found: what `plan_statistic` gives.
+        step: which; None: the last one that is planned for.
+        level: probability with which each interval holds.
+        rows: how many rows there will be by then; None: what depends on that is left out.
+
+    >>> from counton import PureDP
+    >>> from counton.statistics import Distinct
+    >>> users = Distinct(changes=4)
+    >>> halfwidths_of_plan(users, plan_statistic(users, 52, PureDP(1), batched=True))
+    {'': 49.45...}
+    """
+    this, design = statistic.settle(found.guarantee, found.horizon), found.best.of_a_cell
+    return planned_halfwidths(this, design, step or found.steps, level, rows=rows)
