@@ -10,7 +10,11 @@ Read this file, run it, and you need not believe any formula of ``privacy/contri
 3. *People.* Whole jobs over files, for one night and for several: one person's rows are laid into
    them in each way, and what is released (with noise that rounds to nothing) is compared.
 
-4. *Rows that are steps.* Where no time says when a row comes, its place does. What is promised (a
+4. *Deliveries.* Rows of others and of one unit come in some nights' files and not in others: they
+   vanish, come back, come late, come again under the same ids, in another order, zone and
+   compression. By each door the changes of all nights together are held to the claim.
+
+5. *Rows that are steps.* Where no time says when a row comes, its place does. What is promised (a
    row whose step is empty without it, a letter replaced, a row at the end) is held to the claim;
    a row that comes in the middle moves all later ones, which nobody promises, and the line says how
    far: beyond 1, and further the longer a stream is.
@@ -22,6 +26,7 @@ rows in the middle).
 
 from __future__ import annotations
 
+import gzip
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -260,7 +265,7 @@ LENGTH, TOGETHER, EDGES = 3, 2, 5
 
 def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Stream]:
     """All streams of a few steps."""
-    if statistic.event == "edge":
+    if statistic.card.event == "edge":
         for number in range(1, EDGES + 1):
             for chosen in combinations(events, number):
                 for where in product(range(LENGTH), repeat=number):
@@ -280,7 +285,7 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
                 new = (*batch[:place], other, *batch[place + 1 :])
                 yield (*stream[:step], new, *stream[step + 1 :])
         return
-    if statistic.event in ("user", "edge"):  # with all that it does
+    if statistic.card.event in ("user", "edge"):  # with all that it does
         for unit in {event for batch in stream for event in batch}:
             yield tuple(tuple(event for event in batch if event != unit) for batch in stream)
         return
@@ -292,12 +297,12 @@ def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Ite
 def exact_changes(statistic: counted.Statistic, stream: Stream) -> Changes:
     """What a stream adds to each cell at each step, before noise."""
     events: Any = [event for batch in stream for event in batch]
-    if statistic.of_letters:
+    if statistic.card.of_letters:
         events = "".join(events)
     stops = np.cumsum([len(batch) for batch in stream], dtype=np.int64)
     machine = statistic.begin()
     taken = machine.take(events, stops)
-    if statistic.on_demand:
+    if statistic.card.on_demand:
         cells = np.arange(math.prod(statistic.cells))
         totals = np.array([machine.counts(cells, step) for step in range(1, len(stream) + 1)])
         return np.diff(totals, axis=0, prepend=0)
@@ -380,7 +385,7 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
                 "count", path, Path(folder, "state.db"), time="at", every="1h", steps=4,
                 start="2026-01-01", until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7,
                 strategy="binary", by="group", domain="n,s", user="user",
-                confirmed=True, counted="new" if promise["append"] else "refuse", **promise,
+                confirmed=True, **promise,
             )  # fmt: skip
             with run(job) as outcome:
                 values = np.asarray(outcome.stream.releases().values, np.int64)
@@ -410,7 +415,157 @@ def try_people(share: float = 1.0) -> Iterator[Tried]:
         yield tried
 
 
-# --------------------------------------------------------------------------- 4 rows that are steps
+# ---------------------------------------------------------------------------------- 4 deliveries
+class Delivered(NamedTuple):
+    """A row: in which nights' files it stands, its hour (two end each night), and what it says."""
+
+    nights: tuple[int, ...]
+    hour: int
+    group: str
+    user: str = "-"
+    id: str = "-"
+
+
+NIGHTS = (0, 1, 2)
+#: In each way in which a row may be in files of all events, and in one of new ones.
+IN_NIGHTS = [way for many in (1, 2, 3) for way in combinations(NIGHTS, many)]
+IN_ONE: list[tuple[int, ...]] = [(night,) for night in NIGHTS]
+#: Rows of others in files of all events: steady ones, some that vanish, some that come late.
+OTHERS_OF_ALL = [
+    *(Delivered(NIGHTS[hour // 2 :], hour, group) for hour in range(6) for group in "ns"),
+    Delivered((0,), 0, "n"), Delivered((1, 2), 0, "n"), Delivered((2,), 1, "s"),
+    Delivered((0, 2), 1, "s"), Delivered((0, 1), 2, "n"), Delivered((2,), 2, "n"),
+]  # fmt: skip
+OTHERS_OF_NEW = [
+    Delivered((night,), hour, group)
+    for night in NIGHTS for hour in range(2 * night + 2) for group in "ns"
+]  # fmt: skip
+#: The same, each of a user and with an id of its own; and some who use the unit's id.
+NAMED_OF_ALL, NAMED_OF_NEW = (
+    [row._replace(user=f"u{number % 5}", id=f"{number}") for number, row in enumerate(rows)]
+    for rows in (OTHERS_OF_ALL, OTHERS_OF_NEW)
+)
+SAME_ID = [
+    Delivered((0, 2), 0, "n", "ann", "w"), Delivered((1,), 2, "n", "bob", "x"),
+    Delivered((2,), 4, "s", "ann", "x"),
+]  # fmt: skip
+OF_A_USER: dict[str, Any] = {"user": "user", "most": 2}
+OF_HOURS: dict[str, Any] = {"user": "user", "most": 1, "per": "2h", "id": "id"}
+REPORT: dict[str, Any] = {
+    "statistics": {
+        "n": {"statistic": "count", "by": "group", "domain": ["n", "s"]},
+        "users": {"statistic": "distinct"},
+    },
+}
+
+
+class Door(NamedTuple):
+    """A kind of files, and of units.
+
+    Attributes:
+        options: of the job.
+        others: rows that are there with and without the unit.
+        nights: in which a row of the unit may be.
+        many: rows of the unit, at most; of one word for all, or none.
+        hours: of the unit's rows: those of its period, where it is a period.
+    """
+
+    options: dict[str, Any]
+    others: list[Delivered]
+    nights: list[tuple[int, ...]]
+    many: int = 1
+    hours: range = range(6)
+
+
+DOORS: dict[str, Door] = {
+    "all events": Door({}, OTHERS_OF_ALL, IN_NIGHTS),
+    "new events": Door({"append": True}, OTHERS_OF_NEW, IN_ONE),
+    "all events, ids": Door({"id": "id"}, NAMED_OF_ALL, IN_NIGHTS, 2),
+    "new events, ids": Door({"id": "id", "append": True}, NAMED_OF_NEW, IN_NIGHTS, 2),
+    "all events, users": Door(OF_A_USER, NAMED_OF_ALL, IN_NIGHTS, 3),
+    "new events, users": Door({**OF_A_USER, "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3),
+    "all events, a user's hours, ids": Door(
+        OF_HOURS, NAMED_OF_ALL + SAME_ID, IN_NIGHTS, 2, range(2, 4)
+    ),
+    "new events, a user's hours, ids": Door(
+        {**OF_HOURS, "append": True}, NAMED_OF_NEW + SAME_ID, IN_NIGHTS, 2, range(2, 4)
+    ),
+    "all events, report of users": Door({**OF_A_USER, **REPORT}, NAMED_OF_ALL, IN_NIGHTS, 3),
+    "new events, report of users": Door(
+        {**OF_A_USER, **REPORT, "append": True}, NAMED_OF_NEW, IN_NIGHTS, 3
+    ),
+}  # fmt: skip
+#: Of each night how its file writes times: the same moments.
+ZONES = ("Z", "+05:30", "-08:00")
+
+
+def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Changes, Any]:
+    """What three nights release of these rows, as each step's change, and the design."""
+    with TemporaryDirectory() as folder:
+        for night in NIGHTS:
+            zone = ZONES[night]
+            lines = [
+                f"{row.user},{_at(row.hour, number, zone)},{row.group},{row.id},{night}\n"
+                for number, row in enumerate(rows)
+                if night in row.nights
+            ]
+            text = "user,at,group,id,night\n" + "".join(lines[::-1] if night % 2 else lines)
+            path = Path(folder, f"{night}.csv{'.gz' * (night == 1)}")
+            path.write_bytes(gzip.compress(text.encode()) if night == 1 else text.encode())
+            by = {} if "statistics" in options else {"by": "group", "domain": "n,s"}
+            job = Job(
+                "report" if "statistics" in options else "count", path, Path(folder, "state.db"),
+                time="at", every="1h", steps=6, start="2026-01-01", strategy="binary",
+                until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, confirmed=True,
+                **{**by, **options},
+            )  # fmt: skip
+            with run(job) as outcome:
+                values = np.asarray(outcome.stream.releases().values, float)
+                design = outcome.stream.design
+    values = np.rint(values / float(design.resolution)).reshape(len(values), -1)
+    return np.diff(values, axis=0, prepend=0), design
+
+
+def _at(hour: int, minute: int, zone: str) -> str:
+    """A time of that hour, in UTC, as it is written in a zone."""
+    east = 0 if zone == "Z" else int(zone[:3]) * 60 + int(zone[0] + zone[4:])
+    days, rest = divmod(60 * hour + minute + east, 1440)
+    day = "2025-12-31" if days < 0 else "2026-01-01"
+    return f"{day}T{rest // 60:02}:{rest % 60:02}:00{zone}"
+
+
+def try_deliveries(share: float = 1.0) -> Iterator[Tried]:
+    """One unit's rows in some nights' files, in every way, beside others that come and go.
+
+    Args:
+        share: of the ways so many are taken, evenly.
+    """
+    nodes = next(one for one in strategies(6) if type(one.strategy) is Binary)
+    for name, door in DOORS.items():
+        kinds = [
+            Delivered(nights, hour, group, "ann", "x")
+            for nights in door.nights for hour in door.hours for group in "ns"
+        ]  # fmt: skip
+        ways = [
+            way
+            for many in range(1, door.many + 1)
+            for way in combinations_with_replacement(kinds, many)
+        ]
+        without, design = delivered(door.others, door.options)
+        claimed = sensitivity_of(nodes.strategy, design.contribution, design.shape)
+        tried = Tried(f"deliveries: {name}")
+        for way in some(ways, max(share, min(1.0, LEAST_WAYS / len(ways)))):
+            change = delivered([*door.others, *way], door.options)[0] - without
+            tried.pairs += 1
+            tried.hold(change, nodes, claimed, way)
+        yield tried
+
+
+#: So many ways of each door are taken, whatever the share.
+LEAST_WAYS = 12
+
+
+# --------------------------------------------------------------------------- 5 rows that are steps
 USERS_OF_ROWS = [f"user {number}" for number in range(16)]
 #: Statistics that count after each row, each with events that it may meet.
 EACH_ROW: list[tuple[counted.Statistic, Sequence[Any]]] = [
@@ -442,7 +597,7 @@ def try_rows() -> Iterator[Tried]:
         every = product(events[:2], repeat=rows if rows <= ALL_OF_THEM else 0)
         for stream in (*filter(None, every), tuple(twice[:rows])):
             steps: Stream = tuple((event,) for event in stream)
-            ends = steps[:-1] if settled.of_letters else (*steps[:-1], ())
+            ends = steps[:-1] if settled.card.of_letters else (*steps[:-1], ())
             end = np.zeros_like(changes_of(steps))
             end[: len(ends)] = changes_of(ends)
             for change in (
@@ -464,7 +619,8 @@ def try_rows() -> Iterator[Tried]:
 def main() -> None:
     """Try all of it, or what is named, and say what was tried.
 
-    ``python -m tools.brute_force [contributions] [statistics] [people] [rows] [--share=1]``
+    ``python -m tools.brute_force [contributions] [statistics] [people] [deliveries] [rows]
+    [--share=1]``
     """
     named = [word for word in sys.argv[1:] if not word.startswith("-")]
     shares = [float(word.removeprefix("--share=")) for word in sys.argv[1:] if word not in named]
@@ -472,6 +628,7 @@ def main() -> None:
         "contributions": try_contributions,
         "statistics": lambda: try_statistics(*shares),
         "people": lambda: try_people(*(shares or [0.05])),
+        "deliveries": lambda: try_deliveries(*(shares or [0.02])),
         "rows": try_rows,
     }
     for part in named or parts:

@@ -39,7 +39,7 @@ def run(path: Path) -> None:
     found: dict[str, list[float]] = {}
     for even in (None, *EVEN):
         root = GrowingSquareRoot(even=even)
-        known = growing_root._Beginning(NODES, 18, root.singles, root.equal)
+        known = growing_root._Beginning(NODES, 18, root._singles, root._equal)
         variances = variances_of_long_rows(known.shares, known.widths)
         name = "variances" if even is None else f"even {even}"
         found[name] = [float(f"{variances[node - 1]:.9g}") for node in nodes]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from counton.base.options import Option
-from counton.spec.job import Job, RowFormat, options_of
-from counton.spec.stated_options import all_options
+from counton.job.job import Job, RowFormat, options_of
+from counton.job.stated_options import all_options
 
-FILE = Path(__file__).parent.parent / "src/counton/spec/keywords.py"
+FILE = Path(__file__).parent.parent / "src/counton/job/keywords.py"
 #: What Python says otherwise than files, by `Option.words`: in place of what a field's type says.
 _WIDER = {
     "length": ("str", "str | timedelta"),

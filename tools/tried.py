@@ -27,7 +27,7 @@ RHO, PURE = ZCDP("1/2"), PureDP(1)
 
 def training() -> Iterator[str]:
     """Noise for training where only a separation is promised: root mean squared errors."""
-    yield "steps, epochs | BLT-3 | a scale for each place | a share for each epoch | optimal bands"
+    yield "steps, epochs | BLT | a scale for each place | a share for each epoch | optimal bands"
     for steps, epochs in ((512, 8), (2046, 6), (2048, 16)):
         place = (steps, epochs, "separated")
         plain, equal, shares = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
-from counton import Counter, Key, PureDP
+from counton import Counter, Key, PureDP, Running
 from counton.statistics import TopK
 from counton.strategies import KAry
 
@@ -35,8 +35,13 @@ def measure() -> Iterator[Row]:
             counter.release_many(tallies)
 
     def largest() -> None:
-        running = statistic.counter(
-            guarantee=guarantee, key=Key.generate(), name="bench", strategy=strategy, batched=True
+        running = Running.start(
+            statistic,
+            guarantee=guarantee,
+            key=Key.generate(),
+            name="bench",
+            strategy=strategy,
+            batched=True,
         )
         for _ in range(STEPS // AT_ONCE):
             readings: Any = running.release_batches(events, stops)

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
-from counton import Key, PureDP
+from counton import Key, PureDP, Running
 from counton.statistics import Episodes, Substrings
 from counton.strategies import KAry
 
@@ -47,8 +47,12 @@ def measure() -> Iterator[Row]:
             f"letters per second; {ours / peer:.2g} times numpy's count of substrings",
         )
 
-    running = substrings.counter(
-        guarantee=PureDP(1), key=Key.generate(), name="bench", strategy=KAry.best(LETTERS)
+    running = Running.start(
+        substrings,
+        guarantee=PureDP(1),
+        key=Key.generate(),
+        name="bench",
+        strategy=KAry.best(LETTERS),
     )
     running.release_many(stream)
     reading = running.reading()

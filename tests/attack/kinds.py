@@ -21,7 +21,7 @@ from inside import EXACT, inside, metric
 from made_up_batches import ARROW, JOBS, LINES, check, drawn_batches
 from worlds import drawn_acts, nights
 
-from tests.attack import neighbours, noise
+from tests.attack import deliveries, neighbours, noise, reference
 
 Case = dict[str, Any]
 
@@ -161,7 +161,9 @@ KINDS: dict[str, Kind] = {
     "neighbours": Kind(neighbours.draw, neighbours.run_both, ("nights.0", "nights.1", "unit"), 8),
     "files": Kind(neighbours.draw_file, neighbours.run_both, ("nights.0", "nights.1", "unit"), 4),
     "tables": Kind(neighbours.draw_once, neighbours.run_once, ("nights.0", "nights.1", "unit"), 2),
+    "deliveries": Kind(deliveries.draw, deliveries.run_both, ("others", "unit"), 4),
     "noise": Kind(noise.draw, noise.run_alone, (), 2),
+    "reference": Kind(reference.draw, reference.run, (), 4),
     "histories": Kind(draw_history, run_history, ("moves",), 2),
     "copies": Kind(draw_world, run_world, ("acts",), 2),
     "requests": Kind(draw_requests, run_requests, ("batches", "asked"), 2),

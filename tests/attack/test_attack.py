@@ -44,6 +44,14 @@ def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
     assert json.loads(path.read_text())["found"].startswith("noise")
 
 
+def test_another_value_than_the_reference_finds_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mistakes.one_draw_for_all_steps(monkeypatch)
+    _, (path,) = attack(1, 600, only="reference", keep=tmp_path, enough=1, say=lambda _: None)
+    assert again(path) is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "kind", "seed", "says"),
@@ -51,6 +59,7 @@ def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
         (mistakes.no_clip, "neighbours", 153, "one unit moves"),
         (mistakes.one_row_more, "neighbours", 220, "one unit moves"),
         (mistakes.refusal_by_a_row, "neighbours", 112, "ann has too many rows"),
+        (mistakes.late_rows_for_vanished_ones, "deliveries", 3, "is claimed"),
         (histories.in_silence, "copies", 55, "was shown twice"),
         (histories.by_every_name, "histories", 0, ""),
     ],

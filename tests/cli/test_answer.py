@@ -253,3 +253,60 @@ def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str
     done = place.plain("answer", table, "--sums", "1d", "--plot", str(place.folder / "c.svg"))
     assert done.code == 2
     assert f"counton export {table} draws what was released" in " ".join(done.err.split())
+
+
+def test_hours_and_days_of_the_week_make_one_table(place: Workplace) -> None:
+    """None of both is dropped; a screen of 80 letters shows it whole, and a file has all rows."""
+    rows = [
+        f"2013-01-{day:02}T{hour:02}:30Z,{group}"
+        for day in range(7, 21)
+        for hour in range(24)
+        for group in "aab"
+    ]
+    events, out = place.folder / "e.csv", place.folder / "t.parquet"
+    events.write_text("\n".join(["time,group", *rows]))
+    new = place.new(start="2013-01-07", steps="336", epsilon="1000000")
+    done = place.plain("count", str(events), *new, "--until", "2013-01-21", "--out", str(out))
+    assert done.code == 0, done.err
+    week, chart = place.folder / "week.csv", place.folder / "week.png"
+    for given in (["hour", "weekday"], ["weekday", "hour"]):
+        asked = [word for one in given for word in ("--by", one)]
+        done = place.plain("answer", str(out), *asked, "--out", str(week), "--plot", str(chart))
+        assert done.code == 0, done.err
+        told = done.out.partition("table written to")[0]
+        assert max(map(len, told.splitlines())) <= 80
+        assert re.search(r"hour *┃ *Mon ┃ *Tue ┃ *Wed ┃ *Thu ┃ *Fri ┃ *Sat ┃ *Sun", done.out)
+        lines = [line for line in done.out.splitlines() if re.match(r"│ 23:00", line)]
+        assert [[*map(float, line.split("│")[2:-1])] for line in lines] == [[2.0] * 7, [1.0] * 7]
+        table = pl.read_csv(week)
+        assert table.columns[:4] == ["weekday", "hour", "times", "group"]
+        assert table.height == 2 * 7 * 24
+        assert table["times"].unique().to_list() == [2]
+        assert chart.read_bytes().startswith(b"\x89PNG")
+        all_rows = json.loads(place.plain("answer", str(out), *asked, "--json").out)["rows"]
+        assert len(all_rows) == table.height
+
+
+def test_answers_are_written_with_what_protects_them(place: Workplace, table: str) -> None:
+    out = place.folder / "answers.csv"
+    both = ("--difference", "a,b", "--total", "a")
+    done = place.plain("answer", table, *both, "--out", str(out))
+    assert done.code == 0, done.err
+    found = pl.read_csv(out)
+    assert found.columns == ["what", "estimate", "std", "lower", "upper"]
+    told = json.loads(
+        place.plain("answer", table, "--difference", "a,b", "--total", "a", "--json").out
+    )
+    assert found["estimate"].to_list() == [one["estimate"] for one in told["answers"]]
+    about = json.loads((place.folder / "answers.csv.json").read_text())
+    assert about["guarantee"] == told["about"]["guarantee"]
+    for words in (("--sums", "1d"), ("--band",), ()):
+        out = place.folder / "rows.json"
+        done = place.plain("answer", table, *words, "--out", str(out))
+        assert done.code == 0, done.err
+        assert f"table written to {out}" in done.out
+        rows = json.loads(place.plain("answer", table, *words, "--json").out)["rows"]
+        assert len(json.loads(out.read_text())) == len(rows)
+    done = place.plain("answer", table, "--out", table)
+    assert (done.code, "which the run reads or keeps" in " ".join(done.err.split())) == (2, True)
+    assert place.plain("answer", table, "--out", "answers.txt").code == 2

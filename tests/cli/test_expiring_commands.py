@@ -242,11 +242,12 @@ def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
     place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
     limit = ("--limit-epsilon", "5000", "--limit-age", "100")
     shown = " ".join(place("ledger", str(place.state), *limit).out.split())
-    assert "counts as, 100 windows old" in shown
+    assert "counts at age 100 as" in shown
     spent = json.loads(place("ledger", str(place.state), "--json").out)
     (entry,) = spent["spent"]
     left = float(spent["remaining"]["epsilon"])
     assert float(entry["counts_as"]["epsilon"]) == 5000 - left > 100
-    assert place("ledger", str(place.state), "--limit-epsilon", "9", "--limit-age", "1").code == 0
+    young = "--limit-epsilon", "9", "--limit-age", "1", "--raise"
+    assert place("ledger", str(place.state), *young).code == 0
     (early,) = json.loads(place("ledger", str(place.state), "--json").out)["spent"]
     assert early["counts_as"] is None

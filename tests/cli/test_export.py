@@ -205,7 +205,7 @@ def test_a_stream_that_can_release_nothing_says_why(
     def refuse(self: Binary, law: object) -> None:
         raise InvalidInput("sums of noise are not exact")
 
-    monkeypatch.setattr(Binary, "check_law", refuse)
+    monkeypatch.setattr(Binary, "_check_law", refuse)
     done = place("export", state)
     assert done.code == 2
     assert "has released no step, and can release none" in done.err

@@ -55,11 +55,13 @@ def test_the_first_count_has_none_of_them(place: Any) -> None:
     assert done.code == 0, done.err
     said = (done.out + done.err).replace(str(place.folder), "")
     assert [word for word in WORDS if _has(word, said)] == []
-    # What it says: what was released, a table of four lines and its head, the promise, the rest.
+    # What it says: what was released, a table of four lines and its head, what is left out besides
+    # noise, the promise, the rest.
     lines = [line for line in said.splitlines() if line.strip()]
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert lines[0] == "Released 3 new windows (1 to 3 of 6)."
-    assert [line.partition(":")[0] for line in lines[-2:]] == ["promise", "the rest"]
+    heads = [line.partition(":")[0] for line in lines[-3:]]
+    assert heads == ["besides noise", "promise", "the rest"]
 
 
 def test_show_says_the_rest_without_them(place: Any) -> None:

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
+from counton.job.jobfile import job_entries, load, save, schema
+from counton.job.stated_options import all_options
 from counton.run import Job, resolve, run
-from counton.spec.jobfile import job_entries, load, save, schema
-from counton.spec.stated_options import all_options
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
@@ -417,12 +417,48 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
         ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3, of type int; it must be a text"),
         ("[limit]\nwhom = 3\n", "'whom' is no key of it; it takes epsilon, delta, rho, unit"),
         ("[publish]\n", "says no 'to'"),
+        ('[publish]\nto = ""\n', "'to' in .publish. of .* is an empty text"),
+        ('[publish]\nto = " "\n', "'to' in .publish. of .* is an empty text"),
+        ('[publish]\nto = "mysql://h/d"\n', "'to' in .publish. of .* is of the kind 'mysql'"),
+        ('[publish]\nto = "."\n', "'to' in .publish. of .* is '.', which is a folder"),
+        ('[publish]\nto = "no/p.db"\n', "lies in a folder that does not exist"),
         ("[publish]\nto = 3\n", "to is 3, of type int"),
     ):
         file.write_text(f"{FILE}\n{wrong}")
         done = place("run", str(file))
         assert done.code == 2
         assert re.search(words, " ".join(done.err.split())), done.err
+
+
+@pytest.mark.parametrize("unit", ["", 'unit = "visit"'])
+def test_a_limit_that_no_job_fits_is_not_set(file: Path, place: Any, unit: str) -> None:
+    """Its word is taken for a person, and the jobs are of events; without the line they run."""
+    jobs = FILE.replace('unit = "event"', "").replace("epsilon = 0.5", f"epsilon = 0.5\n{unit}")
+    limit = "\n[limit]\nepsilon = 9\n"
+    file.write_text(f'{jobs}{limit}unit = "visit"\n')
+    for door in ("run", "plan"):
+        done = place(door, str(file))
+        assert (done.code, done.out) == (2, "")
+        assert "about one 'visit', which is taken for a person" in " ".join(done.err.split())
+        assert not (file.parent / "v.db").exists()
+    file.write_text(jobs + limit)
+    assert place("run", str(file)).code == 0
+    file.write_text(f'{jobs.replace("v.db", "w.db")}{limit}unit = "event"\n')
+    assert place("run", str(file)).code == (2 if unit else 0)
+
+
+def test_a_limit_has_its_clock_also_on_the_second_night(file: Path, place: Any) -> None:
+    (file.parent / "e.csv").write_text("time,page,paid,who\n2024-03-01T09:00,home,3,ann\n")
+    limit = '\n[limit]\nepsilon = 9\nunit = "reader\'s day"\n'
+    job = FILE.partition("[jobs.paid]")[0] + 'user = "who"\nmost = 2\nper = "1d"\n'
+    file.write_text(job + limit)
+    for _ in range(2):
+        done = place("run", str(file))
+        assert done.code == 0, done.err
+    about = json.loads(place("ledger", str(file.parent / "v.db"), "--json").out)["about"]
+    assert about == "reader's day (UTC, time)"
+    file.write_text(job + limit.replace("day", "week"))
+    assert "has pure differential privacy" in place("run", str(file)).err
 
 
 def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:

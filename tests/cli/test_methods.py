@@ -51,7 +51,7 @@ def class_of(name: str) -> Any:
 
 def test_statistics_name_papers_that_are_listed() -> None:
     for name in KNOWN:
-        assert {*class_of(name).sources} <= {*REFERENCES}
+        assert {*class_of(name).card.sources} <= {*REFERENCES}
 
 
 def test_strategies_of_tables_say_where_they_come_from() -> None:
@@ -104,7 +104,8 @@ def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: An
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state), "--full").out.strip().split("\n\n")
-    wanted = ("The ", "The protected", "The guarantee", "The noise", "Noise is", "Not")
+    wanted = [*("The ", "The protected", "The guarantee", "The noise"), "Besides noise: rows that"]
+    wanted += ["Noise is", "Not"]
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph
@@ -134,9 +135,18 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
         "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
     )  # fmt: skip
     short = place("methods", str(place.state)).out
-    assert "Besides, values were clipped to [0, 6] and rows beyond 1 of each user" in short
+    lines = (
+        "rows beyond 1 of each user do not count, which makes numbers too low (by an unknown",
+        "values above 6 count as 6, which makes the sum too low, and values below 0 as 0, which",
+    )
     said = place("methods", str(place.state), "--full").out
-    assert "Rows of a user beyond the bound were left out" in said
+    assert (
+        "Besides noise: rows that came late are in the hour in which they were counted, or do"
+        in short
+    )
+    for line in lines:
+        assert line in short
+        assert line in said
     assert "clipped to [0, 6]" in said
     assert "one user" in said
 
@@ -211,7 +221,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
 
 
 def test_every_statistic_has_words() -> None:
-    wordless = {name for name in KNOWN if not class_of(name).phrase}
+    wordless = {name for name in KNOWN if not class_of(name).card.phrase}
     assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows"}
     for statistic, words in (
         (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),
@@ -219,10 +229,66 @@ def test_every_statistic_has_words() -> None:
         (statistics.Triangles(degree=3), "number of triangles of a growing graph"),
         (statistics.Forest(largest=9), "weight of a minimum spanning forest of a growing graph"),
         (statistics.Cuts(["a", "b"]), "weight of the cuts of a growing graph"),
-        (statistics.Distinct(changes=2), "number of distinct users"),
+        (statistics.Distinct(), "number of distinct users"),
+        (statistics.Distinct(changes=2), "number of users who are there"),
         (statistics.Reach([1, 5]), "number of users by how many rows each has"),
         (statistics.Substrings("ab", 2), "number of times that each word came in a stream of"),
         (statistics.Contingency({"sex": ["f", "m"]}), "contingency table of sex"),
     ):
-        described: Any = SimpleNamespace(inner=statistic, value=None)
+        described: Any = SimpleNamespace(inner=statistic, value=None, adds_users_up=None)
         assert statistic_in_words(described).startswith(words)
+
+
+def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
+    """In the whole account as on the screen, which says it of the same strategies."""
+    events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
+    kinds = {"windows": ("--release", "windows"), "totals": ()}
+    for name, release in kinds.items():
+        state = place.folder / f"{name}.db"
+        done = place("count", events, *place.new(state=str(state)), *release)
+        assert done.code == 0, done.err
+        said = place("methods", str(state), "--full").out
+        alone = "Each step has noise of its own" in said
+        assert alone is (name == "windows")
+        assert ("Noise is correlated" in said) is not alone
+        shown = " ".join(place("show", str(state)).out.split())
+        assert ("releases share it" in shown) is not alone
+
+
+@pytest.mark.parametrize(("first", "apart"), [("3", False), ("2", True)])
+def test_a_stream_that_goes_on_names_both_guarantees(
+    place: Any, first: str, *, apart: bool
+) -> None:
+    """The totals contain rows of both, and whoever is in both loses both."""
+    events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
+    terms = place.new(steps=first, epsilon="0.7")
+    assert (
+        place.plain("count", events, *terms, "--name", "one", "--until", "2013-01-01T02:00").code
+        == 0
+    )
+    out = str(place.folder / "t.csv")
+    done = place.plain("count", events, "--state", str(place.state), "--name", "two",
+                       "--continues", "one", "--epsilon", "0.4", "--steps", "9", "--out", out,
+                       "--until", "2013-01-01T04:00")  # fmt: skip
+    assert done.code == 0, done.err
+    both = "nobody is in both" if apart else "whoever is in both loses both, which add up"
+    for text in (
+        place("methods", out).out,
+        place("methods", out, "--full").out,
+        place("methods", str(place.state), "--name", "two").out,
+        released_in(place.state, "two").describe(),
+    ):
+        said = " ".join(text.split())
+        assert "epsilon = 0.4" in said
+        assert "The series goes on from 'one', which had pure differential privacy with" in said
+        assert f"with epsilon = 0.7, for itself: {both}." in said
+    assert "goes on from" not in released_in(place.state, "one").describe()
+
+
+def test_the_whole_account_is_where_the_short_one_says(place: Any) -> None:
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
+    said = place("methods", str(place.state)).out
+    assert "'counton methods', asked for it in full, prints the whole account." in said
+    full = place("methods", str(place.state), "--full").out
+    assert full != said
+    assert "The protected unit is one" in full

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from counton import PureDP, Stream
+from counton import PureDP, Stream, plan
 from counton.base.errors import InvalidInput, StateError, StreamConflict
-from counton.planning import plan
 from counton.run import Job, run
 from counton.strategies import Binary
 

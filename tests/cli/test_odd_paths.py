@@ -18,11 +18,11 @@ from counton.base.options import Option
 from counton.base.outside_input import open_plain
 from counton.cli.app import app
 from counton.cli.statistic_command import command_of
+from counton.job.job import options_of
+from counton.job.jobfile import load
+from counton.job.stated_options import all_options
 from counton.noise.witness import WitnessFile
 from counton.run import Job
-from counton.spec.job import options_of
-from counton.spec.jobfile import load
-from counton.spec.stated_options import all_options
 from counton.statistics.report_members import tables_of
 
 from .conftest import Workplace

@@ -12,9 +12,9 @@ import pytest
 import counton
 from counton import release
 from counton.base.errors import InvalidInput, StateError
+from counton.job.jobfile import load, save
+from counton.job.own_strategies import own_strategy, write_strategy
 from counton.run import Job, export, run
-from counton.spec.jobfile import load, save
-from counton.spec.own_strategies import own_strategy, write_strategy
 from counton.strategies import Binary, Factorisation, KAry
 
 STEPS = 6

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from counton.base.errors import InvalidInput, field, hide_secrets, without_secrets
 from counton.cli.app import app
 from counton.cli.statistic_command import command_of
+from counton.job.jobfile import save
 from counton.privacy import PureDP
 from counton.run import Job
-from counton.spec.jobfile import save
 from counton.state import Store
 
 SECRET = "hunter-two"
@@ -176,3 +176,35 @@ def test_what_is_no_secret_stays(address: str) -> None:
 def test_addresses_stay_usable_without_their_passwords() -> None:
     assert without_secrets(ADDRESSES[0]) == f"postgresql://ann@{SERVER}/db"
     assert without_secrets(ADDRESSES[1]) == f"postgresql://{SERVER}/db?user=ann"
+
+
+KEY = "counton-key-1:" + "9f" * 32
+
+
+def test_the_text_of_a_key_in_place_of_its_place_is_not_shown(place: Any, tmp_path: Path) -> None:
+    """As `--key "$KEY"` where `--key env:KEY` is meant; nothing is called by it either."""
+    rows = place.write("e.csv", ["00:10,a", "01:30,b"], "time,group")
+    job = tmp_path / "job.toml"
+    assert place("count", rows, *place.new(), "--save", str(job)).code == 0
+    assert place("count", rows, *place.new()).code == 0
+    text = job.read_text()
+    for key in (KEY, KEY.partition(":")[2], f"./{KEY}", f" {KEY} ", KEY[:-2]):
+        new = place.new(state=str(tmp_path / "new.db"))
+        asked: list[tuple[str, ...]] = [
+            ("count", rows, *new, "--key", key),
+            ("count", rows, *new, "--key", key, "--save", str(tmp_path / "saved.toml")),
+            ("count", rows, "--state", str(place.state), "--key", key),
+            ("verify", str(place.state), "--key", key),
+            ("key", key),
+            ("run", str(job)),
+            ("plan", str(job)),
+        ]
+        job.write_text(text.replace("[jobs", f'[defaults]\nkey = "{key}"\n\n[jobs', 1))
+        for command in asked:
+            done = place.plain(*command)
+            assert done.code != 0, command
+            assert "9f9f" not in done.out + done.err, command
+            assert "is the text of a key" in " ".join(done.err.split()), done.err
+        names = [path.name for path in (*tmp_path.rglob("*"), *Path(place.state).parent.rglob("*"))]
+        assert not any("9f9f" in name or name.startswith(("new.db", "saved")) for name in names)
+    assert "9f9f" not in hide_secrets(f"no such file: {KEY}")

@@ -290,6 +290,21 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     assert "is for counts and sums" in " ".join(done.err.split())
 
 
+def test_no_remedy_is_named_that_users_who_count_once_have_already(
+    place: Workplace, file: Path
+) -> None:
+    """Each counts once in a window without it: most-a-window = 1 would change nothing."""
+    people = 'steps = 12\nuser = "reader"\nmost = 5\nper = "3mo"\ndistinct = true'
+    file.write_text(FILE.replace("steps = 12", people))
+    note = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]["note"]
+    assert "most-a-window" not in note
+    assert "a larger most, or a period of one window, avoids it" in note
+    # A week has one window, and three months have 14, with two groups in each.
+    assert "late windows" in note
+    file.write_text(file.read_text().replace("most = 5", "most = 28"))
+    assert "note" not in json.loads(place.plain("plan", str(file), "--json").out)["jobs"]["visits"]
+
+
 def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
     """With Gaussian noise 20 events, one a window, need as much as the root of 20 says."""
     asked = ("plan", "--steps", "365", "--rho", "0.5", "--release", "windows", "--most", "20")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -240,7 +244,9 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
     refused = place("ledger", str(place.state), "--limit-unit", "reader")
     assert "--limit-unit reader needs a limit" in refused.err
     refused = place(*limit, "--limit-unit", "reader's day")
-    assert refused.code == 0  # a reader protects more than what it is about then
+    assert "about one reader's day, which allows more" in refused.err
+    done = place(*limit, "--limit-unit", "reader's day", "--raise")
+    assert done.code == 0  # a reader protects more than what it is about then
     assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
     refused = place(*limit, "--limit-unit", "visitor")
     assert "'events' protects one reader, and the limit of this ledger is about" in refused.err
@@ -255,7 +261,7 @@ def test_without_one_every_release_says_which_totals_there_are(place: Any) -> No
     totals = ["70 for one reader added"]
     for name, epsilon, unit, more in (
         ("b", "30", "person", (*people, "--unit", "person")),
-        ("c", "75", "reader's month", (*people, "--unit", "reader", "--per", "1mo")),
+        ("c", "75", "reader's month (UTC, time)", (*people, "--unit", "reader", "--per", "1mo")),
         ("d", "40", "event", ("--unit", "event")),
     ):
         done = place("count", rows, *place.new(name=name, epsilon=epsilon), *more)
@@ -283,7 +289,8 @@ def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None
     assert place("ledger", str(place.state), *limit, "--limit-approximate-delta", "0").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "remaining: pure differential privacy with epsilon = " in shown
-    assert place("ledger", str(place.state), *limit).code == 0
+    assert place("ledger", str(place.state), *limit).code == 2
+    assert place("ledger", str(place.state), *limit, "--raise").code == 0
     shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "and delta = 2.5e-7" in shown
 
@@ -303,6 +310,49 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     done = place("ledger", str(place.state), "--limit-epsilon", "1")
     assert done.code == 4
     assert "epsilon = 100.5" in place("ledger", str(place.state)).out
+
+
+def test_a_limit_is_raised_with_a_word_and_a_note(place: Any, events: str) -> None:
+    """As where 1.6 of 2 were spent, and the limit became 5 without one."""
+    ledger = "ledger", str(place.state)
+    assert place(*ledger, "--limit-epsilon", "100").code == 0  # as much as is spent
+    for more in (("--limit-epsilon", "100.5"), ("--limit-rho", "5000"),
+                 ("--limit-epsilon", "100", "--limit-age", "3"),
+                 ("--limit-epsilon", "100", "--limit-relation", "replace")):  # fmt: skip
+        refused = place(*ledger, *more)
+        assert (refused.code, refused.out) == (2 if "replace" not in more else refused.code, "")
+    assert "give --raise, which the ledger notes" in place(*ledger, "--limit-epsilon", "101").err
+    assert json.loads(place(*ledger, "--json").out)["limit"]["epsilon"] == "100"
+    assert place(*ledger, "--limit-epsilon", "150", "--raise").code == 0
+    assert place(*ledger, "--limit-epsilon", "120").code == 0  # a lower one needs no word
+    assert place(*ledger, "--limit-epsilon", "120", "--raise").code == 0  # and nothing is noted
+    found = json.loads(place(*ledger, "--json").out)
+    first, raised, lowered = found["limit_changes"]
+    assert (first["before"], first["after"]["limit"]["epsilon"]) == (None, "100")
+    assert [raised[at]["limit"]["epsilon"] for at in ("before", "after")] == ["100", "150"]
+    assert [one["higher"] for one in (first, raised, lowered)] == [False, True, False]
+    assert all(one["user"] and one["host"] for one in found["limit_changes"])
+    times = [one["time"] for one in found["limit_changes"]] + [found["spent"][0]["entered"]]
+    assert all(datetime.fromisoformat(time).utcoffset() == timedelta(0) for time in times)
+    said = " ".join(place(*ledger).out.split())
+    amounts = "from pure differential privacy with epsilon = 100 to pure differential privacy with"
+    assert f"UTC {amounts} epsilon = 150, by {raised['user']} at {raised['host']}" in said
+    assert "lowered on" in said
+    record = " ".join(place("methods", str(place.state), "--registry").out.split())
+    assert f"UTC {amounts} epsilon = 150" in record
+    assert f"'events' pure differential privacy with epsilon = 100 on {times[-1][:10]};" in record
+    assert raised["host"] not in record
+
+
+def test_entries_of_other_states_have_a_time(place: Any, events: str) -> None:
+    book = str(place.folder / "book.db")
+    assert place("ledger", book, "--limit-epsilon", "200").code == 0
+    assert place("count", events, *place.new(name="b"), "--ledger", book).code == 0
+    found = json.loads(place("ledger", book, "--json").out)["spent"]
+    assert len(found) == 2
+    for entry in found:
+        time = datetime.fromisoformat(entry["entered"])
+        assert abs((datetime.now(UTC) - time).total_seconds()) < 3600
 
 
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
@@ -404,3 +454,54 @@ def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
         assert "law" not in told["about"]["terms"]
         assert told["about"]["noise"]["std"] < 100
         assert "added or removed" in told["about"]["protected"]
+
+
+@pytest.mark.parametrize("damage", [b"", b'[{"key', b"\x00\xff junk", b"[" * 10**5])
+def test_a_damaged_second_witness_is_a_sentence_and_stops_no_other_job(
+    place: Any, damage: bytes
+) -> None:
+    rows = place.write("r.csv", ["00:10,a", "01:30,b"])
+    file, other = place.folder / "jobs.toml", place.folder / "other.db"
+    assert place.count(rows, "--save", str(file)).code == 0
+    (second,) = Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness")
+    right = second.read_bytes()
+    jobs = file.read_text()
+    moved = jobs.replace("events]", "others]").replace(str(place.state), str(other))
+    file.write_text(f"{jobs}\n{moved.replace('state.db', 'other.db')}")
+    second.write_bytes(damage)
+    said = f"the witness {second} of state {place.state} cannot be read"
+    assert said in " ".join(place("count", rows, *place.again).err.split())
+    assert "cannot be read (it was altered" in place.shown()
+    done = place("verify", str(place.state))
+    assert done.code in (3, 7)
+    assert f"WRONG: {said}" in " ".join(done.out.split())
+    done = place("run", str(file))
+    assert done.code == 3
+    assert f"counton: job events: {said}" in " ".join(done.err.split())
+    assert other.exists()
+    assert "Released" in done.out.partition("job others")[2]
+    second.write_bytes(right)
+    assert place("verify", str(place.state)).code == 0
+    assert place("count", rows, *place.again).code == 0
+
+
+def test_a_state_of_which_no_witness_knows_asks_for_a_word(place: Any) -> None:
+    """`verify` says what can be lost before it says how to go on; running again is no advice."""
+    rows = place.write("r.csv", ["00:10,a", "01:30,b"])
+    assert place.count(rows).code == 0
+    Path(f"{place.state}.key.witness").unlink()
+    shutil.rmtree(os.environ["XDG_STATE_HOME"])
+    for _ in range(2):
+        done = place("verify", str(place.state))
+        said = " ".join(done.out.split())
+        assert done.code == 7
+        assert "run the job again" not in said
+        lost = said.index("What an old copy has forgotten would be released again")
+        assert lost < said.index("say so (counton verify --accept-old-copy)")
+        assert place("count", rows, *place.again).code == 9
+    done = place("verify", str(place.state), "--accept-old-copy")
+    assert done.code == 0, done.out
+    said = " ".join(done.err.split())
+    assert "takes your word that 'events' is the newest" in said
+    assert "is given up, as lost for good" in said
+    assert place("count", rows, *place.again).code == 0

@@ -12,7 +12,7 @@ from rich.table import Table
 from counton.base.errors import InvalidInput
 from counton.cli.__main__ import main
 from counton.cli.print_forms import Console
-from counton.spec.jobfile import read_file
+from counton.job.jobfile import read_file
 
 NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
 
@@ -61,7 +61,13 @@ def test_names_are_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["a = " + "[" * 10**5, "a = " + "9" * 5000, "a = " + "{b = " * 10**4, "a = \0"]
+    "text",
+    [
+        *("a = " + "[" * 10**5, "a = " + "9" * 5000, "a = " + "{b = " * 10**4, "a = \0"),
+        ".".join(["a"] * 1000) + " = 1",
+        "[" + ".".join(["jobs"] * 1000) + "]",
+    ],
+    ids=["lists", "digits", "tables", "NUL", "dotted keys", "dotted table"],
 )
 def test_a_job_file_that_no_reader_takes_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.toml").write_text(text)

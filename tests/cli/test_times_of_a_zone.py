@@ -55,7 +55,9 @@ def test_a_stream_of_berlin_tells_the_times_of_berlin(berlin: Workplace) -> None
     for words in TOLD:
         done = berlin.plain(*words.split())
         assert done.code == 0, done.err
-        assert not _ELSEWHERE.findall(done.out + done.err), words
+        # When the ledger was entered is a time of the ledger, which streams of all zones share.
+        said = re.sub(r'"(entered|time)": "[^"]*"', "", done.out + done.err)
+        assert not _ELSEWHERE.findall(said), words
 
 
 @pytest.mark.parametrize(
@@ -85,8 +87,8 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     assert "was created with 2024-03-01T00:00:00+01:00" in done.err
     Path("e.csv").write_text("at,g\n2024-03-03T09:30,x\n2024-03-07T12:00,x\n")
     gone = berlin.plain(*asked("--until 2024-03-08"))
-    assert gone.code == 8
-    assert "from 2024-03-01T00:00:00+01:00" in gone.err
+    assert gone.code == 0
+    assert "rows that were counted and are gone, which stay counted" in gone.err
     none = berlin.plain("export", "s.db", "--start", "2025-01-01")
     assert none.code == 2
     assert "from 2024-03-01T00:00:00+01:00 to 2024-03-08T00:00:00+01:00" in none.err

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from counton.cli.exits import ExitCode
+from counton.job.jobfile import load
 from counton.serve.server import KEPT
 from counton.serve.settings import Settings
-from counton.spec.jobfile import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 

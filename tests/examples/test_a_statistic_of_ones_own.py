@@ -14,9 +14,9 @@ from own_statistic import PACKAGE, forget, installed
 
 import counton
 from counton.base.errors import InvalidInput
+from counton.job.jobfile import load, schema
 from counton.laws import LawBroken, check_statistic
 from counton.run import Job, run
-from counton.spec.jobfile import load, schema
 from counton.statistics import catalogue as known
 
 pytestmark = pytest.mark.slow

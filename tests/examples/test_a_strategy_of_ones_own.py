@@ -16,9 +16,9 @@ import counton
 from counton import PureDP, plan
 from counton.base.errors import InvalidInput
 from counton.cli.app import app
+from counton.job.jobfile import load
 from counton.laws import check_strategy
 from counton.run import Job, run
-from counton.spec.jobfile import load
 from counton.strategies import KAry, StreamStrategy, strategy_from_dict
 from counton.strategies.participation import sensitivity
 
@@ -85,7 +85,9 @@ def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None
         assert outcome.after == 72
     with run(job.having(until="2024-03-05")) as outcome:  # and goes on
         assert outcome.after == 96
-    assert "96 values computed again" in said("verify", str(installed / "visits.db"))
+    found = said("verify", str(installed / "visits.db"), "--by-reference")
+    assert "96 values are those that the reference computes" in found
+    assert "96 values computed again" in found
     for words in (("show", "--json"), ("methods", "--full")):
         assert "Blocks" in said(words[0], str(installed / "visits.db"), words[1])
     said("export", str(installed / "visits.db"), f"--out={out}")

@@ -194,12 +194,12 @@ class OfTheFirstStream(Reader):
 
 
 def read_by(cls: type[Reader]) -> StreamStrategy:
-    return wrong(Binary, reader=lambda self, field: cls(self, field))
+    return wrong(Binary, _reader=lambda self, field: cls(self, field))
 
 
 def halved_factor(self: Epochs, level: int) -> Fraction:
     """Noise of later epochs is half as wide as it must be."""
-    return Epochs.node_factor(self, level) / (2 if level else 1)
+    return Epochs._node_factor(self, level) / (2 if level else 1)
 
 
 def forgets(base: type[StreamStrategy], name: str, at: int) -> Callable[..., Any]:
@@ -268,15 +268,17 @@ WRONG: dict[str, list[StreamStrategy]] = {
         ),
     ],
     "facts.causal": [states(LookAhead, *_LOOKS_AHEAD, causal=True)],
-    "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
-    "column_until": [wrong(Epochs, 3, column_until=forgets(Epochs, "column_until", 5))],
+    "column": [
+        wrong(Binary, column=forgets(Binary, "column", 5)),
+        wrong(Epochs, 3, column=forgets(Epochs, "column", 5)),
+    ],
     "facts.delay": [states(Binary, delay=1), states(Expiring, 1, delay=1)],
     "expiry": [
         wrong(
             Expiring,
             1,
             expiry=fixed(Expiry(1)),
-            node_factor=lambda self, level: Expiry(2).factor(level),
+            _node_factor=lambda self, level: Expiry(2).factor(level),
         ),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), facts=fixed(StrategyFacts())),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
@@ -284,13 +286,13 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
     "horizon": [wrong(Epochs, 3, horizon=HORIZON)],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
-    "largest_read": [
-        wrong(Binary, largest_read=1e-6),
-        wrong(SqrtToeplitz, largest_read=1e-6),
-        wrong(SqrtToeplitz, largest_read=1e6),
+    "_largest_read": [
+        wrong(Binary, _largest_read=1e-6),
+        wrong(SqrtToeplitz, _largest_read=1e-6),
+        wrong(SqrtToeplitz, _largest_read=1e6),
     ],
-    "largest_reads": [
-        wrong(cls, *args, largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
+    "_largest_reads": [
+        wrong(cls, *args, _largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
         for cls, args in ((Epochs, (3,)), (Expiring, (1,)))
     ],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
@@ -300,9 +302,9 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
         wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
     ],
-    "node_factor": [
-        wrong(Epochs, 3, node_factor=halved_factor),
-        wrong(Expiring, 1, node_factor=lambda self, level: Fraction(1, 2)),
+    "_node_factor": [
+        wrong(Epochs, 3, _node_factor=halved_factor),
+        wrong(Expiring, 1, _node_factor=lambda self, level: Fraction(1, 2)),
     ],
     "noise": [wrong(Binary, noise=rounds_releases)],
     "overall_variance": [
@@ -311,7 +313,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
     "_release_rounding": [wrong(HonakerOnline, _release_rounding=0.01)],
-    "reader": [
+    "_reader": [
         read_by(cls)
         for cls in (
             ReversedInParts,
@@ -362,15 +364,15 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Binary, variance=only_differences),
         wrong(Epochs, 3, variance=less_with_a_law),
     ],
-    "window_rounding": [
-        wrong(HonakerOnline, window_rounding=times(HonakerOnline, "window_rounding", 0.01)),
+    "_window_rounding": [
+        wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01)),
     ],
     "workload": [wrong(Binary, workload="windows")],
 }
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
 NO_LAW = {
-    "check_law": "called before a stream begins, and it may only refuse; that whatever it lets "
+    "_check_law": "called before a stream begins, and it may only refuse; that whatever it lets "
     "through can draw its last step is the law of `test_last_release.py`, with wrong ones",
     "facts": "the record itself: each name in it stands here",
     "facts.drawn_ahead": "read by the planner alone, to leave out what would take too long to "

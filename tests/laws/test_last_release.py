@@ -43,6 +43,7 @@ from counton.statistics import (
     TopK,
 )
 from counton.statistics.live_statistic import Running, counter_of
+from counton.statistics.statistic_plan import plan_statistic
 from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import (
     Binary,
@@ -56,7 +57,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
-from counton.strategies.strategy import built_from, last_served_step, node_law
+from counton.strategies.strategy import built_from, check_law, last_served_step, node_law, reader_of
 from counton.strategies.trees import Tree
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -86,7 +87,7 @@ def laws(strategy: StreamStrategy) -> list[NoiseDistribution]:
         for power in range(40, -1, -1):
             law = family(Fraction(2 ** (power if family is DiscreteLaplace else 2 * power)))
             try:
-                strategy.check_law(law)
+                check_law(strategy, law)
             except InvalidInput:
                 continue
             found.append(law)
@@ -109,7 +110,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
         drawn = NoiseField(bytes(range(32)), partial(node_law, strategy, law))
         fields: list[NodeNoise] = [drawn, Signs(strategy, law)]
         for field in fields:
-            noise = strategy.reader(field).noise(range(max(1, last - 2), last + 1))
+            noise = reader_of(strategy, field).noise(range(max(1, last - 2), last + 1))
             std = math.sqrt(float(noise_variance(strategy, law, [last])[0]))
             # Where sums leave int64 they come out anywhere.
             assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.fraction_bits + 1
@@ -158,14 +159,14 @@ def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, n
 class CarelessEpochs(Epochs):
     """Takes all noise, though later epochs have wider noise than the first."""
 
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         pass
 
 
 class CarelessSolved(LeastSquaresFactorization):
     """Takes all noise, however small its part of the grid."""
 
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         pass
 
     def node_law(self, base: NoiseDistribution, level: int) -> NoiseDistribution:
@@ -195,7 +196,7 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
     wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
     with pytest.raises(InvalidInput, match="and sums of it over 105,120 steps are not exact"):
-        built_from(LeastSquaresFactorization, strategy.to_dict()).check_law(wide)
+        check_law(built_from(LeastSquaresFactorization, strategy.to_dict()), wide)
 
 
 def at_the_end(terms: Design, counter: Counter) -> float:
@@ -233,7 +234,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
     for guarantee in GUARANTEES:
         this = statistic.settle(guarantee, 105_120)
-        for choice in this.plan(105_120, guarantee).choices[:2]:
+        for choice in plan_statistic(this, 105_120, guarantee).choices[:2]:
             counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
             if isinstance(counter, Counter):
                 assert at_the_end(counter.design, counter) < _AWAY**2
@@ -275,9 +276,7 @@ def events_of(statistic: TallyStatistic, cell: Any, whole: int) -> list[Any]:
 def check_readable(statistic: TallyStatistic, cell: Any, guarantee: Guarantee) -> None:
     """What is accepted can be read at the last step; what cannot be is refused, and not counted."""
     this = statistic.settle(guarantee, 4)
-    strategy = this.plan(4, guarantee).best.strategy
-    key = chosen_key()
-    counter = Running.start(this, strategy, guarantee, key=key, name="read", batched=True)
+    counter = Running.start(this, 4, guarantee, key=chosen_key(), name="read", batched=True)
     most = 2 ** math.floor(math.log2(2.0**53 / 2**16))
     accepted = 0
     for part in (most // 4, most // 8, most // 2, most // 2):

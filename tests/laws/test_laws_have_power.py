@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from counton.base.arrays import Integers
 from counton.base.distributions import (
     NoiseDistribution,
 )
@@ -41,6 +43,7 @@ from counton.strategies import (
     GrowingCascade,
     HonakerOnline,
     KAry,
+    LookAhead,
     Metric,
     Node,
     NodeNoise,
@@ -50,10 +53,11 @@ from counton.strategies import (
 )
 from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
 from counton.strategies.strategy import (
+    WIDE,
     Reader,
     Steps,
     Workload,
-    is_wide,
+    reader_of,
     window_ends,
 )
 from counton.strategies.streams.expiring import below_split
@@ -144,8 +148,8 @@ class ForgetsStepsOfASchedule(Binary):
 class Quiet(Epochs):
     """A tenth of the spread that it should have in all epochs but the first."""
 
-    def node_factor(self, level: int) -> Fraction:
-        return super().node_factor(level) / (10 if self._number(level) else 1)
+    def _node_factor(self, level: int) -> Fraction:
+        return super()._node_factor(level) / (10 if self._number(level) else 1)
 
 
 class QuietGaussian(Quiet):
@@ -158,18 +162,18 @@ class QuietGaussian(Quiet):
 class RefusedLate(Epochs):
     """Noise of later epochs is too wide, which nobody is told before."""
 
-    def check_law(self, law: NoiseDistribution) -> None:
+    def _check_law(self, law: NoiseDistribution) -> None:
         pass
 
 
 class ForgetsWhereItWas(Binary):
     """Every part of a batch is the first."""
 
-    def reader(self, field: NodeNoise) -> Reader:
+    def _reader(self, field: NodeNoise) -> Reader:
         own = Binary(self.horizon)
 
         def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-            for part in own.reader(field).parts(steps):
+            for part in reader_of(own, field).parts(steps):
                 yield own.noise(field, steps[: len(part)])
 
         return Reader(self, field, parts)
@@ -178,8 +182,8 @@ class ForgetsWhereItWas(Binary):
 class ForgetsWhereNarrow(HonakerOnline):
     """From a thousand steps on, if nodes are narrow, and then only."""
 
-    def reader(self, field: NodeNoise) -> Reader:
-        narrow = len(field.shape) > 0 and not is_wide(field.shape)
+    def _reader(self, field: NodeNoise) -> Reader:
+        narrow = len(field.shape) > 0 and math.prod(field.shape) < WIDE
 
         def parts(field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
             for at in range(0, len(steps), 1000):
@@ -247,7 +251,7 @@ class LeavesALevelOut(KAry):
         return noise
 
 
-class SpeaksOtherwiseInParts(KAry):
+class SpeaksOtherwiseInParts(LookAhead):
     """A batch's noise is overridden, its parts are not."""
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -273,8 +277,8 @@ class RoundsABlock(GrowingCascade):
 class ClaimsToRoundLess(HonakerOnline):
     """Half a unit, although estimates of several levels are rounded."""
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        return super().window_rounding(starts, stops) / 100
+    def _window_rounding(self, starts: Integers, stops: Integers) -> NDArray[np.float64]:
+        return super()._window_rounding(starts, stops) / 100
 
 
 class ReleasesTotals(GrowingCascade):
@@ -364,7 +368,7 @@ def test_an_honest_subclass_passes() -> None:
         (check_released_variance, ClaimsLessError(20)),
         (check_windows, RedrawsEveryWindow(20)),
         (check_noise_is_rows, RedrawsEveryWindow(20)),
-        (check_reader, SpeaksOtherwiseInParts(20, 5)),
+        (check_reader, SpeaksOtherwiseInParts(20, (5,))),
         (check_noise_is_rows, LeavesALevelOut(20, 5)),
         (check_noise_is_rows, ClaimsToRoundLess(20)),
         (check_shift, LeavesALevelOut(20, 5)),

@@ -13,6 +13,7 @@ import pytest
 from counton.base.arrays import Floats
 from counton.laws import LawBroken, check_training_strategy
 from counton.laws.training_laws import (
+    check_training_description,
     check_training_factorisation,
     check_training_sensitivity,
     check_training_variance,
@@ -130,9 +131,19 @@ class TooLate(OctaveTraining):
         return index
 
 
+class Unscaled(BufferedToeplitz):
+    """Rebuilt without the scales of its steps, of which it says nothing."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters, "scaling": "none"}
+
+
 def test_the_laws_have_power() -> None:
     arguments = (12, (0.9, 0.5), (0.7, 0.2))
     schedule = training_schedule(12, 3)
+    with pytest.raises(LawBroken, match="makes another strategy"):
+        check_training_description(Unscaled(*arguments, schedule, np.ones(12)))
     with pytest.raises(LawBroken, match="squared sensitivity"):
         check_training_sensitivity(TooSure(*arguments, schedule))
     with pytest.raises(LawBroken, match="variance"):
@@ -178,6 +189,10 @@ WRONG: dict[str, list[TrainingStrategy]] = {
     "increments": [claiming(increments=lambda self: (np.eye(12), RIGHT.increments()[1]))],
     "mean_variance": [claiming(mean_variance=lambda self: 0.5)],
     "name": [claiming(name="")],
+    "address": [
+        claiming(address={"strategy": "Wrong"}),
+        claiming(address=RIGHT.address | {"theta": [0.9]}),
+    ],
     "outputs": [claiming(outputs=property(lambda self: (0.1, 0.1), lambda self, value: None))],
     "parameters": [claiming(parameters={"steps": 3})],
     "rmse": [claiming(rmse=0.1)],
@@ -188,7 +203,10 @@ WRONG: dict[str, list[TrainingStrategy]] = {
         claiming(taps=silent),
         claiming(taps=silent, increments=lambda self: RIGHT.increments()),
     ],
-    "to_dict": [claiming(to_dict=lambda self: {"strategy": "Wrong"})],
+    "to_dict": [
+        claiming(to_dict=lambda self: {"strategy": "Wrong"}),
+        claiming(to_dict=lambda self: self.address | {"scaling": "equal"}),
+    ],
     "with_schedule": [
         claiming(with_schedule=lambda self, schedule: self),
         claiming(with_schedule=keeps_its_sensitivity),

@@ -271,7 +271,7 @@ def test_the_difference_of_two_moments(watched: Page) -> None:
     query = f"group=home&from={start}{zone}&to={end}{zone}".replace("+", "%2B")
     row = watched.api(f"streams/visits/difference?{query}")
     written = "document.querySelector('#difference-answer .figure')?.innerText"
-    watched.until(f"{written} === {json.dumps(shown(row))}")
+    watched.until(f"{written}?.startsWith({json.dumps(shown(row))})")  # its unit follows
     for field, text in zip(fields, (end, start), strict=True):
         field.fill(text)
         field.blur()
@@ -599,10 +599,56 @@ def test_the_methods_paragraph_is_copied(served: str, browser: Any) -> None:
 def test_what_is_protected_stands_there_in_words(watched: Page) -> None:
     page = watched.open("visits")
     about = watched.api("streams/visits")
-    said, budget = (texts(page, place)[0] for place in ("#protected", "#budget"))
-    assert about["guarantee"] in said
-    assert about["protected"][1:] in said
+    said, people, budget = (texts(page, place)[0] for place in ("#protected", "#people", "#budget"))
+    assert said == about["protects"]
+    assert "whether one visit is there" in said
+    assert not re.search(r"\bcell|\bstep|added or removed|epsilon", said)
+    assert (
+        people == "People are not protected: a person with 100 visits loses 100 times the epsilon."
+    )
     assert about["budget"]["spent"] in budget
+    lines = [one.rstrip(".").lower() for one in texts(page, "#besides li")]
+    assert lines == about["besides_noise"]
+    assert lines
+    page.get_by_text("In terms of the field").click()
+    whole = texts(page, "#guarantee")[0]
+    assert about["guarantee"] in whole
+    assert about["protected"][1:] in whole
+
+
+@pytest.mark.parametrize(
+    ("stream", "unit"),
+    [("visits", "visits"), ("paid", "paid"), ("spent", "paid"), ("best", "visits")],
+)
+def test_every_number_says_what_it_is_of(watched: Page, stream: str, unit: str) -> None:
+    page = watched.open(stream)
+    assert texts(page, "#facts .large dd")[0].endswith(f" {unit}")
+    assert texts(page, "#axis") == [unit]
+    assert texts(page, "#table-note")[0].startswith(f"In {unit}.")
+    if stream == "spent":
+        page.get_by_role("radio", name="Count").check()
+        watched.until("document.querySelector('#axis').textContent === 'visits'")
+
+
+def test_a_day_is_called_by_its_own_name(watched: Page) -> None:
+    """And not by the midnight at which it ends, which is the next day's; nor is an hour changed."""
+    page = watched.open("visits")
+    said = page.evaluate(
+        """async () => {
+          const page = document.querySelector('script[type=module]').src;
+          const { Clock } = await import(page.replace("app.js", "format.js"));
+          const at = (text) => Date.parse(text);
+          const [days, hours] = [86400, 3600].map((every) => new Clock("Europe/Copenhagen", every));
+          const [begin, end] = [at("2024-03-28T23:00Z"), at("2024-03-29T23:00Z")];
+          return [days.end(end), days.until(end), days.window(begin, end),
+                  days.window(at("2024-03-24T23:00Z"), at("2024-03-31T22:00Z")),
+                  hours.until(end), hours.window(begin, at("2024-03-29T00:00Z"))];
+        }"""
+    )
+    assert said == [
+        "29 Mar 2024", "the end of 29 Mar 2024", "29 Mar 2024", "25 Mar 2024 to 31 Mar 2024",
+        "30 Mar 2024, 00:00", "29 Mar 2024, 00:00 to 01:00",
+    ]  # fmt: skip
 
 
 def test_it_asks_nobody_else(watched: Page) -> None:

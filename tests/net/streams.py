@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from keys import chosen_key
@@ -11,18 +13,11 @@ from keys import chosen_key
 from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.base.errors import InvalidInput
 from counton.strategies import public_strategies
-from counton.strategies.training import (
-    BandedInverseSquareRoot,
-    BandedOptimum,
-    BufferedToeplitz,
-    DenseOptimum,
-    Echo,
-    OctaveTraining,
-    training_schedule,
-)
+from counton.strategies.training import training_strategy_from_dict
 from counton.training import TrainingNoise
 
 STEPS, CELLS = 12, 2
+STRATEGIES = Path(__file__).with_name("strategies.json")
 GUARANTEES = (PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5))
 
 
@@ -41,15 +36,13 @@ def counters() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def training() -> Iterator[tuple[str, str, list[str]]]:
-    """Of every strategy for training its name, what defines it, and the noise of each step."""
-    for strategy in (
-        BufferedToeplitz.fit(STEPS, 3, buffers=2, scaling="equal"),
-        Echo.fit(STEPS, 3, scaling="free"),
-        OctaveTraining.fit(STEPS, 3),
-        BandedInverseSquareRoot(STEPS, 4, training_schedule(STEPS, 3)),
-        BandedOptimum.fit(STEPS, 4),
-        DenseOptimum.fit(STEPS, 3),
-    ):
+    """Of every strategy for training its name, what defines it, and the noise of each step.
+
+    Strategies are read from ``strategies.json`` and not searched for, as whoever goes on with a
+    run does: a search ends elsewhere on another processor.
+    """
+    for description in json.loads(STRATEGIES.read_text()):
+        strategy = training_strategy_from_dict(description)
         noise = TrainingNoise(strategy, key=chosen_key(), name="it", guarantee=ZCDP(0.5))
         steps = (noise.read(step, "w", 3) for step in range(1, STEPS + 1))
         # In single precision: a processor rounds the last of its seven digits.

@@ -81,7 +81,7 @@ def _few_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_ahead, "_WORTH_KEEPING", 1)
     monkeypatch.setattr(noise_ahead, "_KEPT_STEPS", 40)
     monkeypatch.setattr(noise_ahead, "_ROW", 32)
-    monkeypatch.setattr(look_ahead, "_WIDE", 2)
+    monkeypatch.setattr(look_ahead, "WIDE", 2)
 
 
 def resumed(strategy: StreamStrategy, shape: tuple[int, ...], rows: Rows | None) -> Any:

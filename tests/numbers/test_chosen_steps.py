@@ -15,12 +15,11 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP
+from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace, NoiseDistribution
 from counton.base.errors import StateError
 from counton.numbers import Design
 from counton.numbers.node_law import law_for
-from counton.planning import plan
 from counton.privacy import Guarantee, Sensitivity, calibrate
 from counton.privacy.laplace import composed_delta
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary, StreamStrategy

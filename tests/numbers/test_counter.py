@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keys import chosen_key
 
+from counton import plan
 from counton.base.distributions import DiscreteGaussian
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.base.private import open_private
 from counton.noise import Key
 from counton.numbers import Counter
 from counton.numbers.counter_state import read_checkpoint
-from counton.planning import plan
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -47,7 +47,6 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.lines import Hats
-from counton.strategies.strategy import Reader
 
 KEY = chosen_key()
 STEPS = 250
@@ -561,7 +560,7 @@ def test_threads_never_release_the_same_noise_twice(monkeypatch: pytest.MonkeyPa
     assert [release.value for release in releases] == expected.tolist()
 
 
-@pytest.mark.parametrize(("of", "failing"), [(Reader, "parts"), (Binary, "variance")])
+@pytest.mark.parametrize(("of", "failing"), [(Binary, "noise"), (Binary, "variance")])
 def test_a_failure_after_the_checks_changes_nothing(
     of: type, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

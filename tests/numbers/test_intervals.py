@@ -420,16 +420,22 @@ def test_windows_are_covered_as_often_as_they_say(
 def by_enumeration(
     strategy: StreamStrategy, law: NoiseDistribution, start: int, stop: int, cells: int
 ) -> tuple[int, NDArray[np.float64]]:
-    """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit."""
+    """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit.
+
+    Weights that stand for such fractions to multiples of 2^-40 are taken for them.
+    """
     weights: dict[tuple[int, int], Fraction] = {}
     for sign, step in window_rows(strategy, start, stop):
         for level, index, weight in strategy.row(step):
-            weights[level, index] = weights.get((level, index), Fraction(0)) + sign * weight
+            simple = Fraction(weight).limit_denominator(64)
+            assert abs(simple - weight) <= Fraction(1, 2**40)
+            weights[level, index] = weights.get((level, index), Fraction(0)) + sign * simple
     unit = math.lcm(*(weight.denominator for weight in weights.values()))
     mass, total = masses(law), np.ones(1)
     for weight in weights.values():
-        spread = np.zeros((len(mass) - 1) * abs(int(weight * unit)) + 1)
-        spread[:: max(abs(int(weight * unit)), 1)] = mass if weight else mass.sum()
+        times = abs(int(weight * unit))
+        spread = np.zeros((len(mass) - 1) * times + 1)
+        spread[:: max(times, 1)] = mass if weight else mass.sum()
         for _ in range(cells):
             total = np.convolve(total, spread)
     half = total[len(total) // 2 :]

@@ -12,13 +12,14 @@ from scipy.integrate import quad
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from counton import ZCDP, ApproxDP, Degrees, Key, PureDP
+from counton import ZCDP, ApproxDP, Degrees, Key, PureDP, Running
 from counton.planning.graph_bounds import (
     least_error_of_degrees,
     least_error_of_matchings,
     least_square_of_a_bit,
     sets_of_bits,
 )
+from counton.statistics.statistic_plan import plan_statistic
 
 Edge = tuple[str, str]
 
@@ -64,8 +65,8 @@ def test_degrees_tell_the_sum_of_the_secret_bits_over_each_set(bits: int) -> Non
         assert max(histograms[-1]) <= bits + 1
         assert sum(histograms[-1].values()) <= bits * (bits + 2)
     edges = [edge for edge, _ in steps]  # counton's own histogram of the last stream
-    histogram = Degrees(bits + 1).counter(
-        len(edges), ZCDP(10**7), key=Key.generate(), name="d", batched=True
+    histogram = Running.start(
+        Degrees(bits + 1), len(edges), ZCDP(10**7), key=Key.generate(), name="d", batched=True
     )
     last = [histogram.release_batch([edge] if edge else []) for edge in edges][-1]
     values = last.table_columns()
@@ -132,8 +133,21 @@ def test_gaussian_noise_hides_a_bit_no_less_than_is_said(rho: float) -> None:
         return p * q / (p + q) / 2 / math.sqrt(2 * math.pi)
 
     found = quad(integrand, -12, 12 + move)[0]
-    said = least_square_of_a_bit(ZCDP(rho))
-    assert math.exp(-rho) * found < said < found  # twice rho in the exponent would say too little
+    assert least_square_of_a_bit(ZCDP(rho)) < found
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5, 1.1, 1.5, 3.0, 20.0])
+def test_an_answer_hidden_at_whole_orders_hides_a_bit_as_little_as_is_said(rho: float) -> None:
+    """Two outputs with D_2 = 2 rho keep alpha rho at all whole orders: no bound is above theirs."""
+    product = 1 / (3 + math.exp(2 * rho))
+    rare = 2 * product / (1 + math.sqrt(1 - 4 * product))
+    odds = math.log1p(-rare) - math.log(rare)
+    for order in range(2, 200):
+        logs = math.log1p(-rare) + (order - 1) * odds, math.log(rare) - (order - 1) * odds
+        assert np.logaddexp(*logs) / (order - 1) <= order * rho * (1 + 1e-9)
+    found = _mean_square([rare, 1 - rare], [1 - rare, rare])
+    assert least_square_of_a_bit(ZCDP(rho)) == pytest.approx(found, rel=1e-6)
+    assert least_square_of_a_bit(ZCDP(rho)) < found
 
 
 def test_no_bound_where_nothing_is_protected_or_nothing_can_be_asked() -> None:
@@ -148,7 +162,7 @@ def test_no_bound_where_nothing_is_protected_or_nothing_can_be_asked() -> None:
 
 def test_bounds_grow_as_roots_and_stay_below_what_is_released() -> None:
     for degree in (4, 16, 64, 256):
-        plan = Degrees(degree).plan(4**9, ZCDP(0.5), batched=True)
+        plan = plan_statistic(Degrees(degree), 4**9, ZCDP(0.5), batched=True)
         one, other = plan.least_errors
         least, of_matchings = one.at_least or 0, other.at_least or 0
         assert 0 < of_matchings <= least < plan.best.max_std

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from counton import Counter, Key
+from counton import Counter, Key, plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.planning import lower_bounds as bounds
-from counton.planning import plan
 from counton.planning.lower_bounds import (
     factorisation_bounds,
     least_error_of_cells,
@@ -24,6 +23,7 @@ from counton.planning.lower_bounds import (
 )
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.statistics import Cuts, Substrings
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Metric
 from counton.strategies.strategy import ReleaseForm
 from counton.strategies.streams.square_root import square_root_sensitivity
@@ -253,15 +253,15 @@ def test_a_plan_says_how_far_it_is_from_what_is_possible() -> None:
 
 def test_statistics_state_what_is_known_of_them() -> None:
     """`Substrings` and `Cuts` called every bound vacuous."""
-    letters = Substrings("ACGT", 3).plan(1000, PureDP(1))
+    letters = plan_statistic(Substrings("ACGT", 3), 1000, PureDP(1))
     (bound,) = [bound for bound in letters.bounds if not bound.vacuous]
     assert bound.at_least == least_error_of_cells(3, 1000, 1) == 2.5
-    cuts = Cuts(100).plan(1000, PureDP(0.1))
+    cuts = plan_statistic(Cuts(100), 1000, PureDP(0.1))
     said = {bound.quantity: bound.at_least for bound in cuts.bounds if not bound.vacuous}
     assert said.pop("largest of all errors of cuts") == least_error_of_cells(4950, 1000, 0.1) > 40
     assert set(said) == {"mean std", "max std"}  # of matrix mechanisms
     assert [factor.holds_for for factor in cuts.factors] == ["matrix mechanisms with Laplace noise"]
-    assert Cuts(100).plan(1000, ZCDP(1)).bounds[-1].vacuous
+    assert plan_statistic(Cuts(100), 1000, ZCDP(1)).bounds[-1].vacuous
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 7, 500, 1024, 10**6])

@@ -12,7 +12,8 @@ from counton import ZCDP, Contribution, Distinct, Edges, PureDP, plan
 from counton.base.errors import InvalidInput
 from counton.numbers import Design
 from counton.planning import CellsDesign, FadingPlan, StreamPlan
-from counton.planning import plan_verb as planning
+from counton.statistics import plan_verb as planning
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry
 
 
@@ -71,8 +72,8 @@ def test_a_plan_of_nothing_is_refused() -> None:
 
 def test_a_statistic_is_planned_by_its_own_errors() -> None:
     one = plan(12, PureDP(1), of=Distinct(changes=4), batched=True, compare=False)
-    assert one == Distinct(changes=4).plan(12, PureDP(1), batched=True)
-    assert one.contribution == Distinct(changes=4).contribution_within(12, batched=True)
+    assert one == plan_statistic(Distinct(changes=4), 12, PureDP(1), batched=True)
+    assert one.contribution == Distinct(changes=4).contribution(batched=True, horizon=12)
     assert one.best.mean_std > plan(12, PureDP(1), compare=False).best.mean_std
     least = plan(12, PureDP(1), "max", of=Distinct(changes=4), batched=True)
     assert least.metric == "max"

@@ -11,18 +11,19 @@ import pytest
 from keys import chosen_key
 from numpy.typing import NDArray
 
-from counton import Counter, Key
+from counton import Counter, Key, plan
 from counton.base.errors import InvalidInput
 from counton.base.strategy_names import KINDS
 from counton.laws import simulate
 from counton.numbers.node_law import law_for
-from counton.planning import plan, planner
+from counton.planning import planner
 from counton.planning.planner import MOST_HELD
 from counton.planning.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Average, Count, Distinct, Quantiles, Statistic
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import (
     Binary,
     GrowingSquareRoot,
@@ -351,7 +352,8 @@ def test_table_and_text() -> None:
     assert result.table().height == len(rows)
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     assert list(rows[0]) == [
-        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "planning_seconds", "why")
+        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "planning_seconds", "why"),
+        "paper",
     ]
     text = str(result)
     assert "8,760 steps" in text
@@ -475,8 +477,8 @@ def test_what_is_published_is_compared_with_and_not_chosen(horizon: int) -> None
 def test_the_best_is_published_where_units_change_few_steps(horizon: int) -> None:
     """So it is weighed there by runs too, which compare with nothing else."""
     units = [
-        Distinct(changes=4).contribution_within(horizon),
-        Distinct(changes=8).contribution_within(horizon),
+        Distinct(changes=4).contribution(horizon=horizon),
+        Distinct(changes=8).contribution(horizon=horizon),
         Contribution.add_remove(steps=6, separation=2),
     ]
     guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
@@ -695,7 +697,7 @@ def test_there_is_one_way_to_ask_for_an_error() -> None:
     ids=lambda each: type(each).__name__,
 )
 def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statistic) -> None:
-    for choice in statistic.plan(12, PureDP(1), batched=True).choices:
+    for choice in plan_statistic(statistic, 12, PureDP(1), batched=True).choices:
         assert math.sqrt(np.mean(np.square(choice.std()))) == pytest.approx(choice.mean_std)
 
 

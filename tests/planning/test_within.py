@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import ZCDP, ApproxDP, PureDP, plan
+from counton import ZCDP, ApproxDP, PureDP, Running, plan
 from counton.base.errors import InvalidInput
 from counton.noise.key import InsecureKeyWarning, InsecureSeededKey
 from counton.planning.least_privacy import bounds_of
@@ -34,6 +34,7 @@ from counton.statistics import (
     TopK,
     Triangles,
 )
+from counton.statistics.statistic_plan import halfwidths_of_plan
 from counton.strategies.trees import Tree
 
 STATISTICS: list[Statistic] = [
@@ -75,15 +76,15 @@ def less(guarantee: Any) -> Any:
 @pytest.mark.parametrize("least", ["epsilon", "rho"])
 @pytest.mark.parametrize("statistic", STATISTICS, ids=repr)
 def test_a_statistic_is_as_accurate_as_wanted_and_no_more(statistic: Statistic, least: Any) -> None:
-    asked: dict[str, Any] = {"of": statistic, "batched": not statistic.of_letters}
+    asked: dict[str, Any] = {"of": statistic, "batched": not statistic.card.of_letters}
     found = plan(6, within=300, least=least, simple=True, **asked)
     assert found.reached is not None
     assert 0.9 < found.reached.factor <= 1
     again = plan(6, found.guarantee, simple=True, **asked)
-    planned = statistic.halfwidths(again)
+    planned = halfwidths_of_plan(statistic, again)
     assert max(planned[name] for name in found.reached.wanted) <= 300
     worse = plan(6, less(found.guarantee), simple=True, **asked)
-    halfwidths = statistic.halfwidths(worse)
+    halfwidths = halfwidths_of_plan(statistic, worse)
     assert max(halfwidths[name] for name in found.reached.wanted) > 300
 
 
@@ -138,7 +139,7 @@ def test_a_mean_is_as_far_off_as_planned_for_rows_spread_evenly() -> None:
     found = plan(3, within="mean=2", size=4000, of=waits, batched=True)
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
-    counter = waits.counter(3, found.guarantee, key=key, name="waits", batched=True)
+    counter = Running.start(waits, 3, found.guarantee, key=key, name="waits", batched=True)
     for _ in range(3):
         hour = counter.release_batch(np.linspace(0, 60, 1333))
     low, high = hour.interval("mean")

@@ -12,7 +12,7 @@ import pytest
 
 from counton.base.errors import BudgetExceeded, InvalidInput
 from counton.privacy import Contribution, Ledger, PureDP, Sensitivity
-from counton.strategies import Binary, KAry, SqrtToeplitz
+from counton.strategies import Binary, Independent, KAry, SqrtToeplitz, matrices
 from counton.strategies.participation import sensitivities
 
 
@@ -78,6 +78,22 @@ def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> No
         found = {tuple(a - b for a, b in zip(u, v, strict=True)) for u in units for v in units}
     sensitivity = contribution.sensitivities(Sensitivity(3, 3, ((1, 3),)), cells=size)
     assert_exact(sensitivity, found, (1, 1, 1))
+
+
+@pytest.mark.parametrize("strategy", [Independent(4), Binary(4), KAry(4, 2, False)], ids=repr)
+@pytest.mark.parametrize(
+    ("most", "a_step"), [(1, 1), (3, 1), (3, 2), (4, 2), (5, 2), (5, 3), (7, 4)]
+)
+def test_events_of_which_few_stand_in_one_step(strategy: Any, most: int, a_step: int) -> None:
+    """All ways to spread them: where the bound of a step does not divide all, one step more."""
+    contribution = Contribution.events(most, most_a_step=a_step)
+    assert contribution.steps == len(range(0, most, a_step))
+    claimed = contribution.sensitivities(sensitivities(strategy, steps=contribution.steps), 1)
+    columns = np.asarray(matrices(strategy)[1], float)
+    ways = np.array([way for way in product(range(a_step + 1), repeat=4) if sum(way) <= most])
+    moved = np.abs(ways @ columns.T)
+    assert moved.sum(axis=1).max() <= claimed.l1
+    assert (moved**2).sum(axis=1).max() <= claimed.l2_squared
 
 
 def test_columns_of_other_weights() -> None:

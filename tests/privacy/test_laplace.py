@@ -10,8 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from counton import plan
 from counton.base.distributions import DiscreteLaplace
-from counton.planning import plan
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.laplace import composed_delta, least_scale, loss_masses

@@ -170,6 +170,30 @@ def test_totals_of_a_year_have_the_errors_that_the_page_says(shown: dict[str, st
     assert min(errors, key=lambda name: errors[name]) == "k-ary with subtraction"
 
 
+def test_the_row_names_the_search_that_ties_to_some_length() -> None:
+    """As the page of all numbers has it, which has it at lengths that its search reaches."""
+    _, others, _ = table()["totals of a year of hours, ε = 1"]
+    said = re.search(r"\(HDMM, whose search takes seconds up to (\d+) steps, ties there\)", others)
+    assert said is not None
+    choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    assert f"up to {said[1]} steps" in " ".join(choosing.split())
+    one = choosing[choosing.index("**Pure, ε = 1, root of the mean variance**") :].split("\n\n")[1]
+    rows = {
+        cells[0].strip("* "): [cell.strip("* ") for cell in cells[1:]]
+        for cells in (line.strip("|").split("|") for line in one.splitlines())
+    }
+    lengths = [cell.replace(",", "") for cell in rows["T"]]
+    ties = [
+        int(length)
+        for length, searched, planned in zip(
+            lengths, rows["HDMM"], rows["counton's plan"], strict=True
+        )
+        if searched == planned
+    ]
+    assert ties
+    assert max(ties) <= int(said[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "says"),

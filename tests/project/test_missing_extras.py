@@ -17,10 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 PLAN = "from counton import plan; plan = plan(expire={24: 1})"
 TREE = (
-    "from counton import Hierarchy, Key, ZCDP\n"
+    "from counton import Hierarchy, Key, Running, ZCDP\n"
     "from counton.strategies.trees import Tree\n"
     "tree = Tree.from_leaves({'state': ['CA']}, ['state'])\n"
-    "counter = Hierarchy(tree).counter(1, ZCDP(0.5), key=Key.generate(), name='t', batched=True)\n"
+    "table, key = Hierarchy(tree), Key.generate()\n"
+    "counter = Running.start(table, 1, ZCDP(0.5), key=key, name='t', batched=True)\n"
     "release = counter.release_batch([('CA',)])"
 )
 

@@ -95,6 +95,37 @@ def test_test_files_have_unique_names() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a Python is played by a script of sh")
+def test_other_pythons_are_found_under_pyenv_and_by_the_launcher(tmp_path: Path) -> None:
+    def script(path: Path, body: str) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    python = 'test "$1" = -c'  # it starts, and makes no environment
+    under = script(tmp_path / "pyenv/versions/3.99.1/bin/python3.99", python)
+    elsewhere = script(tmp_path / "elsewhere/python", python)
+    script(tmp_path / "bin/py", f'test "$1" = -3.98 && echo {elsewhere}')
+    script(tmp_path / "bin/python3.99", "exit 1")  # as pyenv has for one that is not chosen
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    told = os.environ | {"PYENV_ROOT": str(tmp_path / "pyenv"), "PATH": path, "COUNTON_RUN": ""}
+    for name, said in (
+        ("python3.99", f"testing with {under} in .venv-python3.99"),
+        ("python3.98", f"testing with {elsewhere} in .venv-python3.98"),
+        ("python3.97", "not run: python3.97 is not installed"),
+    ):
+        done = subprocess.run(
+            ["make", "--no-print-directory", "test-python", f"PYTHONS={name}"],
+            cwd=ROOT,
+            env=told,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.splitlines()[0] == said
+        assert not (ROOT / f".venv-{name}").exists()
+
+
 def test_bare_make_lists_the_targets() -> None:
     listed = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -22,16 +22,16 @@ OTHER_WORDS = {
     ("cli/inspect_command.py", "edges"),  # a parameter
     ("cli/plan_command.py", "count"),  # the unit of a plan that names no statistic
     ("base/columns.py", "sum"),  # a column
+    ("reference.py", "sum"),  # a column
     ("rows/window_marks.py", "count"),  # a kind of part
     ("run/definition.py", "distinct"),  # an option of people
-    ("spec/refusals.py", "distinct"),  # an option of people
+    ("job/refusals.py", "distinct"),  # an option of people
     ("run/private_look.py", "edges"),  # a parameter
-    ("spec/jobfile.py", "report"),  # a section of a job file
+    ("job/jobfile.py", "report"),  # a section of a job file
     ("state/stream_facts.py", "count"),  # how many names of groups there are
     ("run/job_plan.py", "count"),  # a row of a reading
     ("base/literature.py", "ranges"),  # a paper
     ("planning/largest_error.py", "ranges"),  # a workload
-    ("planning/plan_verb.py", "ranges"),  # a workload
     ("planning/ranges_plan.py", "ranges"),  # a workload
     ("planning/least_privacy.py", "count"),  # a part that a wanted accuracy names
     ("charts/statistic_charts.py", "count"),  # a column
@@ -52,7 +52,7 @@ BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
 _ROOM = "counton.statistics"
 #: The job of a file that says no statistic.
-DEFAULTS = {("spec/jobfile.py", "count")}
+DEFAULTS = {("job/jobfile.py", "count")}
 
 
 def named_in(text: str) -> Iterator[str]:

@@ -28,12 +28,14 @@ from counton import (
     Key,
     PureDP,
     Quantiles,
+    Running,
     Stream,
     Sum,
     TopK,
     release,
 )
 from counton.run import export, methods, run
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary
 from counton.training import TrainingDesign
 from counton.training import plan as plan_training
@@ -244,10 +246,11 @@ def test_rows_in_the_place_of_another_argument_are_not_shown(name: str, tmp_path
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("statistic", STATISTICS, ids=lambda each: type(each).__name__)
 def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
-    check(Called(statistic.counter, (7, PureDP(1)), KEPT))
-    check(Called(statistic.plan, (7, PureDP(1))))
+    start = partial(Running.start, statistic)
+    check(Called(start, (7, PureDP(1)), KEPT))
+    check(Called(partial(plan_statistic, statistic), (7, PureDP(1))))
     for method, batched in (("release", False), ("release_batch", True)):
-        made = partial(statistic.counter, 7, PureDP(1), **KEPT, batched=batched)
+        made = partial(start, 7, PureDP(1), **KEPT, batched=batched)
         # one group too many is an event in its own place: it is told, as any that is refused
         rows = [1] if isinstance(statistic, TopK) and batched else ()
         if not rows:
@@ -256,7 +259,7 @@ def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
 
 #: What a caller does not make: results and parts.
 _MADE_HERE = (
-    "ChartSpec", "Line", "Part", "Ranking", "Reading", "Readings", "Running",
+    "Card", "ChartSpec", "Line", "Part", "Ranking", "Reading", "Readings", "Running",
 )  # fmt: skip
 
 

@@ -406,7 +406,7 @@ def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:
     settled.close()
     files = open_private(found.files)
     changes: Any = found.beside(None)
-    secret = [mark for part in files.marks for mark in part]
+    secret = list(files.marks)
     assert all(secret)
     ((_, addition),) = changes.additions(False)
     assert set(secret) <= set(open_private(addition).sources)
@@ -474,8 +474,12 @@ def in_a_log(closed: object) -> str:
 def in_sql(closed: object) -> str:
     import sqlalchemy as sa
 
-    with sa.create_engine("sqlite://").connect() as connection:
-        return str(connection.execute(sa.select(sa.bindparam("rows", closed))).scalar())
+    engine = sa.create_engine("sqlite://")
+    try:
+        with engine.connect() as connection:
+            return str(connection.execute(sa.select(sa.bindparam("rows", closed))).scalar())
+    finally:
+        engine.dispose()
 
 
 def on_the_page(closed: object) -> str:

@@ -31,7 +31,7 @@ from counton.statistics import (
     Statistic,
     TopK,
 )
-from counton.statistics.readings import Reading
+from counton.statistics.readings import Reading, read_release
 from counton.strategies import Binary
 from counton.strategies.trees import Tree
 
@@ -52,7 +52,7 @@ def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     found = counter.release_many(changes)
     stds = counter.design.std(range(1, STEPS + 1))
     return [
-        statistic.read(StepRelease(step, value, float(std), counter.design))
+        read_release(statistic, StepRelease(step, value, float(std), counter.design))
         for step, (value, std) in enumerate(zip(found.values, stds, strict=True), 1)
     ]
 

@@ -40,10 +40,12 @@ from counton.released.series import labels_of
 from counton.run import Job
 from counton.run.definition import Definition
 from counton.run.new_stream import define
+from counton.statistics.by_group import inner_of
 from counton.statistics.catalogue import keywords, statistic_named
 from counton.statistics.quantiles import QuantilesReading
 from counton.statistics.readings import Readings
 from counton.statistics.report import Report
+from counton.statistics.tally_statistic import TallyStatistic
 from counton.strategies import Binary, SqrtToeplitz, StreamStrategy
 from counton.strategies.strategy import node_law
 
@@ -117,12 +119,12 @@ class Stream(NamedTuple):
     def released(self, part: str, values: Floats) -> Release:
         """What is read of these values."""
         definition, terms, statistic = self.definition, self.design, self.definition.statistic
-        shaped = values if statistic.on_demand else values.reshape(len(values), *terms.shape)
-        if statistic.additive:
+        shaped = values if statistic.card.on_demand else values.reshape(len(values), *terms.shape)
+        if statistic.card.additive:
             return Release.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
         steps = range(1, len(values) + 1)
         readings = Readings.of(statistic, terms, shaped)
-        if statistic.on_demand:
+        if statistic.card.on_demand:
             machine: Any = FromAllCells(terms, statistic, shaped)
             readings = Readings(statistic, steps, None, machine)
         found = Release(definition, terms, steps, readings, LEVEL, shown=View())
@@ -143,7 +145,7 @@ def stream_of(name: str, kind: str) -> Stream:
     definition = replace(defined(name), strategy=strategy, guarantee=guarantee)
     statistic, shape = definition.statistic, definition.shape
     parts = {"": slice(None)}
-    if isinstance(report := statistic.inner, Report):
+    if isinstance(report := inner_of(statistic), Report):
         weights = {one: 2 + 3 * at for at, one in enumerate(report.measured_ones)}
         report = report.with_parameters(weights=weights)
         definition, statistic, shape = replace(definition, statistic=report), report, report.cells
@@ -151,7 +153,7 @@ def stream_of(name: str, kind: str) -> Stream:
             parts[one] = report.cell_ranges[report.derived_from.get(one, one)]
     counter = Counter(
         strategy, guarantee, key=chosen_key(), name="t", shape=shape,
-        contribution=statistic.contribution_within(STEPS, batched=True),
+        contribution=statistic.contribution(batched=True, horizon=STEPS),
     )  # fmt: skip
     if isinstance(statistic, Report):
         own = [
@@ -159,7 +161,7 @@ def stream_of(name: str, kind: str) -> Stream:
             for of, one in statistic.measured_ones.items()
         ]
         each = np.concatenate(own)
-    elif statistic.on_demand:
+    elif statistic.card.on_demand:
         each = different(statistic.cells)
     else:
         each = typical(statistic, shape)
@@ -170,7 +172,8 @@ def stream_of(name: str, kind: str) -> Stream:
 
 def typical(statistic: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """What the cells of a statistic change by in a step."""
-    found = statistic.typical_cells(ROWS, 1)
+    typical_cells = getattr(statistic, "typical_cells", None)
+    found = None if typical_cells is None else typical_cells(ROWS, 1)
     return different(shape) if found is None else np.ravel(found)
 
 
@@ -257,7 +260,7 @@ class Name(NamedTuple):
 def names_of(found: Release) -> list[Name]:
     """What may be asked about: groups with each of their numbers, or numbers."""
     last = found.table(found.steps[-1:])
-    if found.statistic.additive:
+    if found.statistic.card.additive:
         return [Name(found.groups[0], found.groups[-1], None)]
     about = [name for name in labels_of(last) if name not in ("step", "rank")]
     names = []
@@ -349,7 +352,9 @@ def test_every_question_is_here() -> None:
             asked.add(name)
     assert asked | {"jointly", "between of quantiles"} == {*QUESTIONS, *ELSEWHERE}
     assert set(ALONE) == {*keywords()}
-    tallied = {name for name in keywords() if statistic_named(name).tallied} - {"report"}
+    tallied = {name for name in keywords() if issubclass(statistic_named(name), TallyStatistic)} - {
+        "report"
+    }
     # In a report it needs users with a bound, as tests/statistics/test_reach.py has them.
     assert {*PARTS, "reach"} == tallied
 
@@ -413,7 +418,7 @@ CASES = [*((name, "") for name in ALONE if name != "report"), *(("report", part)
 def is_right(name: str, question: str, kind: str, found: Checked) -> bool:
     # A single draw of Laplace noise lies within this more often than a normal one does.
     narrowest = 0.88 if kind.endswith("laplace") else 0.99
-    widest = 1.04 * SEVERAL.get(question, 1.35 if statistic_named(name).drawing.jointly else 1.0)
+    widest = 1.04 * SEVERAL.get(question, 1.35 if statistic_named(name).card.chart.jointly else 1.0)
     right = 0.99 < found.least <= found.most < 1.01
     return right and narrowest < found.narrowest <= found.widest < widest
 
@@ -491,7 +496,7 @@ def test_what_holds_together_and_simulations_have_that_noise(
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)
             assert 0.87 < share < 1.04
-    if found.statistic.additive and len(stream.exact) > 1:  # nor is a band narrower
+    if found.statistic.card.additive and len(stream.exact) > 1:  # nor is a band narrower
         alone = found.only(groups=found.groups[:1])
         band, table = alone.band(), alone.numbers()
         wide = [(each["upper"] - each["lower"])[-1] for each in (band, table)]

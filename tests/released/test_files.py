@@ -176,7 +176,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
         assert read(file, level=0.5).table().equals(wide), file
-        if own.statistic.additive and own.since is None:
+        if own.statistic.card.additive and own.since is None:
             _answers_alike(found, own)
 
 

@@ -129,8 +129,7 @@ def test_what_is_not_shown_is_bounded(tmp_path: Path) -> None:
     )
     assert found.most_of_hidden(groups=1000).upper > bound.upper
     # A group that is larger by one is hidden that seldom, whenever its rows come.
-    terms, discovery = found.design, found.definition.discovery
-    assert discovery is not None
+    terms, discovery = found.design, found.definition.cells
     counter = Counter(terms.strategy, PureDP(1), key=chosen_key(), name="h", shape=(4000,))
     assert counter.design.law == terms.law
     x = np.zeros((2, 4000), np.int64)

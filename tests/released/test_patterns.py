@@ -13,8 +13,10 @@ import pytest
 from counton import PureDP, read, release
 from counton.base.errors import InvalidInput
 from counton.base.windows import Windows
+from counton.charts.answer_charts import plot_pattern
+from counton.charts.style import Caption
 from counton.numbers import Answer
-from counton.released.periods import occurrences_of
+from counton.released.periods import WEEKDAYS, occurrences_of
 
 
 def released(tmp_path: Path, every: str = "1h", hours: int = 29 * 24, **more: Any) -> Any:
@@ -74,6 +76,56 @@ def test_an_hour_that_comes_twice_is_two_hours() -> None:
     days = Windows(datetime(2024, 10, 26, 22, tzinfo=UTC), "1h", 9999, "Europe/Berlin")
     found = occurrences_of(days, "weekday", range(1, 60))
     assert (found.of.tolist(), found.stops.tolist()) == ([6, 0], [25, 49])
+
+
+def test_hours_of_the_week_are_averages_of_the_same_hours(tmp_path: Path) -> None:
+    """A table of 24 x 7, whatever the order in which both are named."""
+    found = released(tmp_path).only(range(5, 690))
+    table = found.pattern(["hour", "weekday"])
+    assert table.columns[:3] == ["weekday", "hour", "times"]
+    assert table.equals(found.pattern("weekday,hour"))
+    assert table.height == 2 * 7 * 24
+    windows = found.definition.windows
+    begun: dict[tuple[str, int], list[int]] = {}
+    for step in range(5, 690):
+        at = windows.local(int(windows.starts(range(step, step + 1))[0]))
+        begun.setdefault((WEEKDAYS[at.weekday()], at.hour), []).append(step)
+    for name, hour, times, group, estimate, std, lower, upper in table.iter_rows():
+        assert times == len(begun[name, hour])
+        if (name, hour) not in (("Sunday", 9), ("Monday", 0), ("Saturday", 23)):
+            continue
+        totals = [found.total(group, steps=range(at, at + 1)) for at in begun[name, hour]]
+        assert estimate == pytest.approx(np.mean([one.value for one in totals]))
+        parts = [one.asked for one in totals]
+        together = sum(parts[1:], parts[0]) / times
+        assert std == pytest.approx(together.std)
+        half = together.half(found.level)
+        assert (lower, upper) == pytest.approx((estimate - half, estimate + half))
+
+
+@pytest.mark.parametrize("groups", [2, 7])
+@pytest.mark.parametrize("by", ["hour", "weekday"])
+def test_the_names_of_groups_lie_over_no_point(by: str, groups: int) -> None:
+    names = [f"group {n}" for n in range(groups)]
+    labels = [*range(24)] if by == "hour" else [*WEEKDAYS]
+    rows = [
+        (label, 3, name, float(place + n), 1.0, place + n - 2.0, place + n + 2.0)
+        for place, label in enumerate(labels)
+        for n, name in enumerate(names)
+    ]
+    columns = [by, "times", "group", "estimate", "std", "lower", "upper"]
+    figure = plot_pattern(pl.DataFrame(rows, columns, orient="row"), Caption("Visits", "of a week"))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    told = [one.get_text() for one in legend.get_texts()]
+    assert told == names
+    box, plot = legend.get_window_extent(), axes.get_window_extent()
+    assert box.y0 >= plot.y1 - 1  # above all points
+    assert box.x1 <= figure.bbox.x1
+    heading = min(one.get_window_extent().y0 for one in figure.texts[:2])
+    assert box.y1 <= heading
 
 
 def test_what_has_no_pattern_says_so(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
+from counton.job.jobfile import load, save
 from counton.rows.files import EventFile
 from counton.rows.paths import CsvForm
 from counton.run import Job, run
 from counton.run.private_look import activity
-from counton.spec.jobfile import load, save
 
 TEXT = """# made on "Monday
 time,place

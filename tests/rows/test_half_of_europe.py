@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from counton.base.errors import InvalidInput
+from counton.job.jobfile import load, save
 from counton.rows.files import EventFile, open_source
 from counton.rows.paths import CsvForm
 from counton.run import Job, run
-from counton.spec.jobfile import load, save
 
 HEADER = ("time", "place", "paid")
 ROWS = [

@@ -8,62 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from every_statistic import HEADER, ONCE, OWN, ROWS, TABLES, TALLIED, made, written
 from short_methods import check_short_methods
 
 from counton.base.errors import CountonError, HorizonExceeded, InvalidInput, StateError
+from counton.job.stated_options import is_once, kind_of
 from counton.run import Job, recall, run
-from counton.spec.stated_options import is_once, kind_of
 from counton.statistics import Average
 from counton.statistics.catalogue import keywords
-
-HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
-ROWS = [
-    "00:10,home,ann,3,u,v,1,a,1",
-    "00:40,shop,bob,5,v,w,1,b,2",
-    "02:30,home,ann,4,u,w,1,a,3",
-]
-EDGES: dict[str, Any] = {"edge": "from,to"}
-OWN: dict[str, dict[str, Any]] = {
-    "count": {},
-    "sum": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
-    "average": {"value": "paid", "lower": 0, "upper": 9, "resolution": 1},
-    "quantiles": {"value": "paid", "edges": "0,4,9", "line": "identity"},
-    "report": {
-        "statistics": {
-            "rows": {"statistic": "count"},
-            "paid": {
-                "statistic": "average",
-                "value": "paid",
-                "lower": 0,
-                "upper": 9,
-                "resolution": 1,
-            },
-        }
-    },
-    "top-k": {"by": "page", "domain": "home,shop", "top": 1},
-    "distinct": {"user": "user"},
-    "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
-    "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
-    "edges": EDGES,
-    "triangles": {**EDGES, "degree": 3},
-    "stars": {**EDGES, "degree": 3, "leaves": 2},
-    "degrees": {**EDGES, "degree": 3},
-    "cuts": {**EDGES, "domain": "u,v,w"},
-    "forest": {**EDGES, "weight": "paid", "largest": 9},
-}
-TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
-#: Tables, and those of them that are released once where their rows have no times.
-TABLES: dict[str, dict[str, Any]] = {
-    "hierarchy": {
-        "levels": "page,user",
-        "domain": {"page": ["home", "home", "shop"], "user": ["ann", "cy", "bob"]},
-    },
-    "ranges": {"label": "page", "domain": "home,shop"},
-    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob,cy"},
-    "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
-}
-ONCE = ("quantiles", "hierarchy", "ranges", "contingency")
 
 
 @pytest.fixture(
@@ -73,22 +25,6 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
     return made(request.param, tmp_path)
 
 
-def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
-    name, _, once = name.partition(" ")
-    events, state, own = written(folder, rows), folder / "s.db", {**OWN, **TABLES}[name]
-    if once:
-        return Job(name, events, state, epsilon=1, name="it", **own)
-    return Job(
-        name, events, state, time="at", every="1h", start="2024-03-01", steps=6,
-        until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **own,
-    )  # fmt: skip
-
-
-def written(folder: Path, rows: list[str]) -> Path:
-    (folder / "e.csv").write_text(HEADER + "".join(f"2024-03-01T{row}\n" for row in rows))
-    return folder / "e.csv"
-
-
 def table(job: Job) -> pl.DataFrame:
     with run(job) as outcome:
         return outcome.read().table()
@@ -96,7 +32,7 @@ def table(job: Job) -> pl.DataFrame:
 
 def test_all_kinds_are_here() -> None:
     assert set(keywords()) == {*OWN, *TABLES}
-    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
+    assert {name for name in keywords() if kind_of(name).card.is_table} == {*ONCE}
 
 
 def test_what_a_website_prints_of_it_is_short_and_plain(job: Job) -> None:

@@ -194,7 +194,7 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
     job = Job(
         *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",
         start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, confirmed=True,
-        counted="new", bad_rows=f"quarantine:{file}",
+        bad_rows=f"quarantine:{file}",
     )  # fmt: skip
     assert released(job)[1].quarantined == 1
     with file.open(newline="") as stream:

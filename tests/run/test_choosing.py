@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from counton import plan
 from counton.base.errors import InvalidInput
-from counton.planning import plan
 from counton.privacy import ZCDP, Contribution, PureDP
 from counton.run.private_look import Activity, activity, weigh
 

@@ -20,6 +20,7 @@ from counton import (
     Counter,
     Key,
     PureDP,
+    Running,
     plan,
     release,
 )
@@ -108,11 +109,9 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
     "plan of a line": (lambda _: counton.plan(cells=8, guarantee=ZCDP(1)), frozenset()),
     "ledger": (lambda _: ledger(), frozenset()),
     "readings": (
-        lambda _: (
-            Quantiles([0, 2, 4, 6])
-            .counter(8, PureDP(1), key=Key.generate(), name="q", batched=True)
-            .release_batches([1, 2, 3, 3, 2, 1], [3, 6])
-        ),
+        lambda _: Running.start(
+            Quantiles([0, 2, 4, 6]), 8, PureDP(1), key=Key.generate(), name="q", batched=True
+        ).release_batches([1, 2, 3, 3, 2, 1], [3, 6]),
         frozenset(),
     ),
 }

@@ -18,12 +18,14 @@ from scipy.stats import binom
 
 from counton import read
 from counton.base.arrays import Floats
+from counton.job import jobfile
 from counton.numbers import Counter, StepRelease
 from counton.run import Job, export, run
 from counton.run.definition import Definition
 from counton.run.job_plan import planned_job
-from counton.spec import jobfile
 from counton.statistics import Report
+from counton.statistics.catalogue import statistic_to_dict
+from counton.statistics.readings import read_release
 
 from .test_planned import halfwidths
 
@@ -145,7 +147,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
 
 def of_rows_alone(report: Report, part: str) -> bool:
     """Whether how accurate it is depends on how many rows there are."""
-    return report.statistics[part].known_beforehand is not None
+    return report.statistics[part].card.known_beforehand is not None
 
 
 def cells_of(report: Report, rng: np.random.Generator) -> Any:
@@ -177,7 +179,7 @@ def missed(definition: Definition, steps: int, narrower: float = 1.0) -> dict[st
         counter = Counter(
             definition.strategy, definition.guarantee, name="coverage",
             key=chosen_key(number.to_bytes(32, "big")), contribution=definition.contribution,
-            shape=report.cells, statistic=report.to_dict(),
+            shape=report.cells, statistic=statistic_to_dict(report),
         )  # fmt: skip
         changes = np.zeros((steps, *report.cells), np.int64)
         changes[0] = cells
@@ -193,7 +195,7 @@ def missed(definition: Definition, steps: int, narrower: float = 1.0) -> dict[st
 
 
 def _rows(report: Report, release: StepRelease, column: str) -> list[tuple[str, float]]:
-    table = report.read(release).table_columns()
+    table = read_release(report, release).table_columns()
     names = [f"{one} {name}" for one, name in zip(table["statistic"], table["name"], strict=True)]
     return [*zip(names, table[column].tolist(), strict=True)]
 
@@ -236,11 +238,11 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
         counter = Counter(
             planned.definition.strategy, planned.definition.guarantee, name="quantiles",
             key=chosen_key(number.to_bytes(32, "big")), shape=report.cells,
-            contribution=planned.definition.contribution, statistic=report.to_dict(),
+            contribution=planned.definition.contribution, statistic=statistic_to_dict(report),
         )  # fmt: skip
         rest = np.zeros((STEPS - 1, *report.cells), np.int64)
         last = [counter.release(each) for each in (cells, *rest)][-1]
-        reading: Any = report.read(last)
+        reading: Any = read_release(report, last)
         table = reading.of("spread").table_columns()
         found.append((table["upper"] - table["lower"]) / 2)
     halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}

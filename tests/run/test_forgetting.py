@@ -41,7 +41,6 @@ def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
         "most": 1,
         "append": True,
         "confirmed": True,
-        "counted": "new",
         "strategy": "binary",
     }
     return Job("count", events, state, until=until, **{**terms, **more})

@@ -10,10 +10,10 @@ import pytest
 
 from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError
+from counton.job.job import guarantee_from
 from counton.privacy import Ledger
 from counton.run import Job, run
 from counton.run.exports import publish
-from counton.spec.job import guarantee_from
 from counton.state import Store, state_summary
 from counton.strategies import Binary
 

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from keys import chosen_key
 
-from counton import PureDP, Sum, inspect
+from counton import PureDP, Running, Sum, inspect
 from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, StateError
 from counton.numbers.intervals import window_halfwidths
 from counton.numbers.node_law import law_for
@@ -334,13 +334,12 @@ def test_a_look_is_a_release_as_any_other(tmp_path: Path) -> None:
     assert isinstance(verified, Verification)
     assert verified.right
     assert "events by who" in found.released.methods()
-    with pytest.raises(CountonError):
-        looked(ROWS.head(2), tmp_path)  # other rows
+    assert answers(looked(ROWS.head(2), tmp_path)) == answers(found)  # other rows
     values = looked(ROWS, tmp_path, bounds="paid", most=2)
     assert values.suggestion == {"lower": "1", "upper": "4"}
     days = looked(ROWS, tmp_path, per="1d", time="at", name="days")
     assert days.unit == "visitor's day"
-    assert {spend.unit for spend in _spends(tmp_path)} == {"visitor", "visitor's day"}
+    assert {spend.unit for spend in _spends(tmp_path)} == {"visitor", "visitor's day (UTC, at)"}
 
 
 def test_a_look_is_asked_again_from_its_file(tmp_path: Path) -> None:
@@ -469,8 +468,13 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
     released = found.released
     statistic, guarantee = released.statistic, released.definition.guarantee
     for number in range(KEYS):
-        counter = statistic.counter(
-            1, guarantee, key=chosen_key(number.to_bytes(32, "big")), name="look", batched=True
+        counter = Running.start(
+            statistic,
+            1,
+            guarantee,
+            key=chosen_key(number.to_bytes(32, "big")),
+            name="look",
+            batched=True,
         )
         reading = counter.release_batch(values)
         assert isinstance(reading, QuantilesReading)

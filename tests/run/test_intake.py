@@ -1,8 +1,7 @@
-"""Every row is counted once, in one step, however files and runs cut the events."""
+"""A row is counted once, in one step, however files and runs cut the events, or nowhere."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton.base.windows import Windows
 from counton.run import Job, runs
 from counton.run.changes import compare
 from counton.state.journal import WindowTotals
 
-WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 5)
-GROUPS = ("a", "b")
+GROUPS = 2
 
 #: An event: the run at which it arrives, its window, its group, its value.
 Event = tuple[int, int, int, int]
@@ -52,8 +49,8 @@ def cells(events: list[Event]) -> pl.DataFrame:
 def test_bounds_of_sums_are_of_all_that_waits(events: list[Event], released: int) -> None:
     """Late windows are released together at the next step, and each other window by itself."""
     intake = compare(
-        *({}, cells(events)), released=released, target=5, groups=GROUPS, windows=WINDOWS,
-        measures=("rows", "total"), append=True, bounds=(1, 9),
+        *({}, cells(events)), released=released, target=5, groups=GROUPS,
+        measures=("rows", "total"), append=True,
     )  # fmt: skip
     waiting = intake.inputs(range(released + 1, 6))
     assert intake.largest_sum() == waiting.sum(axis=0).max()
@@ -77,10 +74,8 @@ def inputs_of(
             released=released,
             target=target,
             groups=GROUPS,
-            windows=WINDOWS,
             measures=("rows", "total"),
             append=append,
-            bounds=(1, 9),
         )
         if intake.target == released:
             kept |= intake.pending() if append else {}
@@ -103,7 +98,8 @@ def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
     released = 0
     due: list[Event] = []
     for run, target in enumerate(ended):
-        due += [e for e in events if e[0] == run]
+        # A file of all events that finds a window closed adds nothing to it.
+        due += [e for e in events if e[0] == run and (append or e[1] > released)]
         if target <= released:
             continue
         for event in [e for e in due if e[1] <= target]:
@@ -111,6 +107,71 @@ def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
             due.remove(event)
         released = target
     assert np.array_equal(inputs_of(events, ended, append), expected)
+
+
+#: Rows of one window and group that a file of all events has each night.
+NIGHTLY = st.lists(st.lists(VALUE, max_size=3), min_size=4, max_size=4)
+
+
+@FEW
+@given(
+    st.lists(st.tuples(STEP, GROUP, NIGHTLY), max_size=6),
+    ENDED,
+    STEP,
+    GROUP,
+    VALUE,
+    st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_a_row_that_comes_and_goes_moves_one_cell_of_one_step_by_its_value(
+    cells_of: list[tuple[int, int, list[list[int]]]],
+    ended: tuple[int, ...],
+    step: int,
+    group: int,
+    value: int,
+    there: list[bool],
+) -> None:
+    """Beside rows of others that do, too: what is told to the operator decides nothing."""
+
+    def released(*, with_row: bool) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        kept: dict[int, NDArray[np.int64]] = {}
+        inputs, told, before = np.zeros((5, 2), dtype=np.int64), [], 0
+        for night, target in enumerate(ended):
+            rows = [(0, s, g, v) for s, g, nights in cells_of for v in nights[night]]
+            rows += [(0, step, group, value)] * (with_row and there[night])
+            intake = compare(
+                kept, cells(rows), released=before, target=target, groups=GROUPS,
+                measures=("rows", "total"), append=False,
+            )  # fmt: skip
+            told.append((intake.gone, intake.shut))
+            if intake.target > before:
+                steps = range(before + 1, intake.target + 1)
+                inputs[before : intake.target] = intake.inputs(steps)
+                kept |= intake.observations(steps) | intake.beyond()
+            else:
+                kept |= intake.pending()
+            before = intake.target
+        return inputs, told
+
+    (with_it, also), (without, told) = released(with_row=True), released(with_row=False)
+    change = with_it - without
+    assert np.count_nonzero(change) <= 1
+    assert change.sum() in (0, value)
+    assert len(also) == len(told) == 4
+
+
+def test_how_many_rows_come_and_go_is_told_and_changes_nothing() -> None:
+    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
+    first = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 5)]
+    then = [(0, 1, 0, 3), (0, 1, 0, 9), (0, 1, 1, 6), (0, 2, 0, 1)]
+    new = compare({}, cells(first), released=0, target=1, append=False, **common)
+    kept = new.observations(range(1, 2))
+    found = compare(kept, cells(then), released=1, target=2, append=False, **common)
+    assert (found.gone, found.shut, found.late_rows) == (1, 1, 0)
+    assert found.inputs(range(2, 3)).tolist() == [[1, 0]]
+    assert found.changed == (2,)
+    changed = [(0, 1, 0, 3), (0, 1, 1, 4), (0, 1, 1, 6)]  # one is another one now
+    found = compare(kept, cells(changed), released=1, target=1, append=False, **common)
+    assert (found.gone, found.shut, found.changed) == (1, 1, ())
 
 
 @FEW
@@ -133,9 +194,19 @@ def test_transactions_of_any_size_give_the_same_inputs(
     assert np.array_equal(cut, inputs_of(events, ended, append))
 
 
+def test_a_window_without_a_row_is_closed_too() -> None:
+    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
+    late = cells([(0, 1, 0, 3), (0, 3, 1, 4)])
+    found = compare({}, late, released=2, target=3, append=False, **common)
+    assert found.inputs(range(3, 4)).tolist() == [[0, 4]]
+    assert found.shut == 1
+    found = compare({}, late, released=2, target=3, append=True, **common)
+    assert found.inputs(range(3, 4)).tolist() == [[3, 4]]
+
+
 def test_files_of_both_kinds_fit_together() -> None:
     first = [(0, 1, 0, 3), (0, 2, 1, 4)]
-    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     parts = compare({}, cells(first), released=0, target=1, append=True, **common)
     kept = parts.observations(range(1, 2)) | parts.beyond()
     whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
@@ -154,7 +225,7 @@ def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_ne
         found = pl.DataFrame({"step": [3], "group": [0], "rows": [rows], "total": [rows]})
         intake = compare(
             kept, found.filter(pl.col("rows") > 0), released=2, target=target, groups=GROUPS,
-            windows=WINDOWS, measures=("rows",), append=append,
+            measures=("rows",), append=append,
         )  # fmt: skip
         return kept | intake.pending(), intake
 
@@ -196,8 +267,8 @@ def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
         for number, (append, rows) in enumerate(runs):
             intake = compare(
                 kept, cells([(0, *row) for row in rows]), released=0, groups=GROUPS,
-                target=5 if number == len(runs) - 1 else 0, windows=WINDOWS,
-                measures=("rows", "total"), append=append, bounds=(0, 9),
+                target=5 if number == len(runs) - 1 else 0,
+                measures=("rows", "total"), append=append,
             )  # fmt: skip
             kept |= intake.pending()
         return intake.inputs(range(1, 6))
@@ -213,7 +284,7 @@ def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
 def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
     """New rows are in the state alone; once a file of all rows has them, it brings them again."""
     rows = cells([(0, 3, 0, 3)])
-    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    common: dict[str, Any] = {"groups": GROUPS, "measures": ("rows", "total")}
     new = compare({}, rows, released=0, target=1, append=True, **common)
     kept = new.observations(range(1, 2)) | new.beyond()
     again = compare(kept, rows, released=1, target=1, append=False, **common)

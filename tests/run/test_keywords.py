@@ -10,9 +10,9 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
+from counton.job.keywords import JobFields
+from counton.job.stated_options import all_options
 from counton.run import Job
-from counton.spec.keywords import JobFields
-from counton.spec.stated_options import all_options
 from tools import keywords
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})

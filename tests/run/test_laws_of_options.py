@@ -14,10 +14,10 @@ from otherwise import OTHERWISE
 from counton.base.errors import CountonError
 from counton.cli.command_options import Printing, option_names
 from counton.cli.statistic_command import command_of
+from counton.job.job import options_of
+from counton.job.jobfile import job_entries, load, save
+from counton.job.stated_options import kept_as
 from counton.run import Job, compatibility, run
-from counton.spec.job import options_of
-from counton.spec.jobfile import job_entries, load, save
-from counton.spec.stated_options import kept_as
 
 OPTIONS = options_of(Job)
 #: Where a later run cannot come with the value of `OTHERWISE`.

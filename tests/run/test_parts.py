@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInput
+from counton.job.job import JobPart, option, options_of
+from counton.job.stated_options import all_options
 from counton.run import Job
-from counton.spec.job import JobPart, option, options_of
-from counton.spec.stated_options import all_options
 
 PARTS = [part for part in Job.__bases__ if issubclass(part, JobPart)]
 WRONG: dict[str, Any] = {

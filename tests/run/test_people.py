@@ -18,9 +18,10 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from counton import Key
-from counton.base.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.private import open_private
 from counton.numbers.node_law import sensitivity_of
+from counton.released.counting import Bounded
 from counton.run import Job, run
 from counton.run.contribution_bounds import USER, _digests, period_of
 from counton.state import Store, Stream
@@ -67,7 +68,6 @@ def request(log: Log, state: Path, **more: Any) -> Job:
         "user": "visitor",
         "append": log.append,
         "confirmed": True,
-        "counted": "new",
         **log.options,
         **more,
     }
@@ -369,34 +369,24 @@ def test_a_user_who_is_known_from_new_events_is_known_in_a_file_of_all(tmp_path:
             assert outcome.stream.releases().values[-1].tolist() == expected
 
 
-def test_rows_of_users_that_disappear_are_refused(tmp_path: Path) -> None:
-    runs = ("03-02", [*FLOOD, *BOB]), ("03-03", FLOOD)
-    with pytest.raises(ReplayMismatch, match="1 rows of users that were counted are missing"):
-        totals(tmp_path, {**DAYS, "most": 3}, *runs)
+def test_rows_of_users_that_disappear_stay_counted_and_give_no_room_back(tmp_path: Path) -> None:
+    gone = [row for row in FLOOD if row != FLOOD[0]]
+    more = [*gone, at("03T01:00", "a", FLOOD[0][2])]
+    runs = ("03-02", [*FLOOD, *BOB]), ("03-03", gone), ("03-04", more)
+    without, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs[:1])
+    for part in ("", ".key", ".key.witness"):
+        (tmp_path / f"s.db{part}").unlink()
+    released, _ = totals(tmp_path, {**DAYS, "most": 3}, *runs)
+    assert [sum(night) for night in released] == [sum(without[0])] * 3
+    with run(Job("count", tmp_path / "2.csv", tmp_path / "s.db", until="2013-03-04")) as outcome:
+        assert outcome.for_operator().gone == 1  # of the first user another row says the same
 
 
-def test_new_events_that_were_counted_are_refused(tmp_path: Path) -> None:
-    options = {**DAYS, "append": True, "counted": "refuse"}
-    more = [at("02T01:00", "a", "dan")]
-    export = [*reversed([*FLOOD, *BOB]), *more]
-    with pytest.raises(ReplayMismatch, match=r"7 of the 8 rows of .* say what rows said"):
-        totals(tmp_path, {**options, "most": 3}, ("03-02", [*FLOOD, *BOB]), ("03-03", export))
-    totals(tmp_path, {**options, "most": 3}, ("03-03", more))
-
-
-def test_events_that_were_counted_are_refused_without_users_too(tmp_path: Path) -> None:
+def test_each_row_of_a_file_of_new_events_is_new(tmp_path: Path) -> None:
     rows = [at(f"01T{hour:02}:00", "ab"[hour % 2], "") for hour in range(15)]
-    options = {**DAYS, "append": True, "counted": "refuse", "user": None}
-    for again, why in (
-        (list(reversed(rows)), "holds the same rows as events"),
-        ([*rows, at("02T01:00", "a", "")], "15 of the 16 rows of .* say what rows said"),
-    ):
-        with pytest.raises(ReplayMismatch, match=why):
-            totals(tmp_path, options, ("03-02", rows), ("03-03", again))
-        for part in ("", ".key", ".key.witness"):
-            (tmp_path / f"s.db{part}").unlink()
-    late = [at("01T01:30", "a", "")]
-    assert totals(tmp_path, options, ("03-02", rows), ("03-03", late))[0] == [[8, 7], [9, 7]]
+    options = {**DAYS, "append": True, "user": None}
+    runs = ("03-02", rows), ("03-03", rows[::-1]), ("03-03", [at("01T01:30", "a", "")])
+    assert totals(tmp_path, options, *runs)[0] == [[8, 7], [16, 14], [16, 14]]
 
 
 # ----------------------------------------------------------------------------- ids
@@ -436,7 +426,7 @@ def test_with_ids_no_file_is_guessed_to_be_known(
     """A file that comes again, whole or with one row more, brings nothing of the others."""
     rows = [at(f"01T{n:02}:00", "a", f"u{n}", row=str(n)) for n in range(20)]
     again = [*rows, *[at("01T20:30", "a", "uli", row="new")] * more]
-    options = {**DAYS, "id": "id", "append": True, "counted": "refuse", **user}
+    options = {**DAYS, "id": "id", "append": True, **user}
     runs = ("03-02", rows), ("03-03", again), ("03-04", rows[1:])
     assert totals(tmp_path, options, *runs)[0] == [[20, 0], [20 + more, 0], [20 + more, 0]]
 
@@ -444,6 +434,23 @@ def test_with_ids_no_file_is_guessed_to_be_known(
 def test_what_one_user_calls_its_rows_says_nothing_of_anothers(tmp_path: Path) -> None:
     rows = [at("01T01:00", "a", "ann", row="7"), at("01T02:00", "a", "bob", row="7")]
     assert totals(tmp_path, {**DAYS, "id": "id", "most": 3}, ("03-02", rows))[0] == [[2, 0]]
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_what_a_user_calls_rows_of_one_period_says_nothing_of_another(
+    append: bool, tmp_path: Path
+) -> None:
+    """The unit is one user's day: what it does on one day moves nothing of the next."""
+    days = [at(f"0{day}T01:00", "a", "ann", row="7") for day in (1, 2)]
+    options = {**DAYS, "id": "id", "most": 1, "per": "1d", "append": append}
+    found = []
+    for mine in (days, days[1:]):
+        nights = [mine[:-1], days[1:] if append else mine]
+        released, _ = totals(tmp_path, options, ("03-02", nights[0]), ("03-03", nights[1]))
+        found.append(np.diff([night[0] for night in released], prepend=0).tolist())
+        for part in ("", ".key", ".key.witness"):
+            (tmp_path / f"s.db{part}").unlink()
+    assert found == [[1, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("bound", [{"first": True, "most": 2}, {"distinct": True, "most": 3}])
@@ -607,7 +614,7 @@ def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
         with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
-        assert outcome.definition.people == (3, "1d", False, None, None)
+        assert outcome.definition.counting == Bounded(3, "1d")
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
@@ -618,7 +625,7 @@ def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:
         totals(tmp_path, {**events, "unit": "visitor's day"}, ("03-02", FLOOD))
     totals(tmp_path, events, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store:
-        assert [spend.unit for spend in store.spends] == ["visitor's day", "event"]
+        assert [spend.unit for spend in store.spends] == ["visitor's day (UTC, time)", "event"]
 
 
 def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, release
 from counton.base.errors import InvalidInput, WrongKey
+from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves
 from counton.run import Job
-from counton.spec.jobfile import save
 
 ROWS = pl.DataFrame(
     {

@@ -44,7 +44,7 @@ def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Job:
 
 
 def totals(outcome: Outcome) -> list[list[int]]:
-    ask = ("a", "b") if outcome.definition.statistic.on_demand else None
+    ask = ("a", "b") if outcome.definition.statistic.card.on_demand else None
     table = outcome.read(shown=View(ask)).table()
     return table["estimate"].reshape((-1, 2)).to_list()
 
@@ -56,7 +56,7 @@ def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
         assert (outcome.before, outcome.after, outcome.for_operator().before) == (0, 3, 0)
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
         starts = outcome.read().table()["window_start"].dt.hour().unique().sort().to_list()
-        assert starts == ([2] if statistic.on_demand else [0, 1, 2])
+        assert starts == ([2] if statistic.card.on_demand else [0, 1, 2])
     later = Job(statistic, first.events, first.state, until="2024-03-01T05:00")
     written(tmp_path, [*ROWS, "04:59,b"])
     with run(later) as outcome:

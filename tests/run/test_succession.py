@@ -378,7 +378,7 @@ def test_a_successor_reads_columns_as_they_are_called_now(
             (tmp_path / f"{head}-{name}.csv").write_text(text.replace(old, called))
 
     def asked(head: str, **more: Any) -> Job:
-        if what == "hierarchy" and "rename" not in more:
+        if what == "hierarchy" and head == "old":
             more["domain"] = tmp_path / f"{head}-nodes.csv"
         return Job(what, tmp_path / f"{head}-events.csv", tmp_path / "s.db", **more)
 

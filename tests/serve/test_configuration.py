@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import counton.serve.served_jobs
 from counton.base.errors import CountonError, InvalidInput, MissingExtra, StateError
 from counton.cli.app import app
+from counton.job.stated_options import own_options
 from counton.privacy import PureDP
 from counton.run import Job, run
 from counton.run.continuation import end_stream
@@ -26,7 +27,6 @@ from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
 from counton.serve.uncounted_batches import LeftOutBatches
-from counton.spec.stated_options import own_options
 from counton.state import Store
 from counton.state.database import Database
 from counton.statistics.catalogue import keywords
@@ -46,7 +46,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"until": "newest"}, "a service releases by its clock"),
         ({"until": "2026-03-02"}, "a service releases by its clock"),
         ({"watermark": "soon"}, "write a length such as 90s"),
-        ({"append": True}, "a service decides it by itself"),
+        ({"separator": ";"}, "a service decides it by itself"),
         ({"out": "visits.csv"}, "a service decides it by itself"),
         ({"time": None, "every": None}, "no column of times"),
         ({"steps": None}, "steps"),
@@ -195,11 +195,13 @@ def test_tokens_come_and_go_while_they_are_used(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens")
     other = Tokens(tmp_path / "tokens")
     token = tokens.make(["ingest", "read"])
-    assert other.scopes(token) == ("ingest", "read")
+    found = other.find(token)
+    assert found is not None
+    assert (found.scopes, found.number) == (("ingest", "read"), 1)
     assert token not in (tmp_path / "tokens").read_text()
     assert oct((tmp_path / "tokens").stat().st_mode)[-3:] == "600"
     tokens.revoke(tokens.all()[0].id)
-    assert other.scopes(token) == ()
+    assert other.find(token) is None
 
 
 def test_a_file_of_tokens_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
@@ -207,9 +209,9 @@ def test_a_file_of_tokens_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> 
     token = tokens.make(["read"])
     (tmp_path / "tokens").write_text("{")
     with pytest.raises(InvalidInput, match="nobody is let in"):
-        tokens.scopes(token)
+        tokens.find(token)
     (tmp_path / "tokens").unlink()
-    assert tokens.scopes(token) == ()
+    assert tokens.find(token) is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")

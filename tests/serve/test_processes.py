@@ -16,7 +16,7 @@ import pytest
 from patience import HANGS
 from services import PLAIN, Running, copied, counted, job_file, rows, running, tokens_for
 
-from counton.state.watch import adopt
+from counton.state.watch import accept_old_copy
 
 pytestmark = pytest.mark.slow
 
@@ -242,12 +242,12 @@ def test_what_may_be_a_restored_dump_takes_no_rows(
             assert time.monotonic() < end
             time.sleep(0.1)
         assert ready.status_code == 503
-        assert "an operator adopts it as the newest (counton verify)" in ready.text
+        assert "an operator says that it is the newest (counton verify)" in ready.text
         refused = two.post("m2", rows(1, PAGES))
         assert refused.status_code == 503
         assert "counton verify" in refused.json()["detail"]
         assert two.get("/v1/streams/visits/series").status_code == 200
-        adopt(postgres, away / "visits.key")
+        accept_old_copy(postgres, away / "visits.key")
         while two.get("/ready").status_code != 200:
             assert time.monotonic() < end
             time.sleep(0.1)

@@ -101,7 +101,7 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
             assert here.table().equals(file.table())
             assert here.table().schema == file.table().schema
             assert here.methods() == file.methods()
-            if here.statistic.additive and not found:
+            if here.statistic.card.additive and not found:
                 name = file.groups[0]
                 for steps in (None, range(2, 3)):
                     assert here.share(name, steps=steps) == file.share(name, steps=steps)

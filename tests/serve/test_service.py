@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,34 @@ def own(tmp_path: Path) -> Iterator[Running]:
     """A service of one test, which sets its clock."""
     with running(job_file(tmp_path)) as found:
         yield found
+
+
+def test_a_clock_that_was_ahead_is_said(own: Running) -> None:
+    """Else the service is silent for as long as it was ahead, and says that it is ready."""
+    own.post("before", rows(0, PAGES))
+    own.at(40)
+    own.wait_for(40)
+    assert own.get("/ready").status_code == 200
+    own.at(39.5)  # as clocks of two servers differ
+    assert own.get("/ready").status_code == 200
+    own.at(10)
+    assert own.get("/ready").status_code == 503
+    assert "have not ended, so that the clock was ahead" in own.get("/ready").text
+    assert own.post("meanwhile", rows(9, PAGES)).status_code == 202
+    end = time.monotonic() + HANGS
+    while "windows are released that by the clock" not in own.log.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    own.at(41)
+    own.wait_for(41)
+    assert own.get("/ready").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics/", "/ready/", "/v1/streams/", "/docs/", "/docs/files"])
+def test_a_client_is_not_sent_to_the_host_that_it_names(service: Running, path: str) -> None:
+    answer = httpx.get(f"{service.url}{path}", headers={"Host": "elsewhere.example"}, **PLAIN)
+    assert answer.status_code == 404
+    assert "elsewhere" not in str(answer.headers)
 
 
 def test_reading(own: Running) -> None:

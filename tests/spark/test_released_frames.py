@@ -109,7 +109,7 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     assert seen == [0, 1]
     here = asked.having(state=tmp_path / "here.db", until="newest", append=True)
     for part in (rows[:150], rows[150:]):
-        with run(here.having(events=part, counted="new")) as outcome:
+        with run(here.having(events=part)) as outcome:
             expected = outcome.read().table()
     assert counton.read(spark.table("each")).table().equals(expected)
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)

@@ -92,7 +92,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
     here = asked.having(state=tmp_path / "here.db", out=None, until="newest", append=True)
     for part in parts:
         if part.height:
-            with run(here.having(events=part, counted="new")) as outcome:
+            with run(here.having(events=part)) as outcome:
                 expected = outcome.read().table()
     assert found.equals(expected)
     steps = early["step"].unique().implode()

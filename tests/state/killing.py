@@ -24,7 +24,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
-from counton.base.errors import BudgetExceeded, ReplayMismatch, StreamConflict
+from counton.base.errors import BudgetExceeded, StreamConflict
 from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
@@ -354,9 +354,11 @@ def killed_at(state: str, name: str, deadly: int) -> str:
     if not died(pid):
         raise RuntimeError(f"{name} ended by itself before event {deadly}: {shown}")
     value = released_line(state, name, 1)
-    kept = 0 if value is None else 1
-    if value is None:
-        value = released_line(state, name, 0)
+    kept = 0 if value.startswith(OTHER) else 1
+    if kept == 0:
+        of_other, value = value, released_line(state, name, 0)
+        if of_other != OTHER + value:
+            raise RuntimeError(f"{name}: other data show {of_other}, and its own {value}")
     if (kept == 1 and shown) or shown not in ([], [value]):
         raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
     names, spender = kept_in(state)
@@ -372,29 +374,32 @@ def kept_in(state: str) -> tuple[list[str], str]:
 
 
 def release_line(state: str, name: str, salt: int) -> str:
-    """One release of a short line, as text; only in a child, since it starts threads."""
+    """One release of a short line, as text; only in a child, since it starts threads.
+
+    Where the operator is told that other data were released, that is said before.
+    """
     cells = Path(state).with_name(f"cells{salt}.csv")
     with run(Job("ranges", cells, state, name=name, value="n", epsilon=1)) as outcome:
-        return str(outcome.read().table()["estimate"].to_list())
+        counts, value = outcome.for_operator(), outcome.read().table()["estimate"].to_list()
+        return f"{OTHER if counts.gone or counts.shut else ''}{value}"
 
 
-def released_line(state: str, name: str, salt: int) -> str | None:
-    """The same in a child that nobody kills; None where other data were released before."""
+#: Before numbers that are shown to somebody who gives other data.
+OTHER = "other data "
+
+
+def released_line(state: str, name: str, salt: int) -> str:
+    """The same in a child that nobody kills."""
     pid, reading = fork(partial(release_and_tell, state, name, salt))
     lines = collect(reading)
     os.waitpid(pid, 0)
-    if lines == ["other data"]:
-        return None
     if len(lines) != 1 or lines[0].startswith("error"):
         raise RuntimeError(f"{name} of data {salt}: {lines}")
     return lines[0]
 
 
 def release_and_tell(state: str, name: str, salt: int, pipe: int) -> NoReturn:
-    try:
-        value = release_line(state, name, salt)
-    except ReplayMismatch:
-        value = "other data"
+    value = release_line(state, name, salt)
     os.write(pipe, f"{value}\n".encode())
     os._exit(0)
 

@@ -21,13 +21,14 @@ from worlds import Killed, dies, drawn_acts, nights
 
 from counton import PureDP, Stream
 from counton.base.errors import InvalidInput, StateError
+from counton.job.jobfile import load
 from counton.noise import Key
 from counton.run import Job, run
 from counton.run.erasure import forget, forget_older
-from counton.spec.jobfile import load
 from counton.state import Store, verify
 from counton.state.inbox import Inbox
-from counton.state.key_and_witness import Witness, without_witness
+from counton.state.key_and_witness import Witness, witness_remarks
+from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
 
 #: What docs/weaknesses.md says of what nobody notices: each is tried here, or where it says.
@@ -90,7 +91,7 @@ def test_a_note_that_nobody_makes_is_found(
     right = WitnessFile.note
 
     def forgets(self: WitnessFile, *given: Any) -> Any:
-        return None if self.by_default else right(self, *given)
+        return None if self._second else right(self, *given)
 
     monkeypatch.setattr(WitnessFile, "note", forgets)
     world = nights(tmp_path / "w", home, ledger=False)
@@ -153,11 +154,17 @@ def test_a_folder_put_back_from_a_backup(tmp_path: Path, home: Path) -> None:
         with pytest.raises(StateError, match=refused):
             door()
     assert "says that step 4 is released" in " ".join(verify(state)[0].problems)
-    shutil.rmtree(home)  # on another machine nobody can know, and says so
-    said = without_witness(state, None) or ""
-    assert "knows nothing yet of what state" in said
-    night(state, 4, 12, folder)
-    assert without_witness(state, None) is None
+    shutil.rmtree(home)  # on another machine nobody can know
+    refused = f"{home}/counton/.* is missing, so nobody can tell whether"
+    with pytest.raises(StateError, match=refused):
+        by_job()
+    (found,) = verify(state)
+    assert found.old_copy
+    assert "is missing, so nobody can tell" in found.problems[0]
+    assert accept_old_copy(state, None).streams == ()  # what lies beside it knows the stream
+    by_job()
+    assert witness_remarks(state, None) == []
+    assert len([*home.glob("counton/*.witness")]) == 1
 
 
 @pytest.mark.slow
@@ -214,12 +221,12 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         night(state, 1, 0, tmp_path, witness=tmp_path / "file")
     state = tmp_path / "f.db"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert "no second witness" in (without_witness(state, None) or "")
+    assert "no second witness" in witness_remarks(state, None)[0]
     night(state, 1, 0, tmp_path)
-    assert "no second witness" in (without_witness(state, None) or "")
+    assert "no second witness" in witness_remarks(state, None)[0]
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setattr(Path, "home", _no_home)
-    assert "the user has no home" in (without_witness(state, None) or "")
+    assert "the user has no home" in witness_remarks(state, None)[0]
     night(state, 2, 0, tmp_path)
 
 

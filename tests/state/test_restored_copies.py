@@ -25,6 +25,7 @@ from counton.state import Store, key_path, schema, state_summary, verify
 from counton.state.database import database_url
 from counton.state.key_and_witness import Witness
 from counton.state.stream_writer import Writer
+from counton.state.watch import accept_old_copy
 from counton.statistics import Distinct, TopK
 from counton.strategies import Binary, Expiring
 
@@ -259,9 +260,8 @@ def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
     put_back(file, old)
     away = witness.read_bytes()
     witness.unlink()
+    assert accept_old_copy(file, None).streams == ("first",)
     _stream(file, "second")
-    assert [one.name for one in verify(file) if not one.right] == ["first"]  # not noted yet
-    Stream.open(file, "first").close()
     assert all(one.right for one in verify(file))
     witness.write_bytes(away)
     for name in ("second", None):

@@ -29,7 +29,7 @@ from counton.state import schema
 from counton.state import watch as watching
 from counton.state.database import Database, database_url
 from counton.state.key_and_witness import Witness
-from counton.state.watch import Watch, adopt
+from counton.state.watch import Watch, accept_old_copy
 from counton.strategies import Binary
 
 # Each machine has a home of its own, and here they share one: nobody has any.
@@ -162,7 +162,7 @@ class World:
         with Stream.create(state, name, Binary(64), PureDP(1), key=self.keys[A]) as stream:
             stream.release(0)
         shutil.copy2(self.keys[A], self.keys[B])
-        adopt(state, self.keys[B], name)
+        accept_old_copy(state, self.keys[B], name)
         self.there = {who: Process(state, key, name) for who, key in self.keys.items()}
         self.counted = [0]  # what the state has counted; each value is another one
         #: What each server saw last of a state that it knew to be the newest; who knows it now.

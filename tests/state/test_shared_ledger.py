@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,16 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from counton import ApproxDP, PureDP, Stream
-from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, StateError
+from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, OldCopy, StateError
+from counton.job.jobfile import load
 from counton.privacy import Contribution, Limit
 from counton.run import Job, export, publish, run
 from counton.run.exports import methods, registry, released_in
 from counton.run.shared_paths import refuse_shared
-from counton.spec.jobfile import load
-from counton.state import Store, database, shared, state_summary
+from counton.state import Store, database, shared, state_summary, verify
 from counton.state import ledger_rows as books
+from counton.state.inbox import Inbox
+from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
 
 HALF = PureDP("0.5")
@@ -419,8 +422,12 @@ def test_state_and_ledger_put_back_from_one_night(tmp_path: Path, lost: bool) ->
     for name, data in old.items():
         (tmp_path / name).write_bytes(data)
     before = state.read_bytes()
-    with pytest.raises(StateError, match=r"witness another step 3, so the ledger was put back"):
+    refused = r"witness another step 3, so the ledger was put back"
+    with pytest.raises(StateError, match="knows nothing of it" if lost else refused):
         night(state, team, 3, 12)
+    if lost:
+        with pytest.raises(StateError, match=refused):
+            accept_old_copy(state, None)
     assert state.read_bytes() == before
 
 
@@ -620,6 +627,8 @@ class World:
         elif what == "copy":  # with its key; the witness stays where it was
             shutil.rmtree(other, ignore_errors=True)
             shutil.copytree(one, other, ignore=shutil.ignore_patterns("*.witness"))
+            with suppress(CountonError):
+                accept_old_copy(other / "web.db", None)
         elif which and (self.folder / which).exists():
             self._runs(which, what)
 
@@ -759,3 +768,65 @@ def test_a_ledger_that_cannot_be_written_leaves_no_new_state(
     if witness.is_dir():
         witness.rmdir()
     begin(state, team)
+
+
+@pytest.mark.usefixtures("one_witness")
+def test_an_old_copy_that_only_the_ledger_knows(ledger: str, tmp_path: Path) -> None:
+    """Whoever shows it or takes rows in asks the ledger, as a release does; nothing changes."""
+    (folder := tmp_path / "w").mkdir()
+    state = folder / "web.db"
+    for number in (1, 2):
+        night(state, ledger, number, 0)
+    old = {path: path.read_bytes() for path in folder.glob("web.db*")}
+    night(state, ledger, 3, 5)
+    begin(state, ledger, "later", guarantee=PureDP("0.1"))
+    for path in folder.glob("web.db*"):
+        path.unlink()
+    for path, data in old.items():
+        path.write_bytes(data)
+        path.chmod(0o600)
+    knows = r"ledger .* says that step 3 is released"
+    with Store(state) as store:
+        with pytest.raises(OldCopy, match=knows):
+            store.position("visits")
+        assert re.search(knows, store.reader("visits").doubt() or "")
+        assert len(store.reader("visits").releases().steps) == 2  # what was shown, with that note
+    inbox = Inbox(state, {"visits": None})
+    try:
+        with pytest.raises(OldCopy, match=knows), inbox._taking_in(["visits"]):
+            pass
+    finally:
+        inbox.close()
+    with pytest.raises(OldCopy, match=knows):
+        publish(state, tmp_path / "public.db", name="visits")
+    one, other = verify(state)
+    assert re.search(knows, " ".join(one.problems))
+    assert one.old_copy
+    assert (other.name, other.kind, other.old_copy) == ("later", "forgotten", True)
+    assert "its ledger says that it was released" in other.problems[0]
+    with pytest.raises(OldCopy, match=knows):
+        night(state, ledger, 3, 12)
+    with pytest.raises(OldCopy, match=knows):
+        accept_old_copy(state, None)
+
+
+@pytest.mark.usefixtures("one_witness")
+def test_a_fork_that_only_the_ledger_knows_is_not_shown(tmp_path: Path) -> None:
+    """Two copies went on, and this one's release is another than the ledger has."""
+    (folder := tmp_path / "w").mkdir()
+    state, team = folder / "web.db", made(tmp_path / "team.db")
+    night(state, team, 1, 0)
+    old = {path: path.read_bytes() for path in folder.glob("web.db*")}
+    night(state, team, 2, 5)
+    for path, data in old.items():
+        path.write_bytes(data)
+    with pytest.MonkeyPatch.context() as patched:
+        for each in ("check", "refuse_forgotten", "reserve", "note"):
+            patched.setattr(shared.SharedEntry, each, _nothing)
+        night(state, team, 2, 12)
+    Path(f"{state}.key.witness").write_bytes(old[Path(f"{state}.key.witness")])
+    with (
+        Store(state) as store,
+        pytest.raises(OldCopy, match="another release at step 2 than ledger"),
+    ):
+        store.reader("visits").releases()

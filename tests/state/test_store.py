@@ -45,7 +45,9 @@ def test_streams_are_entered_and_the_limit_holds(state: str, key: Key) -> None:
             create(state, "c", PureDP(0.001), key)
         assert store.streams == ("a", "b")
         assert store.spends == (Spend("a", PureDP(0.3)), Spend("b", PureDP(0.7)))
-        store.set_limit(PureDP(1.001))
+        with pytest.raises(InvalidInput, match=r"would be .* = 1.001.*, or give allow_raise"):
+            store.set_limit(PureDP(1.001))
+        store.set_limit(PureDP(1.001), allow_raise=True)
         create(state, "c", PureDP(0.001), key)
         described = state_summary(state)
     assert described["limit"] == PureDP(1.001).to_dict()
@@ -62,10 +64,10 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
             store.set_limit(PureDP(100))
         assert store.ledger is None
         store.set_limit(ApproxDP(6, 1e-9))
-        store.set_limit(ZCDP(0.4))
+        store.set_limit(ZCDP(0.4), allow_raise=True)
         assert store.ledger is not None
         assert store.ledger.cost() == ZCDP(0.25 + 0.5**2 / 2)
-        store.set_limit(None)
+        store.set_limit(None, allow_raise=True)
         assert store.ledger is None
 
 
@@ -82,7 +84,7 @@ def test_what_a_limit_fixed_is_kept_with_it(state: str, key: Key) -> None:
         assert store.ledger.terms() == terms
         with pytest.raises(BudgetExceeded, match="nothing is left"):
             create(state, "c", ZCDP("1e-9"), key)
-        store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0)
+        store.set_limit(ApproxDP(3, 1e-6), approximate_delta=0, allow_raise=True)
         assert store.ledger.terms()["units"]["unit"]["approximate_delta"] == "0"
         with pytest.raises(BudgetExceeded):
             create(state, "c", ApproxDP(0.1, 1e-9), key)

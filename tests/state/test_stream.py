@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sqlite3
 import stat
 import threading
 from pathlib import Path
@@ -327,6 +329,27 @@ def test_closed_handles_say_so(file: Path, key: Key) -> None:
     stream.close()
     with pytest.raises(StateError, match="is closed"):
         stream.release(XS[0])
+
+
+def test_a_state_that_is_dropped_is_closed(
+    file: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Python closes it whenever it comes to it, and warns where it is new enough."""
+    plain, made = sqlite3.connect, list[sqlite3.Connection]()
+
+    def connect(*args: Any, **more: Any) -> sqlite3.Connection:
+        made.append(plain(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    stream = create(file, key)
+    stream.release(XS[0])
+    del stream
+    gc.collect()
+    assert made
+    for connection in made:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
 
 
 def test_description_has_no_secrets(state: str, key: Key) -> None:

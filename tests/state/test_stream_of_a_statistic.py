@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from observed_windows import observed_of
 
-from counton import Contribution, Key, PureDP, Stream
+from counton import Contribution, Key, PureDP, Running, Stream
 from counton.base.errors import InvalidInput, ReplayMismatch
 from counton.base.private import Private
 from counton.state import Store, verify
@@ -41,7 +41,7 @@ def test_it_releases_what_a_running_statistic_does(
 ) -> None:
     key, strategy = Key.generate(), Binary(7)
     named: Any = {"guarantee": PureDP(1), "strategy": strategy}
-    running = statistic.counter(key=key, name="s", batched=True, **named)
+    running = Running.start(statistic, key=key, name="s", batched=True, **named)
     expected = [running.release_batch(batch).release.value for batch in batches]
     Stream.create(state, "s", statistic=statistic, key=key, **named).close()
     for step in range(len(batches)):

@@ -10,6 +10,7 @@ from once import kept_line
 
 from counton import Contribution, PureDP, Stream
 from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.privacy.contribution import without_clock
 from counton.run import Job, run
 from counton.state import Store, state_summary
 from counton.statistics import Average, Distinct, Quantiles, TopK
@@ -34,7 +35,7 @@ def keep(state: Path, name: str, statistic: Statistic, epsilon: Any = "0.1") -> 
     Stream.create(state, name, Binary(8), PureDP(epsilon), statistic=statistic).close()
     units = {entry["name"]: entry["unit"] for entry in state_summary(state)["ledger"]}
     with Store(state) as store:
-        assert store.reader(name).design.contribution.unit == units[name]
+        assert store.reader(name).design.contribution.unit == without_clock(units[name])
     return str(units[name])
 
 
@@ -74,7 +75,7 @@ def test_counts_take_the_word_of_statistics(file: Path) -> None:
     assert count(file, "visits") == "event"
     assert count(file, "by user", user="cookie", most=2) == "guest"
     assert count(file, "by day", user="cookie", most=2, per="1d") == "guest's day"
-    assert keep(file, "by week", Distinct(window=7)) == "guest within one window"
+    assert keep(file, "by week", Distinct(window=7)) == "guest within one window (7 steps)"
 
 
 def test_another_word_is_stated(file: Path) -> None:
@@ -90,7 +91,7 @@ def test_another_word_is_stated(file: Path) -> None:
 #: protected, what for, and what that is called.
 LESS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": "cookie", "most": 2, "unit": "person"}, "0.3", "person"),
-    ({"user": "cookie", "most": 2, "per": "1mo"}, "0.7", "reader's month"),
+    ({"user": "cookie", "most": 2, "per": "1mo"}, "0.7", "reader's month .UTC, time."),
     ({}, "0.4", "event"),
     ({"unit": "visit"}, "0.9", "visit"),
 ]

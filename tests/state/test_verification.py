@@ -22,6 +22,7 @@ from counton import (
 from counton.base.errors import InvalidInput, StateError, WrongKey
 from counton.base.groups import GroupNames
 from counton.base.private import Private
+from counton.noise import NoiseField
 from counton.state import Store, journal, verify
 from counton.state import seen as marks
 from counton.state.stream_writer import Addition
@@ -64,10 +65,31 @@ def test_every_strategy_is_computed_again(
         if steps:
             stream.release_many(xs)
     before = (tmp_path / "s.db").read_bytes()
-    (found,) = verify(tmp_path / "s.db")
+    shares: list[float] = []
+    (found,) = verify(tmp_path / "s.db", by_reference=lambda _, share: shares.append(share))
     assert found.right, found
     assert found.values == 3 * steps
+    assert shares == ([cell / 3 for cell in range(3)] if steps else [])
+    assert any("the reference computes" in words for words in found.checks) == bool(steps)
     assert (tmp_path / "s.db").read_bytes() == before
+
+
+def test_a_slip_that_release_and_check_share_is_seen_by_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise of one node, taken from its neighbour, is the same when it is computed again."""
+    run = NoiseField.run
+
+    def shifted(self: NoiseField, level: int, nodes: range) -> Any:
+        return run(self, level, range(nodes.start + 1, nodes.stop + 1))
+
+    monkeypatch.setattr(NoiseField, "run", shifted)
+    with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1), shape=(2,)) as stream:
+        stream.release_many([[3, 1], [0, 2]])
+    (found,) = verify(tmp_path / "s.db")
+    assert found.right, found
+    (found,) = verify(tmp_path / "s.db", by_reference=lambda _stage, _share: None)
+    assert "released as another value than the reference computes" in found.problems[0]
 
 
 def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
@@ -330,7 +352,7 @@ def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
     def refuse(self: KAry, law: object) -> None:
         raise InvalidInput("sums of noise are not exact")
 
-    monkeypatch.setattr(KAry, "check_law", refuse)
+    monkeypatch.setattr(KAry, "_check_law", refuse)
     stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)
     assert (len(stuck.problems), full.problems) == (1, ())
     assert "can release no further step, though what it promises holds: sums" in stuck.problems[0]

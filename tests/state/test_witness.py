@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 from contextlib import suppress
@@ -20,7 +21,7 @@ from counton.base.errors import StateError, WrongKey
 from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
 from counton.state import Store, key_path, verify
-from counton.state.watch import Watch, adopt
+from counton.state.watch import Watch, accept_old_copy
 from counton.strategies import Binary
 
 
@@ -187,8 +188,21 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     path.write_bytes(old)
     assert "knows it up to step 2" in verify(file)[0].problems[0]
     path.unlink()
-    assert "is missing" in verify(file)[0].problems[0]
-    Stream.open(file, "a").close()
+    said = f"{path} knows nothing of it: it is missing, or new.*what it has forgotten would be"
+    (found,) = verify(file)
+    assert found.old_copy
+    assert re.search(said, found.problems[0])
+    for _ in range(2):
+        with pytest.raises(StateError, match=said):
+            go_on(file, None)
+        with Store(file) as store:  # whoever looks or shows notes nothing that nobody knew
+            assert len(store.reader("a").releases().values) == 3
+            store.position("a")
+        Watch().look(file, None)
+    with pytest.raises(StateError, match="stream 'a' has released something"):
+        Stream.create(file, "b", Binary(64), PureDP(1))
+    assert accept_old_copy(file, None).streams == ("a",)
+    go_on(file, None)
     assert verify(file)[0].right
 
 
@@ -229,20 +243,24 @@ def test_a_server_that_was_away_does_not_go_on_from_a_dump(
     shutil.copy2(keys[0], keys[1])
     with pytest.raises(StateError, match="not seen who wrote it last"):
         go_on(postgres, keys[1])  # a new machine
-    adopt(postgres, keys[1])
+    accept_old_copy(postgres, keys[1])
     go_on(postgres, keys[1])
     dump = server.saved()
     go_on(postgres, keys[1])
     server.put_back(dump)
     for _ in range(2):
-        with pytest.raises(StateError, match=r"not seen who wrote it last.*say so \(adopt\)"):
+        with pytest.raises(
+            StateError, match=r"not seen who wrote it last.*say so \(accept_old_copy=True\)"
+        ):
             go_on(postgres, keys[0])
         Watch().look(postgres, keys[0])  # which shows what stands there, and not whether it goes on
     with pytest.raises(StateError, match="restored from an old copy"):
         go_on(postgres, keys[1])
-    assert adopt(postgres, keys[0]) == ("a",)  # somebody's word, against which nothing is known
+    assert accept_old_copy(postgres, keys[0]).streams == (
+        "a",
+    )  # somebody's word, against which nothing is known
     go_on(postgres, keys[0])
-    assert adopt(postgres, keys[0]) == ()
+    assert accept_old_copy(postgres, keys[0]).streams == ()
 
 
 @pytest.mark.slow
@@ -282,7 +300,7 @@ def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path
     Key.generate().save(keys[0])
     shutil.copy2(keys[0], keys[1])
     create(postgres, keys[0])
-    adopt(postgres, keys[1])
+    accept_old_copy(postgres, keys[1])
     go_on(postgres, keys[1])
     dump = server.saved()
     go_on(postgres, keys[1])

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 
-from counton import ExpiringDP, Key, PureDP
+from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers.intervals import sum_tail
 from counton.privacy import ZCDP
 from counton.statistics import Average
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry, SqrtToeplitz
 
 HORIZON = 3
@@ -33,7 +35,7 @@ def test_no_value_moves_more_than_claimed() -> None:
     check_sensitivity(Average(-1, 2, 1), HORIZON, neighbours(replaced=False))
     check_sensitivity(Average(-1, 2, 1, number=1), HORIZON, neighbours(replaced=True))
     # A centred sum with as heavy a count would move by twice as much, l1.
-    assert Average(-1, 2, 1).sensitivity(Binary(1), 1) == 3
+    assert unit_sensitivity(Average(-1, 2, 1), Binary(1), 1) == 3
 
 
 def test_values_are_clipped_and_put_on_the_grid() -> None:
@@ -45,12 +47,17 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
         [1, 2],
     ]
     assert changes_of(Average("0.5", 2, "0.5", number=2), [[9, 1.3]]).tolist() == [[7]]
-    assert type(statistic).from_dict(statistic.to_dict()) == statistic
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_wrong_values_change_nothing() -> None:
-    running = Average(0, 9, 1, number=2).counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    running = Running.start(
+        Average(0, 9, 1, number=2),
+        guarantee=ZCDP(1),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(5),
+        batched=True,
     )
     running.release_batch([3, 4])
     saved = running.checkpoint()
@@ -69,8 +76,8 @@ def test_noise_is_as_stated() -> None:
     exact = np.cumsum([2, -1, 0.3])
     found = []
     for number in range(200):
-        running = public.counter(
-            guarantee=ZCDP("1/8"), key=Key.generate(), name=f"{number}", strategy=Binary(3)
+        running = Running.start(
+            public, guarantee=ZCDP("1/8"), key=Key.generate(), name=f"{number}", strategy=Binary(3)
         )
         readings = running.release_many([2, -1, 0.3])
         found.append(
@@ -100,8 +107,13 @@ def test_intervals_hold_as_often_as_they_say(
     truth = {"sum": float(sum(values)), "count": float(len(values))}
     truth["mean"] = truth["sum"] / len(values) if values else 1.5
     held = dict.fromkeys(truth, 0)
-    running = statistic.counter(
-        guarantee=guarantee, key=Key.generate(), name="s", strategy=KAry(4, 3, True), batched=True
+    running = Running.start(
+        statistic,
+        guarantee=guarantee,
+        key=Key.generate(),
+        name="s",
+        strategy=KAry(4, 3, True),
+        batched=True,
     )
     exact = changes_of(statistic, [values])[0]
     for reading in simulated(running, exact, 2, keys):
@@ -116,17 +128,22 @@ def test_intervals_hold_as_often_as_they_say(
 
 
 def test_little_is_said_where_little_is_known() -> None:
-    running = Average(0, 10, 1).counter(2, ZCDP("1/1000"), key=Key.generate(), name="s")
+    running = Running.start(Average(0, 10, 1), 2, ZCDP("1/1000"), key=Key.generate(), name="s")
     assert running.release(3).interval("mean") == (0, 10)
-    sure = Average(0, 10, 1).counter(9, ZCDP(10**6), key=Key.generate(), name="s")
+    sure = Running.start(Average(0, 10, 1), 9, ZCDP(10**6), key=Key.generate(), name="s")
     readings: Any = sure.release_many([2, 4, 9, 7])
     assert readings[1]["mean"] == pytest.approx(3, abs=0.1)
     window = readings[3].since(readings[1])
     assert (round(window["mean"]), round(window["count"]), round(window["sum"])) == (8, 2, 16)
     assert window.interval("mean")[1] < 8.5
     assert window.std("mean") < 0.1
-    public = Average(0, 10, 1, number=1).counter(
-        9, ZCDP(10**6), key=Key.generate(), name="s", strategy=Binary(9)
+    public = Running.start(
+        Average(0, 10, 1, number=1),
+        9,
+        ZCDP(10**6),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(9),
     )
     readings = public.release_many([2, 4, 9, 7])
     window = readings[3].since(readings[1])
@@ -136,16 +153,25 @@ def test_little_is_said_where_little_is_known() -> None:
 
 def test_old_values_may_expire() -> None:
     for statistic in Average(0, 4, 1), Average(0, 4, 1, number=1):
-        running = statistic.counter(
-            guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+        running = Running.start(
+            statistic,
+            guarantee=ExpiringDP(epsilon=10**4),
+            key=Key.generate(),
+            name="s",
+            strategy=Expiring(1),
         )
         readings: Any = running.release_many([1, 2, 3])
         assert readings[2].table_columns()["estimate"].tolist() == [2, 6, 3]
 
 
 def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
-    running = Average(0, 10, 1, number=2).counter(
-        guarantee=ZCDP(10**6), key=Key.generate(), name="s", strategy=Independent(4), batched=True
+    running = Running.start(
+        Average(0, 10, 1, number=2),
+        guarantee=ZCDP(10**6),
+        key=Key.generate(),
+        name="s",
+        strategy=Independent(4),
+        batched=True,
     )
     for _ in range(3):
         reading: Any = running.release_batch([8, 8])
@@ -154,8 +180,13 @@ def test_a_public_number_of_values_where_releases_are_of_single_steps() -> None:
 
 def test_sums_that_int64_cannot_hold_are_refused() -> None:
     for number in None, 2**23 + 1:
-        running = Average(0, 2**40, 1, number=number).counter(
-            guarantee=PureDP(9), key=Key.generate(), name="s", strategy=Binary(3), batched=True
+        running = Running.start(
+            Average(0, 2**40, 1, number=number),
+            guarantee=PureDP(9),
+            key=Key.generate(),
+            name="s",
+            strategy=Binary(3),
+            batched=True,
         )
         with pytest.raises(SumOverflow, match="8,388,609 values"):
             running.release_batch(np.broadcast_to(np.float64(2**40), 2**23 + 1))
@@ -164,8 +195,13 @@ def test_sums_that_int64_cannot_hold_are_refused() -> None:
 
 def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
     """Around 0.907 a sum of two draws has wider intervals than one draw, and than a normal law."""
-    running = Average(0, 100, 1).counter(
-        guarantee=PureDP("1/100"), key=Key.generate(), name="s", strategy=Binary(7), batched=True
+    running = Running.start(
+        Average(0, 100, 1),
+        guarantee=PureDP("1/100"),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(7),
+        batched=True,
     )
     for step in 1, 2, 3:
         cells = running.release_batch([50]).cells
@@ -179,8 +215,13 @@ def test_two_cells_of_laplace_noise_are_covered_at_every_level() -> None:
 def test_errors_follow_from_those_of_the_two_cells() -> None:
     """By distances and slopes, without draws: a tenth less is seen."""
     level, normal = 0.9, 1.64485
-    running = Average(-2, 6, "1/4").counter(
-        guarantee=ZCDP("1/50"), key=Key.generate(), name="s", strategy=Binary(3), batched=True
+    running = Running.start(
+        Average(-2, 6, "1/4"),
+        guarantee=ZCDP("1/50"),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(3),
+        batched=True,
     )
     reading: Any = running.release_batch([5] * 300 + [0] * 100)
     one, (above, below) = reading.release.std, reading.release.value.tolist()
@@ -203,8 +244,13 @@ def test_errors_follow_from_those_of_the_two_cells() -> None:
         for x, y in ((1e-3, 0), (0, 1e-3))
     ]
     assert reading.std("mean") == pytest.approx(one * np.hypot(*slopes), rel=1e-4)
-    public = Average(-2, 6, "1/4", number=4).counter(
-        guarantee=ZCDP("1/50"), key=Key.generate(), name="s", strategy=Binary(3), batched=True
+    public = Running.start(
+        Average(-2, 6, "1/4", number=4),
+        guarantee=ZCDP("1/50"),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(3),
+        batched=True,
     )
     reading = public.release_batch([2, 2, 2, 2])
     low, high = reading.interval("sum", level)

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from brute_force import check_exact, check_sensitivity
 
-from counton import Key, PureDP
+from counton import Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Cuts
-from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic import restore
+from counton.statistics.statistic_plan import unit_sensitivities
 from counton.strategies import Binary, KAry, LookAhead, SmoothBinary
 from counton.strategies.participation import sensitivities
 
@@ -40,7 +42,8 @@ def test_a_sighting_moves_as_much_as_claimed() -> None:
         ]
         check_sensitivity(statistic, 3, pairs)
         assert (
-            statistic.sensitivities(smooth).l2_squared == squared * sensitivities(smooth).l2_squared
+            unit_sensitivities(statistic, smooth).l2_squared
+            == squared * sensitivities(smooth).l2_squared
         )
 
 
@@ -49,7 +52,7 @@ def test_any_cut_can_be_asked() -> None:
     cuts = Cuts(labels)
     sure: Any = {"guarantee": ZCDP(10**9), "name": "s", "strategy": KAry(6, 3, True)}
     events = [("a", "b"), (3, "a"), ("d", "e"), ("b", "a"), None, ("e", "b")]
-    readings: Any = cuts.counter(**sure, key=Key.generate()).release_many(events)
+    readings: Any = Running.start(cuts, **sure, key=Key.generate()).release_many(events)
     weights = {frozenset(edge): 0 for edge in itertools.combinations(labels, 2)}
     for event, reading in zip(events, readings, strict=True):
         if event is not None:
@@ -75,11 +78,13 @@ def test_any_cut_can_be_asked() -> None:
 
 def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice() -> None:
     sure: Any = {"guarantee": ZCDP("1/900"), "name": "s", "strategy": KAry(6, 3, True)}
-    reading: Any = Cuts(5).counter(**sure, key=Key.generate()).release((0, 1))
+    reading: Any = Running.start(Cuts(5), **sure, key=Key.generate()).release((0, 1))
     cut = reading.cut([0, 1], [2, 3, 4])
     # Whole numbers: what lies within half of one more is in it too.
     assert 1.9599 <= ((cut.upper - cut.lower) / 2 + 0.5) / cut.std <= 2.1
-    one, other = (Cuts(3, neighbours=n).sensitivities(Binary(7)) for n in ("add_remove", "replace"))
+    one, other = (
+        unit_sensitivities(Cuts(3, neighbours=n), Binary(7)) for n in ("add_remove", "replace")
+    )
     assert (other.l1, other.l2_squared) == (2 * one.l1, 2 * one.l2_squared)
 
 
@@ -88,8 +93,8 @@ def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> Non
     cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)
     most = 2**61 >> strategy.fraction_bits
     assert most < 2**61
-    counter: Any = cuts.counter(
-        guarantee=ZCDP(10**9), key=Key.generate(), name="s", strategy=strategy, batched=True
+    counter: Any = Running.start(
+        cuts, guarantee=ZCDP(10**9), key=Key.generate(), name="s", strategy=strategy, batched=True
     )
     for weight in 2**40, -(2**40):
         counter.release_batch([(0, 1, weight)] * (most // 2**40 - 1))
@@ -106,12 +111,12 @@ def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> Non
 def test_numbers_of_numpy_are_nodes() -> None:
     labels: Any = np.arange(5)
     for cuts in Cuts(labels), Cuts(np.int64(5)):
-        assert statistic_from_dict(json.loads(json.dumps(cuts.to_dict()))) == cuts
-        counter: Any = cuts.counter(3, ZCDP(1), key=Key.generate(), name="s")
+        assert statistic_from_dict(json.loads(json.dumps(statistic_to_dict(cuts)))) == cuts
+        counter: Any = Running.start(cuts, 3, ZCDP(1), key=Key.generate(), name="s")
         reading = counter.release_many(np.array([[0, 3], [1, 2]]))[-1]
         assert reading.cut(np.array([0, 3])) == reading.cut({0, 3}) == reading.cut([0, 3])
         assert reading[np.int64(0), 1] == reading[0, 1]
-    texts: Any = Cuts(["ab", "a", "b"]).counter(3, ZCDP(1), key=Key.generate(), name="s")
+    texts: Any = Running.start(Cuts(["ab", "a", "b"]), 3, ZCDP(1), key=Key.generate(), name="s")
     reading = texts.release(("ab", "a"))
     assert reading.cut(["ab"], ["a"]) == reading.cut(np.array(["ab"]), ("a",))
     for one, other in (
@@ -132,8 +137,8 @@ def test_noise_of_a_cut_is_as_stated() -> None:
     """In standard deviations: variance 1 within what 1500 cuts of two sizes tell."""
     found = []
     for number in range(500):
-        counter: Any = Cuts(7).counter(
-            guarantee=PureDP(1), key=Key.generate(), name=str(number), strategy=Binary(3)
+        counter: Any = Running.start(
+            Cuts(7), guarantee=PureDP(1), key=Key.generate(), name=str(number), strategy=Binary(3)
         )
         reading = counter.release_many([(0, 1), (2, 3), (0, 4)])[-1]
         small, large = reading.cut([5], [6]), reading.cut([0, 2, 5])
@@ -153,17 +158,17 @@ def test_state_is_whole() -> None:
         [("c", "a", 0.25), ("a", "b", 1)],
     ]
     check_exact(Cuts(["a", "b", "c"], resolution=0.25), stream)
-    counter: Any = Cuts(4).counter(9, ZCDP(1), key=(key := Key.generate()), name="s")
+    counter: Any = Running.start(Cuts(4), 9, ZCDP(1), key=(key := Key.generate()), name="s")
     counter.release_many([(0, 1), (1, 2)])
     again = type(counter).resume(counter.checkpoint(), key=key)
     assert counter.release((2, 3)).cut([0, 1]) == again.release((2, 3)).cut([0, 1])
     assert again.reading(1)[0, 1] == counter.reading(1)[0, 1]
     with pytest.raises(StateError, match="copy"):
-        Cuts(3).restore(b"[]")
+        restore(Cuts(3), b"[]")
 
 
 def test_what_is_refused() -> None:
-    counter: Any = Cuts(4, resolution=0.5).counter(9, ZCDP(1), key=Key.generate(), name="s")
+    counter: Any = Running.start(Cuts(4, resolution=0.5), 9, ZCDP(1), key=Key.generate(), name="s")
     saved = counter.checkpoint()
     for wrong in ((0, 4, 1), (0, 1), (0, 0, 1), (0, 1, "heavy"), (0, 1, float("nan"))):
         with pytest.raises(InvalidInput):
@@ -193,4 +198,5 @@ def test_what_is_refused() -> None:
         with pytest.raises(InvalidInput):
             Cuts(nodes, **more)
     assert "one sighting of an edge" in reading.describe()
-    assert Cuts.from_dict(Cuts(9, lower=-1, resolution="0.5").to_dict()).weighted
+    weighted: Any = statistic_from_dict(statistic_to_dict(Cuts(9, lower=-1, resolution="0.5")))
+    assert weighted.weighted

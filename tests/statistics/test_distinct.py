@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from brute_force import check_exact, check_scores, check_sensitivity, scores
 
-from counton import ExpiringDP, Key, PureDP
+from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Distinct, TopK
+from counton.statistics.statistic import restore
+from counton.statistics.statistic_plan import plan_statistic, unit_sensitivity
 from counton.strategies import Binary, Expiring
 
 HORIZON = 6
@@ -105,7 +107,7 @@ def test_state_is_whole() -> None:
     moves = [[("a", True), ("a", False)], [("a", True)], [("b", True)], [("a", False)]]
     check_exact(Distinct(changes=3), moves)
     with pytest.raises(StateError, match="copy"):
-        Distinct().restore(b"123456789")
+        restore(Distinct(), b"123456789")
 
 
 def test_noise_is_as_stated() -> None:
@@ -114,8 +116,13 @@ def test_noise_is_as_stated() -> None:
 
 
 def test_wrong_events_change_nothing() -> None:
-    running = Distinct(changes=2).counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    running = Running.start(
+        Distinct(changes=2),
+        guarantee=ZCDP(1),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(5),
+        batched=True,
     )
     running.release_batch([("a", True)])
     saved = running.checkpoint()
@@ -133,22 +140,31 @@ def test_wrong_events_change_nothing() -> None:
 
 def test_users_of_a_window_are_a_difference_and_old_ones_expire() -> None:
     statistic = Distinct(window=2)
-    running = statistic.counter(
-        guarantee=ZCDP(10**6), key=Key.generate(), name="s", strategy=Binary(9), batched=True
+    running = Running.start(
+        statistic,
+        guarantee=ZCDP(10**6),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(9),
+        batched=True,
     )
     readings: Any = running.release_batches([1, 2, 1, 3], [1, 2, 4, 4])
     assert [reading["users"] for reading in readings] == [1, 2, 4, 4]
     second = readings[3].since(readings[1])
     assert (second["users"], second.table_columns()["start"].tolist()) == (2, [2])
-    noisy = statistic.counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9)
+    noisy = Running.start(
+        statistic, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9)
     ).release_many([1, 2, 1, 3])
     # The release at 4 reads another node than that at 2.
     assert noisy[3].since(noisy[1]).std() == pytest.approx(noisy[3].std() * np.sqrt(2))
     with pytest.raises(InvalidInput, match="earlier"):
         readings[1].since(readings[3])
-    counter: Any = Distinct().counter(
-        guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
+    counter: Any = Running.start(
+        Distinct(),
+        guarantee=ExpiringDP(epsilon=1),
+        key=Key.generate(),
+        name="s",
+        strategy=Expiring(1),
     )
     assert counter.release("ann")["users"] < 50
 
@@ -156,10 +172,10 @@ def test_users_of_a_window_are_a_difference_and_old_ones_expire() -> None:
 def test_no_more_windows_count_than_the_horizon_holds() -> None:
     many, two = Distinct(window=24, windows=30), Distinct(window=24, windows=2)
     strategy, key = Binary(48), Key.generate()
-    assert many.sensitivity(strategy, 1) == two.sensitivity(strategy, 1) == 11
-    held = many.counter(guarantee=PureDP(1), strategy=strategy, key=key, name="u").design
+    assert unit_sensitivity(many, strategy, 1) == unit_sensitivity(two, strategy, 1) == 11
+    held = Running.start(many, guarantee=PureDP(1), strategy=strategy, key=key, name="u").design
     assert held.contribution == two.contribution()
-    assert many.plan(48, PureDP(1)).contribution == two.contribution()
+    assert plan_statistic(many, 48, PureDP(1)).contribution == two.contribution()
 
 
 def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:

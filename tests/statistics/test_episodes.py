@@ -163,9 +163,9 @@ def test_sensitivity_is_below_half_of_the_published() -> None:
 
 def test_any_episode_at_any_step_and_after_a_checkpoint() -> None:
     key, statistic, stream = Key.generate(), Episodes("ACGT", 3), "GATTACACATTAG"
-    running = statistic.counter(20, ZCDP(1), key=key, name="s")
+    running = Running.start(statistic, 20, ZCDP(1), key=key, name="s")
     running.release_many(stream)
-    parts = statistic.counter(20, ZCDP(1), key=key, name="s")
+    parts = Running.start(statistic, 20, ZCDP(1), key=key, name="s")
     parts.release_many(stream[:6])
     parts = Running.resume(parts.checkpoint(), key=key)
     with pytest.raises(InvalidInput, match="letter 2"):
@@ -184,8 +184,12 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     truth = changes_of(statistic, stream).sum(axis=0)
     found = []
     for number in range(16):
-        running = statistic.counter(
-            guarantee=ZCDP(1), key=Key.generate(), name=str(number), strategy=SqrtToeplitz(21)
+        running = Running.start(
+            statistic,
+            guarantee=ZCDP(1),
+            key=Key.generate(),
+            name=str(number),
+            strategy=SqrtToeplitz(21),
         )
         reading = running.release_many(stream)[-1]
         found.append((reading.table_columns()["estimate"] - truth) / reading.std())

@@ -40,9 +40,9 @@ def test_the_same_after_every_stop(
     stops = np.cumsum([len(batch) for batch in batches])
     events = [event for batch in batches for event in batch]
     named: Any = {"guarantee": PureDP(1), "strategy": strategy, "batched": True}
-    running = statistic.counter(key=key, name="s", **named)
+    running = Running.start(statistic, key=key, name="s", **named)
     whole = running.release_batches(events, stops)
-    again = statistic.counter(key=key, name="s", **named)
+    again = Running.start(statistic, key=key, name="s", **named)
     file = tmp_path / "s.db"
     Stream.create(file, "s", statistic=statistic, key=key, **named).close()
     for batch, there in zip(batches, whole, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,15 @@ from brute_force import (
     small_strategies,
 )
 
-from counton import ExpiringDP, Key, PureDP
+from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Degrees, Edges, Forest, Stars, Statistic, Triangles
-from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.graphs import graph_statistic as graphs
+from counton.statistics.readings import place_of_name
+from counton.statistics.statistic import neighbours_differ, restore
+from counton.statistics.statistic_plan import unit_sensitivities, unit_sensitivity
 from counton.strategies import Binary, Expiring, Independent, KAry
 
 Neighbours = Iterator[tuple[list[Any], list[Any]]]
@@ -112,6 +115,51 @@ def test_dropping_moves_no_more_than_three_edges(statistic: Any) -> None:
     check_sensitivity(statistic, 3, some(5, 3, 400), slack=math.inf, batched=True)
 
 
+def streams_of(*ways: Sequence[tuple[tuple[int, int], int | None]]) -> Iterator[list[list[Any]]]:
+    """Two steps each, with every edge in the step that is stated; None: in none."""
+    for way in ways:
+        yield [[edge for edge, at in way if at == step] for step in range(2)]
+
+
+@pytest.mark.parametrize("nodes", [None, 6])
+def test_dropping_moves_three_edges_of_a_histogram_and_not_their_root(nodes: int | None) -> None:
+    """Norms are three times those of one edge, and squares nine times: an edge early, two late."""
+    rest = [((0, 2), 1), ((1, 3), 1)]
+    pairs = (tuple(streams_of([((0, 1), at), *rest], rest)) for at in range(2))
+    degrees = Degrees(1, nodes=nodes, beyond="drop")
+    one = Degrees(1, nodes=nodes)
+    for strategy, (l1, l2) in zip(
+        strategies := [Independent(2), *small_strategies(2)],
+        largest_norms(degrees, strategies, pairs),  # type: ignore[arg-type]
+        strict=True,
+    ):
+        alone, claimed = unit_sensitivities(one, strategy), unit_sensitivities(degrees, strategy)
+        assert (claimed.l1, claimed.l2_squared) == (3 * alone.l1, 9 * alone.l2_squared)
+        unit = 2.0**strategy.lattice_bits
+        assert unit * l1 <= claimed.l1
+        assert (unit * l2) ** 2 <= claimed.l2_squared * (1 + 1e-12)
+        if isinstance(strategy, Independent):
+            assert l2**2 > 3 * alone.l2_squared
+
+
+@pytest.mark.parametrize("nodes", [None, 6])
+def test_replacing_moves_four_edges_of_a_histogram_and_not_their_root(nodes: int | None) -> None:
+    """Two edges that come in one step, or in the other: four changes that meet in two cells."""
+    ways = itertools.product((None, 0, 1), repeat=2)
+    pairs = itertools.combinations(
+        [next(streams_of([((0, 1), one), ((2, 3), other)])) for one, other in ways], 2
+    )
+    degrees, one = Degrees(1, nodes=nodes, neighbours="replace"), Degrees(1, nodes=nodes)
+    ((l1, l2),) = largest_norms(degrees, [Independent(2)], pairs)
+    alone, claimed = (
+        unit_sensitivities(one, Independent(2)),
+        unit_sensitivities(degrees, Independent(2)),
+    )
+    assert (claimed.l1, claimed.l2_squared) == (4 * alone.l1, 16 * alone.l2_squared)
+    assert l1 == claimed.l1
+    assert 4 * alone.l2_squared < l2**2 <= claimed.l2_squared
+
+
 def test_dropping_moves_more_than_one_edge() -> None:
     """So that it is not free: with one edge less, two are kept that were not."""
     one = [[(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 5), (1, 6)]]
@@ -166,7 +214,7 @@ def test_replaced_is_removed_and_added() -> None:
     for make in Edges, lambda **given: Triangles(3, **given), lambda **given: Degrees(3, **given):
         statistic = make(neighbours="replace")
         check_sensitivity(statistic, 2, swapped(), slack=math.inf, batched=True)
-    twice = Edges(neighbours="replace").sensitivities(Binary(7))
+    twice = unit_sensitivities(Edges(neighbours="replace"), Binary(7))
     assert (twice.l1, twice.l2_squared) == (6, 6)
 
 
@@ -194,7 +242,7 @@ def test_one_sighting_may_be_of_an_edge_that_is_seen_anyway() -> None:
     single = Independent(7)
     triangles = Triangles(2, neighbours="replace")
     assert largest_norms(triangles, [single], map(tuple, worst)) == [(4, 2)]  # type: ignore[arg-type]
-    assert triangles.sensitivity(single, 1) == 4
+    assert unit_sensitivity(triangles, single, 1) == 4
     strategies = [single, *small_strategies(7)]
     for statistic, streams in (
         (Edges(neighbours="replace"), one_for_another(60)),
@@ -207,9 +255,9 @@ def test_one_sighting_may_be_of_an_edge_that_is_seen_anyway() -> None:
         found = largest_norms(statistic, strategies, legal(statistic, streams))
         for strategy, norms in zip(strategies, found, strict=True):
             for p, norm in enumerate(norms, 1):
-                assert 0 < norm <= statistic.sensitivity(strategy, p) * (1 + 1e-12)  # type: ignore[arg-type]
-    assert "any sightings of up to two edges" in triangles.neighbours_differ
-    assert "in the same step" in Edges(neighbours="replace").neighbours_differ
+                assert 0 < norm <= unit_sensitivity(statistic, strategy, p) * (1 + 1e-12)  # type: ignore[arg-type]
+    assert "any sightings of up to two edges" in neighbours_differ(triangles)
+    assert "in the same step" in neighbours_differ(Edges(neighbours="replace"))
 
 
 def test_one_sighting_moves_a_histogram_by_four_changes() -> None:
@@ -219,7 +267,7 @@ def test_one_sighting_moves_a_histogram_by_four_changes() -> None:
     streams: Any = tuple([before, [one], *[[edge] for edge in late]] for one in ((0, 1), (4, 5)))
     ((l1, l2),) = largest_norms(degrees, [Independent(4)], iter([streams]))
     assert (l1, round(l2**2)) == (16, 40)
-    shift = degrees.sensitivities(Independent(4))
+    shift = unit_sensitivities(degrees, Independent(4))
     assert shift.l1 >= l1
     assert shift.l2_squared >= 40
 
@@ -325,7 +373,7 @@ def test_state_is_whole() -> None:
         Degrees(1, beyond="drop"),
     ):
         check_exact(statistic, stream)
-        assert statistic_from_dict(statistic.to_dict()) == statistic
+        assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
     moves: list[Any] = [
         [("a", "b", True), ("b", "c", True)],
         [("a", "b", False)],
@@ -337,11 +385,11 @@ def test_state_is_whole() -> None:
     check_exact(Forest(3, resolution="0.5"), weighted)
     for broken in Edges(), Forest(3):
         with pytest.raises(StateError, match="copy"):
-            broken.restore(b"{}")
+            restore(broken, b"{}")
 
 
 def test_what_breaks_a_bound_is_refused_and_changes_nothing() -> None:
-    running = Triangles(2).counter(9, ZCDP(1), key=Key.generate(), name="s", batched=True)
+    running = Running.start(Triangles(2), 9, ZCDP(1), key=Key.generate(), name="s", batched=True)
     running.release_batch([("a", "b"), ("a", "c")])
     saved = running.checkpoint()
     many = [(f"x{i}", f"y{i}") for i in range(2000)]
@@ -396,21 +444,21 @@ def test_readings_say_what_was_released() -> None:
         "name": "s",
         "strategy": KAry(4, 3, True),
     }
-    degrees: Any = Degrees(2, nodes=5).counter(**sure).release(("a", "b"))
+    degrees: Any = Running.start(Degrees(2, nodes=5), **sure).release(("a", "b"))
     assert [degrees[degree] for degree in (0, 1, 2)] == [3, 2, 0]
     assert degrees.table_columns()["degree"].tolist() == [0, 1, 2]
     assert "protected: one edge added or removed, whose two nodes" in degrees.describe()
-    with pytest.raises(InvalidInput, match="no cell"):
+    with pytest.raises(InvalidInput, match="none of the 3 names"):
         degrees[3]
-    forest: Any = Forest(3, resolution="0.25").counter(**sure).release(("a", "b", 0.75))
+    forest: Any = Running.start(Forest(3, resolution="0.25"), **sure).release(("a", "b", 0.75))
     assert forest["weight"] == 0.75
     assert forest.interval() == (0.75, 0.75)
     assert forest.table_columns()["estimate"].tolist() == [0.75]
     assert forest.std() < 1e-3
-    triangles: Any = Triangles(2).counter(**sure).release(("a", "b"))
+    triangles: Any = Running.start(Triangles(2), **sure).release(("a", "b"))
     assert triangles["triangles"] == 0
-    growing: Any = Edges().counter(
-        guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
+    growing: Any = Running.start(
+        Edges(), guarantee=ExpiringDP(epsilon=1), key=Key.generate(), name="s", strategy=Expiring(1)
     )
     assert growing.release(("a", "b"))["edges"] < 50
 
@@ -419,17 +467,15 @@ def test_readings_say_what_was_released() -> None:
     "statistic", [Degrees(4), Degrees(4, nodes=9), Edges(), Forest(3), Triangles(5)], ids=repr
 )
 def test_a_cell_has_the_name_that_it_is_called_by(statistic: Statistic) -> None:
-    """`name_of` is the inverse of `cell`: of degrees it was not, as texts had no cell."""
-    cells = range(math.prod(statistic.cells))
-    assert [statistic.cell(statistic.name_of(cell)) for cell in cells] == [*cells]
+    """Of degrees it was not, as texts had no cell."""
+    names = [statistic.card.counted or name for name in statistic.number_names]
+    for given in (names, map(str, names)):
+        assert [place_of_name(statistic, name) for name in given] == [*range(len(names))]
 
 
 def test_degrees_have_names_of_their_own() -> None:
     degrees = Degrees(4)
-    assert degrees.cell("3") == degrees.cell(3) == 2
-    for name in ("03", "0", "5", "-1", "3.0", "", "9" * 5000):
-        with pytest.raises(InvalidInput, match="has no cell"):
-            degrees.cell(name)
-    for cell in (-1, 4):
-        with pytest.raises(InvalidInput, match="cell is"):
-            degrees.name_of(cell)
+    assert place_of_name(degrees, "3") == place_of_name(degrees, 3) == 2
+    for name in ("03", "0", "5", "-1", "3.0", "", "9" * 5000, 3.0, True):
+        with pytest.raises(InvalidInput, match="none of the 4 names"):
+            place_of_name(degrees, name)

@@ -12,10 +12,12 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 
-from counton import ApproxDP, PureDP
+from counton import ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Contingency, Ranges
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import KAry, SqrtToeplitz
 from counton.strategies.lines.grid import Grid
 
@@ -45,7 +47,7 @@ def test_no_event_moves_more_than_claimed(statistic: Any, cells: list[Any], norm
     check_sensitivity(settled, 2, neighbours(cells, replaced=False))
     replaced = type(statistic)(**statistic._own(), neighbours="replace")._best(norm)
     check_sensitivity(replaced, 2, neighbours(cells, replaced=True), slack=2.5)
-    assert type(statistic).from_dict(settled.to_dict()) == settled
+    assert statistic_from_dict(statistic_to_dict(settled)) == settled
     assert statistic.allows(settled)
     assert not settled.allows(replaced)
 
@@ -81,8 +83,8 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
 def test_what_is_published_adds_up_over_cells_and_over_time(
     statistic: Any, cells: list[Any], guarantee: Any, strategy: Any
 ) -> None:
-    counter = statistic.counter(
-        4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
+    counter: Any = Running.start(
+        statistic, 4, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
     )
     months = [[cell for k, cell in enumerate(cells) for _ in range(k % 3 + n)] for n in range(4)]
     steps = [counter.release_batch(month) for month in months]
@@ -140,7 +142,7 @@ def test_rows_are_told_by_their_labels() -> None:
             lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4),
             "leave sums over 4 steps no room",
         ),
-        (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose_grid(1)), "build it for as many"),
+        (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose(1)), "build it for as many"),
         (lambda: Contingency({}), "give the labels of each"),
         (lambda: Contingency({"std": ["a"]}), "rename it"),
         (lambda: Contingency({str(n): ["a", "b"] for n in range(13)}), "at most 1,000,000"),
@@ -154,7 +156,9 @@ def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
 
 
 def test_events_and_sums_that_cannot_be_are_refused() -> None:
-    counter = Contingency(COLUMNS).counter(4, PureDP(1), key=chosen_key(), name="m", batched=True)
+    counter = Running.start(
+        Contingency(COLUMNS), 4, PureDP(1), key=chosen_key(), name="m", batched=True
+    )
     short, unknown, no_text = ("f",), ("x", "n"), (["f"], "n")
     for event, words in (
         (short, "a label for each"),
@@ -176,10 +180,10 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:
     hours = Ranges([str(hour) for hour in range(64)])
     laplace, gaussian = hours.settle(PureDP(1)), hours.settle(ZCDP(1), 99)
-    assert laplace.grid == hours._choose_grid(1)
-    assert gaussian.grid == hours._choose_grid(2)
+    assert laplace.grid == hours._choose(1)
+    assert gaussian.grid == hours._choose(2)
     assert isinstance(gaussian.grid, Grid)
     assert laplace != gaussian
     assert hours.settle(ApproxDP(1, "1e-5"), 99) == gaussian
-    assert "first cells together" in hours.plan(9, PureDP(1)).describe()
-    assert "any margin" in Contingency(COLUMNS).plan(9, PureDP(1)).describe()
+    assert "first cells together" in plan_statistic(hours, 9, PureDP(1)).describe()
+    assert "any margin" in plan_statistic(Contingency(COLUMNS), 9, PureDP(1)).describe()

@@ -13,6 +13,7 @@ from counton.base.errors import CountonError
 from counton.numbers.fit_request import TableRequest
 from counton.numbers.releases import StepRelease
 from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
+from counton.statistics.catalogue import statistic_to_dict
 from counton.statistics.readings import Readings
 from counton.strategies import Binary
 
@@ -34,7 +35,8 @@ def readings_of(inner: Statistic) -> Readings:
     statistic = Grouped(inner, GROUPS).settle(PureDP(1), 15)
     counter = Counter(
         Binary(15), PureDP(1), key=Key.generate(), name="groups", shape=statistic.cells,
-        contribution=statistic.contribution_within(15, batched=True), statistic=statistic.to_dict(),
+        contribution=statistic.contribution(batched=True, horizon=15),
+        statistic=statistic_to_dict(statistic),
     )  # fmt: skip
     steps = np.random.default_rng(5).integers(0, 60, (4, *statistic.cells)) * [
         [[1]],

@@ -12,10 +12,12 @@ import pytest
 from brute_force import changes_of, check_exact, check_sensitivity
 from keys import chosen_key
 
-from counton import ApproxDP, PureDP
+from counton import ApproxDP, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP
 from counton.statistics import Grouped, Hierarchy, Quantiles
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.strategies.trees import Tree
 
@@ -48,7 +50,7 @@ def test_no_event_moves_more_than_claimed(norm: Any, targets: Any) -> None:
     replaced = Hierarchy(TREE, targets=targets, neighbours="replace")._best(norm)
     # A replaced event may also only leave: that is as much as adding one.
     check_sensitivity(replaced, HORIZON, neighbours(replaced=True), slack=2.0)
-    assert Hierarchy.from_dict(statistic.to_dict()) == statistic
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_a_count_is_as_many_events() -> None:
@@ -86,8 +88,14 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
         (ZCDP("1/2"), SqrtToeplitz(5)),
         (ApproxDP(1, "1e-6"), None),
     ):
-        counter = Hierarchy(TREE).counter(
-            5, guarantee, key=chosen_key(), name="m", strategy=strategy, batched=True
+        counter = Running.start(
+            Hierarchy(TREE),
+            5,
+            guarantee,
+            key=chosen_key(),
+            name="m",
+            strategy=strategy,
+            batched=True,
         )
         steps: list[Any] = [counter.release_batch(month) for month in months]
         windows = [steps[0], *(now.since(was) for was, now in itertools.pairwise(steps))]
@@ -106,7 +114,9 @@ def test_what_is_published_adds_up_over_space_and_over_time() -> None:
 
 
 def test_intervals_and_sums_are_those_of_nodes() -> None:
-    counter = Hierarchy(TREE).counter(4, PureDP(20), key=chosen_key(), name="m", batched=True)
+    counter = Running.start(
+        Hierarchy(TREE), 4, PureDP(20), key=chosen_key(), name="m", batched=True
+    )
     reading: Any = counter.release_batch([("N", "a")] * 50 + [("S",)] * 30)
     low, high = reading.interval("N", 0.99)
     assert low < 50 < high
@@ -135,7 +145,7 @@ def test_the_weights_are_chosen_for_the_guarantee() -> None:
     assert not laplace.allows(gaussian)
     assert not Hierarchy(TREE, targets={"city": 3}).allows(laplace)
     assert not statistic.allows(Quantiles([0, 1]))
-    plan = statistic.plan(9, PureDP(1))
+    plan = plan_statistic(statistic, 9, PureDP(1))
     assert "at a node" in plan.describe()
 
 
@@ -165,8 +175,8 @@ def test_rows_are_told_by_their_labels() -> None:
     ],
 )
 def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> None:
-    counter = Hierarchy(TREE, counts=counts).counter(
-        4, PureDP(1), key=chosen_key(), name="m", batched=True
+    counter = Running.start(
+        Hierarchy(TREE, counts=counts), 4, PureDP(1), key=chosen_key(), name="m", batched=True
     )
     with pytest.raises(InvalidInput, match=words):
         counter.release_batch(events)
@@ -185,8 +195,14 @@ def test_sums_beyond_exact_arithmetic_are_refused() -> None:
 
 
 def test_groups_have_a_hierarchy_each() -> None:
-    counter = Grouped(Hierarchy(TREE), ["old", "new"]).counter(
-        4, PureDP(1), key=chosen_key(), name="m", strategy=Binary(4), batched=True
+    counter = Running.start(
+        Grouped(Hierarchy(TREE), ["old", "new"]),
+        4,
+        PureDP(1),
+        key=chosen_key(),
+        name="m",
+        strategy=Binary(4),
+        batched=True,
     )
     both: Any = counter.release_batch([("old", ("S",)), ("new", ("N", "a"))])
     reading = both.of("old")

@@ -12,13 +12,14 @@ import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 from numpy.typing import NDArray
 
-from counton import Key, PureDP
+from counton import Key, PureDP, Running
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.numbers import StepRelease
 from counton.privacy import ZCDP
 from counton.statistics import Moments
-from counton.statistics.catalogue import statistic_from_dict
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.moments import MomentsReading
+from counton.statistics.readings import read_release
 from counton.strategies import Binary, KAry, SqrtToeplitz
 
 Rows = Sequence[tuple[float, ...]]
@@ -73,7 +74,7 @@ def test_what_is_read_is_what_rows_say_but_for_noise(columns: int) -> None:
     names = ("x", "y", "z")[:columns]
     statistic = Moments(dict.fromkeys(names, (-2, 6)), grid=16)
     rows = [tuple(row) for row in (rng.integers(-4, 13, (40, columns)) / 2).tolist()]
-    running = statistic.counter(2, PureDP(10**6), key=Key.generate(), name="s", batched=True)
+    running = Running.start(statistic, 2, PureDP(10**6), key=Key.generate(), name="s", batched=True)
     running.release_batch(rows[:15])
     reading = running.release_batch(rows[15:])
     for name, true in truth(statistic, rows).items():
@@ -99,8 +100,9 @@ def test_values_are_clipped_and_put_on_the_grid() -> None:
     # In units of 1/64: number, x, y, what squares lack, and the product.
     assert inside.tolist() == [[64, 64, -64, 0, 0, -64], [64, -16, 0, 60, 64, 0], [0] * 6]
     assert (changes_of(TWO, [np.array([[3.0, 0.0]]).tolist()])[0] == inside[0]).all()
-    assert statistic_from_dict(TWO.to_dict()) == TWO
-    assert statistic_from_dict(Moments({"x": ("0.1", 1)}, unit="sale").to_dict()).name_of(0) == "0"
+    assert statistic_from_dict(statistic_to_dict(TWO)) == TWO
+    again = statistic_from_dict(statistic_to_dict(Moments({"x": ("0.1", 1)}, unit="sale")))
+    assert again.number_names[:2] == ["count", "mean x"]
 
 
 def test_noise_is_as_stated() -> None:
@@ -112,7 +114,7 @@ def test_derivatives_are_those_of_the_functions() -> None:
     """By differences of the released sums."""
     rng = np.random.default_rng(4)
     rows = [tuple(row) for row in np.column_stack([rng.uniform(-1, 3, 60), rng.uniform(0, 8, 60)])]
-    running = TWO.counter(1, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    running = Running.start(TWO, 1, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
     reading = running.release_batch(rows)
     assert isinstance(reading, MomentsReading)
     exact = np.ravel(reading.release.value).astype(float)
@@ -123,8 +125,9 @@ def test_derivatives_are_those_of_the_functions() -> None:
             for moved in (1e-3, -1e-3):
                 sums = exact.copy()
                 sums[cell] += moved * TWO.grid**2
-                other: Any = TWO.read(
-                    StepRelease(reading.step, sums, reading.release.std, reading.release._design)
+                other: Any = read_release(
+                    TWO,
+                    StepRelease(reading.step, sums, reading.release.std, reading.release._design),
                 )
                 values.append(other._function(name).value)
             assert slopes[cell] == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-4, abs=1e-6)
@@ -150,8 +153,13 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
     rows = list(zip(price.tolist(), sold.tolist(), strict=True))
     true = truth(statistic, rows)
     slope, height = np.polyfit(price, sold, 1)
-    running = statistic.counter(
-        guarantee=guarantee, key=Key.generate(), name="s", strategy=KAry(4, 3, True), batched=True
+    running = Running.start(
+        statistic,
+        guarantee=guarantee,
+        key=Key.generate(),
+        name="s",
+        strategy=KAry(4, 3, True),
+        batched=True,
     )
     held = dict.fromkeys([*true, "line"], 0)
     for reading in simulated(running, changes_of(statistic, [rows])[0], 2, keys):
@@ -168,7 +176,7 @@ def test_intervals_hold_as_often_as_they_say(count: int, guarantee: Any, sharp: 
 
 
 def test_little_is_said_where_little_is_known() -> None:
-    running = TWO.counter(2, ZCDP("1/1000"), key=Key.generate(), name="s", batched=True)
+    running = Running.start(TWO, 2, ZCDP("1/1000"), key=Key.generate(), name="s", batched=True)
     reading = running.release_batch([])
     assert isinstance(reading, MomentsReading)
     assert reading.interval(("mean", "x")) == (-1, 3)
@@ -185,13 +193,13 @@ def test_little_is_said_where_little_is_known() -> None:
 
 
 def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
-    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
+    terms = Running.start(TWO, 1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
     released = np.array([50, 1, 2, 30, 20, 4.0]) * TWO.grid**2
     std = 0.05 * TWO.grid**2  # 1,000 of them are 50 rows
     for name, lines in {
         ("mean", "x"): 0, ("variance", "x"): 1, ("covariance", "x", "y"): 2, ("slope", "x", "y"): 2,
     }.items():  # fmt: skip
-        reading: Any = TWO.read(StepRelease(1, released, std, terms))
+        reading: Any = read_release(TWO, StepRelease(1, released, std, terms))
         asked = list[float]()
         reading._one = lambda fails, asked=asked: asked.append(fails) or 0.1
         reading.interval(name, 0.9)
@@ -202,7 +210,7 @@ def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
         assert number + lines * means + own == pytest.approx(0.1)
     sharp: Any
     wide: Any
-    sharp, wide = (TWO.read(StepRelease(1, released, std, terms)) for _ in range(2))
+    sharp, wide = (read_release(TWO, StepRelease(1, released, std, terms)) for _ in range(2))
     assert wide._one(1e-11) >= wide._one(3e-9) > sharp._one(1e-3)
 
 
@@ -228,7 +236,7 @@ def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDAr
 def test_intervals_hold_wherever_noise_is_as_stated() -> None:
     """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
     rng, level, nearest = np.random.default_rng(3), 0.9, dict[str, float]()
-    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
+    terms = Running.start(TWO, 1, ZCDP(1), key=Key.generate(), name="s", batched=True).design
     numbers: tuple[Any, ...] = (
         *(("mean", "x"), ("variance", "x"), ("variance", "y"), ("covariance", "x", "y")),
         *(("slope", "y", "x"), ("slope", "x", "y")),
@@ -273,7 +281,7 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
                 else:
                     noise = np.linalg.lstsq(np.array(rows), wanted, rcond=None)[0]
                 released = (sums + noise) * TWO.grid**2
-                reading: Any = TWO.read(StepRelease(1, released, 1.0, terms))
+                reading: Any = read_release(TWO, StepRelease(1, released, 1.0, terms))
                 reading._one = lambda fails, o=off, f=far: float(f if fails < 0.03 else o)
                 low, high = reading.interval(name, level)
                 assert low - 1e-9 <= value <= high + 1e-9, (name, signs, low, value, high)
@@ -283,7 +291,7 @@ def test_intervals_hold_wherever_noise_is_as_stated() -> None:
 
 
 def test_windows_are_differences() -> None:
-    running = TWO.counter(3, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
+    running = Running.start(TWO, 3, ZCDP(10**4), key=Key.generate(), name="s", batched=True)
     before = running.release_batch([(0, 0)] * 50)
     after = running.release_batch([(1, 4), (3, 8)] * 100)
     window = after.since(before)
@@ -311,8 +319,8 @@ def test_bad_columns_are_refused(columns: Any, more: Any, why: str) -> None:
 
 
 def test_wrong_rows_change_nothing() -> None:
-    running = TWO.counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    running = Running.start(
+        TWO, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
     )
     running.release_batch([(1, 2)])
     saved = running.checkpoint()

@@ -20,6 +20,7 @@ from counton.statistics import (
     TopK,
     Triangles,
 )
+from counton.statistics.statistic import restore
 
 EDGES: list[list[Any]] = [
     [("a", "b"), ("b", "c")],
@@ -68,7 +69,7 @@ def test_news_put_to_what_was_saved(statistic: Statistic, steps: list[Any]) -> N
         news.append(one)
         if number % 2:
             continue
-        joined = statistic.restore(statistic.join(begun, news))
+        joined = restore(statistic, begun, news)
         assert joined.save() == exact.save()
         for later in steps:
             ends = np.array([len(later)])
@@ -76,5 +77,5 @@ def test_news_put_to_what_was_saved(statistic: Statistic, steps: list[Any]) -> N
             assert given == exact.take(later, ends).tolist()
             joined.undo()
             exact.undo()
-    assert statistic.restore(statistic.join(begun, news)).save() == exact.save()
+    assert restore(statistic, begun, news).save() == exact.save()
     assert all(len(one) <= len(exact.save()) + 64 for one in news)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
 
-from counton import ApproxDP, ExpiringDP, Key, PureDP
+from counton import ApproxDP, ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Average, Quantiles
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, Expiring, KAry, SqrtToeplitz
 from counton.strategies.lines import Haar, Nodes
 
@@ -42,13 +44,15 @@ def test_no_value_moves_more_than_claimed(line: Any) -> None:
     check_sensitivity(statistic, HORIZON, neighbours(replaced=False))
     replaced = Quantiles(EDGES, line=line, neighbours="replace")
     check_sensitivity(replaced, HORIZON, neighbours(replaced=True))
-    assert Quantiles.from_dict(statistic.to_dict()) == statistic
+    assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
 
 
 def test_the_line_is_chosen_for_the_guarantee() -> None:
     statistic = Quantiles(lower=0, upper=1, cells=100)
     for p in (1, 2):
-        assert statistic.sensitivity(Binary(7), p) == statistic._best(p).sensitivity(Binary(7), p)
+        assert unit_sensitivity(statistic, Binary(7), p) == unit_sensitivity(
+            statistic._best(p), Binary(7), p
+        )
     laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
     assert laplace.line == statistic._best(1).line
     assert gaussian.line == statistic._best(2).line
@@ -62,16 +66,21 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     named = Quantiles(EDGES, line="haar")
     assert named.allows(named.settle(ZCDP(1)))
     assert not named.allows(Quantiles(EDGES, line="hierarchy").settle(ZCDP(1)))
-    assert Quantiles.from_dict(named.to_dict()) == named
+    assert statistic_from_dict(statistic_to_dict(named)) == named
     assert isinstance(named.settle(ZCDP(1)).line, Haar)
-    running = statistic.counter(9, PureDP(1), key=Key.generate(), name="s")
+    running = Running.start(statistic, 9, PureDP(1), key=Key.generate(), name="s")
     assert running.design.shape == (laplace.line.measurements,)
     assert running.statistic == laplace
 
 
 def test_wrong_values_change_nothing() -> None:
-    running = Quantiles(EDGES).counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(5), batched=True
+    running = Running.start(
+        Quantiles(EDGES),
+        guarantee=ZCDP(1),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(5),
+        batched=True,
     )
     reading: Any = running.release_batch([3, 4])
     saved = running.checkpoint()
@@ -99,8 +108,13 @@ def test_noise_is_as_stated() -> None:
     statistic = Quantiles(EDGES, line=LINES[1])
     batches: list[list[float]] = [[3, 4.2], [], [-1]]
     check_scores(scores(statistic, SqrtToeplitz(3), PureDP("1/8"), batches, 100))
-    running = statistic.counter(
-        guarantee=ZCDP("1/50"), key=Key.generate(), name="s", strategy=Binary(7), batched=True
+    running = Running.start(
+        statistic,
+        guarantee=ZCDP("1/50"),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(7),
+        batched=True,
     )
     exact = changes_of(statistic, [[0, 0, 1, 2, 2.5, 4]])[0]
     truth = {(0, 1): 2, (1, 3): 3, (None, None): 6, (3, 5): 1}
@@ -130,8 +144,13 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
     """Of quantiles, neither too seldom nor always."""
     statistic, level = Quantiles(lower=0, upper=64, cells=64), 0.9
     values = np.random.default_rng(3).gamma(4, 6, 5000)
-    running = statistic.counter(
-        guarantee=guarantee, key=Key.generate(), name="s", strategy=strategy, batched=True
+    running = Running.start(
+        statistic,
+        guarantee=guarantee,
+        key=Key.generate(),
+        name="s",
+        strategy=strategy,
+        batched=True,
     )
     exact = changes_of(running.statistic, [values.tolist()])[0]
     shares, runs = (0.1, 0.5, 0.9), 250
@@ -149,8 +168,12 @@ def test_intervals_hold_as_often_as_they_say(guarantee: Any, strategy: Any, most
 
 def test_windows_and_old_values_that_expire() -> None:
     statistic = Quantiles(EDGES)
-    running = statistic.counter(
-        guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+    running = Running.start(
+        statistic,
+        guarantee=ExpiringDP(epsilon=10**4),
+        key=Key.generate(),
+        name="s",
+        strategy=Expiring(1),
     )
     readings: Any = running.release_many([0.5, 0.5, 4, 2.5, 1e9])
     assert [readings[4].between(*ends).value for ends in ((0, 1), (3, 5), (None, 3))] == [2, 2, 3]
@@ -203,8 +226,8 @@ def test_zero_has_one_sign() -> None:
 
 def test_intervals_of_numbers_of_values_are_as_wide_as_normal_ones() -> None:
     statistic = Quantiles([0, 1, 2, 3], line="identity")
-    reading: Any = statistic.counter(
-        guarantee=ZCDP("1/900"), key=Key.generate(), name="s", strategy=Binary(3)
+    reading: Any = Running.start(
+        statistic, guarantee=ZCDP("1/900"), key=Key.generate(), name="s", strategy=Binary(3)
     ).release(1)
     found = reading.between(0, 2)
     assert 1.9599 <= (found.upper - found.lower) / 2 / found.std <= 2.1

@@ -20,6 +20,8 @@ from counton import ZCDP, PureDP
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, StateError
 from counton.base.private import open_private
+from counton.released.besides_noise import besides_noise
+from counton.released.counting import Bounded
 from counton.run import Job, run
 from counton.run import contribution_bounds as people
 from counton.run.definition import Definition
@@ -27,6 +29,7 @@ from counton.run.first_rows import HeldRows, Pool
 from counton.state import Stream
 from counton.state.seen import Secret
 from counton.statistics import Count, Distinct, Reach, Report
+from counton.statistics.statistic_plan import halfwidths_of_plan, plan_statistic
 
 START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
 DAYS, PAGES = 21, ("b", "a", "c")
@@ -81,7 +84,7 @@ def job(way: dict[str, Any], state: Path, rows: Sequence[Row], nights: int, **mo
     own = {name: value for name, value in way.items() if name != "what"}
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who",
-        "strategy": "binary", "epsilon": 10**7, "append": True, "counted": "new",
+        "strategy": "binary", "epsilon": 10**7, "append": True,
         "until": START + timedelta(days=7 * nights), **own, **more,
     }  # fmt: skip
     frame = pl.DataFrame(rows, named, orient="row")
@@ -249,15 +252,14 @@ def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
     """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
     with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
         parts = {name: outcome.read().part(name).definition for name in REPORT.statistics}
-    said = {name: one.people_note for name, one in parts.items()}
-    assert said["users"] is said["reach"] is None
-    assert said["rows"] == said["by page"]
-    assert "late windows of a period are counted too low" in str(said["rows"])
+    said = {name: besides_noise(one)[1:] for name, one in parts.items()}
+    assert "do not count" not in " ".join([*said["users"], *said["reach"]])
+    for name in ("rows", "by page"):
+        assert said[name][0].startswith("rows beyond 5 of each user's week do not count, which ")
+    assert "those of late days most: the bound is spent in the order of rows" in said["rows"][0]
     with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
-        note = outcome.definition.people_note
-    assert note == (
-        "groups beyond 2 of each user's week do not count, and no interval includes them"
-    )
+        lines = besides_noise(outcome.definition)
+    assert lines[1].startswith("groups beyond 2 of each user's week do not count, which ")
 
 
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
@@ -300,13 +302,13 @@ def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path
             run(job({**WAYS[0], **changed}, state, given[1], 2))
     again = Job("reach", job({}, state, given[1], 2).events, state, append=True, until="newest")
     with run(again) as outcome:
-        assert outcome.definition.people == (1, "1w", False, 4, None)
+        assert outcome.definition.counting == Bounded(1, "1w", each=4)
         assert outcome.definition.inner == Reach([1, 2, 4])
 
 
 def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:
     """As many of each as the largest threshold; later rows of a period that is over count not."""
-    state, way = tmp_path / "s.db", {"at_least": "1,3", "per": "1w"}
+    state, way = tmp_path / "s.db", {"at_least": "1,3", "per": "1w", "release": "totals"}
     often = [(START + timedelta(hours=hour), "ann", "a") for hour in range(9)]
     later = [(START + timedelta(days=8), "ann", "a")]
     run(job(way, state, often, 1)).close()
@@ -341,15 +343,20 @@ def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
     assert more["upper"] - more["lower"] < band["upper"] - band["lower"]
     first, second = (reading.number_of(name) for name in ("2 or more", "4 or more"))
     assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)
-    with pytest.raises(InvalidInput, match="name is 'many'; use one of 1 or more, 2 or more"):
+    with pytest.raises(
+        InvalidInput,
+        match="'many' is none of the 5 names there are; use one of 1 or more, 2 or more",
+    ):
         reading.number_of("many")
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
 def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Any) -> None:
     """As many cells as one user moves: three times the noise, or its root."""
-    plans = {r: Reach(range(1, r + 1)).plan(52, guarantee, batched=True) for r in (1, 3)}
+    plans = {r: plan_statistic(Reach(range(1, r + 1)), 52, guarantee, batched=True) for r in (1, 3)}
     one, three = (plans[r].best.mean_std for r in (1, 3))
     assert three / one == pytest.approx(3 if guarantee == PureDP(1) else 3**0.5, rel=0.02)
-    names = Reach([1, 5]).halfwidths(Reach([1, 5]).plan(52, guarantee, batched=True), 52)
+    names = halfwidths_of_plan(
+        Reach([1, 5]), plan_statistic(Reach([1, 5]), 52, guarantee, batched=True), 52
+    )
     assert [*names] == ["1 or more", "5 or more", "1 to 4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from counton import ZCDP, ApproxDP, Key, PureDP, read, release
+from counton import ZCDP, ApproxDP, Key, PureDP, Running, read, release
 from counton.base.distributions import BoundedChange
 from counton.base.errors import InvalidInput, SumOverflow
+from counton.job import jobfile
 from counton.laws import LawBroken, check_statistic
 from counton.planning.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.released.release import Release
+from counton.released.release_facts import promise_of
 from counton.run import Job, export, run
-from counton.spec import jobfile
 from counton.statistics import (
     Average,
     Contingency,
@@ -37,6 +39,7 @@ from counton.statistics import (
     Sum,
     TopK,
 )
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.report_members import norms_of
 from counton.strategies.trees import Tree
 
@@ -149,7 +152,7 @@ def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) ->
 class Forgetful(Report):
     """Forgets what a row changes in all statistics but the first."""
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         first = next(iter(self.measured_ones))
         l1, l2 = norms_of(self.statistics[first])
         weight = self.weight(first)
@@ -190,7 +193,7 @@ def test_what_follows_from_another_is_measured_once() -> None:
 def exact(report: Report, rows: list[dict[str, Any]]) -> Any:
     """What is read where there is next to no noise."""
     guarantee = PureDP(4000)
-    counter = report.counter(1, guarantee, key=Key.generate(), name="exact", batched=True)
+    counter = Running.start(report, 1, guarantee, key=Key.generate(), name="exact", batched=True)
     return counter.release_batch(rows)
 
 
@@ -208,7 +211,9 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
                 one = Grouped(one.inner, one.groups)
                 inner = one.inner.parts
                 events = [(event[0], event[1] if inner else None) for event in events]
-            counter = one.counter(1, PureDP(4000), key=Key.generate(), name=name, batched=True)
+            counter = Running.start(
+                one, 1, PureDP(4000), key=Key.generate(), name=name, batched=True
+            )
             alone = counter.release_batch(events or own).table_columns()
             together = reading.of(name).table_columns()
             column = "value" if "value" in alone else "estimate"
@@ -221,7 +226,7 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
 def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
     steps, wanted = 12, {"visits": 60.0, "paid": 0.5, "places": 400.0}
     report = daily(within=wanted, size=2000).settle(guarantee, steps)
-    counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
+    counter = Running.start(report, steps, guarantee, key=Key.generate(), name="d", batched=True)
     for _ in range(steps - 1):
         counter.release_batch([])
     last: Any = counter.release_batch([{**ROWS[0], "paid": 5}] * 2000)
@@ -239,7 +244,7 @@ def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
 def test_a_bound_is_met_and_not_more_where_others_share_the_rest() -> None:
     steps, guarantee = 12, PureDP(2)
     report = daily(within={"places": 60.0}).settle(guarantee, steps)
-    counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
+    counter = Running.start(report, steps, guarantee, key=Key.generate(), name="d", batched=True)
     last: Any = [counter.release_batch([]) for _ in range(steps)][-1]
     table = last.of("places").table_columns()
     half = float(np.max(table["upper"] - table["lower"])) / 2
@@ -308,7 +313,7 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
 
 def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
     report = daily()
-    counter = report.counter(3, PureDP(4000), key=Key.generate(), name="r", batched=True)
+    counter = Running.start(report, 3, PureDP(4000), key=Key.generate(), name="r", batched=True)
     for wrong, said in (
         ({"city": "b", "region": "S"}, "no place that"),  # both are declared, and not together
         ({"city": "elsewhere"}, "no place that"),
@@ -391,7 +396,7 @@ def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
     state = str(tmp_path / "late.db")
     for until, rows in (("2024-03-09", parts[1]), ("2024-03-10", parts[0])):
         again = release(
-            daily(), rows, state=state, append=True, epsilon=4000, confirmed=True, counted="new",
+            daily(), rows, state=state, append=True, epsilon=4000, confirmed=True,
             **{**STREAM, "until": until},
         )  # fmt: skip
     late = again.table().filter((pl.col("step") == 9) & (pl.col("statistic") == "visits"))
@@ -640,10 +645,61 @@ def test_a_report_is_what_it_was_made_of() -> None:
     for report in several().values():
         settled = report.settle(ZCDP(1), 4)
         for one in (report, settled):
-            again = Report.from_dict(json.loads(json.dumps(one.to_dict())))
+            again = statistic_from_dict(json.loads(json.dumps(statistic_to_dict(one))))
             assert again == one
             assert again.cells == one.cells
         assert report.allows(settled)
         assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
     grouped = Grouped(daily(), ["n", "s"]).settle(PureDP(1), 4)
     assert grouped.cells == (2, *daily().cells)
+
+
+def test_numbers_that_a_report_has_twice_are_named_with_the_better_one(tmp_path: Path) -> None:
+    """Counts by a column that a tree, a table or a line has too; checked beside the table."""
+    rows = pl.DataFrame(
+        {
+            "at": [datetime(2024, 3, 1 + n % 5) for n in range(60)],
+            "branch": [("north", "south")[n % 2] for n in range(60)],
+            "region": [("a", "b")[n % 2] for n in range(60)],
+        }
+    )
+    leaves = tmp_path / "leaves.csv"
+    leaves.write_text("region,branch\na,north\nb,south\n")
+    asked: dict[str, Any] = {
+        "visits": {"statistic": "count", "by": "branch", "domain": ["north", "south"]},
+        "tree": {"statistic": "hierarchy", "levels": "region,branch", "domain": str(leaves)},
+        "regions": {"statistic": "count", "by": "region", "domain": ["b", "a"]},
+        "line": {"statistic": "ranges", "label": "other", "domain": ["north", "south"]},
+    }
+    for name in ("all four", "one of each"):
+        if name == "one of each":
+            del asked["tree"]
+        job = Job(
+            "report", rows.with_columns(other=pl.col("branch")), tmp_path / f"{name}.db", time="at",
+            every="1d", start="2024-03-01", steps=5, until="2024-03-06", epsilon=1, name="r",
+            statistics=asked,
+        )  # fmt: skip
+        with run(job) as outcome:
+            released = outcome.read()
+            noise = {
+                row[:2]: row[2] for row in released.last_rows()["statistic", "name", "std"].rows()
+            }
+            found, notes = released.repeats, released.screen().notes
+            account = released.methods(full=True)
+            kept = promise_of(released) | released.facts()
+        if "tree" not in asked:
+            assert found == []
+            continue
+        assert len(found) == 2  # the line is of another column
+        for line, one, its in zip(
+            found,
+            (("visits", "north"), ("regions", "b")),
+            ("branch a north", "region b"),
+            strict=True,
+        ):
+            best = one[0] if noise[one] <= noise["tree", its] else "tree"
+            assert f"the noise of {best} is smallest" in line
+            assert f"note: {line}" in notes
+            assert line in kept["notes"]
+            assert line[1:] in account
+        assert "visits and tree publish the same numbers by branch" in found[0]

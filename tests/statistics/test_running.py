@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 
-from counton import ApproxDP, Key, PureDP
+from counton import ApproxDP, Key, PureDP, Running
 from counton.base.distributions import BoundedChange, Run, Runs
 from counton.base.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.privacy import ZCDP
 from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
+from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, matrices
 from counton.strategies.participation import pattern_sensitivity, sensitivities
 
@@ -24,10 +25,12 @@ def test_both_kinds_go_on_where_they_stood() -> None:
     key = Key.generate()
     events = list("abaabbbaab")
     for statistic in Letters(), LettersOnDemand():
-        strategy = SqrtToeplitz(10) if statistic.on_demand else Binary(10)
-        running = statistic.counter(guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+        strategy = SqrtToeplitz(10) if statistic.card.on_demand else Binary(10)
+        running = Running.start(
+            statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy
+        )
         whole = [running.release(event).table_columns()["estimate"] for event in events]
-        parts = statistic.counter(guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+        parts = Running.start(statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy)
         parts.release_many(events[:4])
         parts = type(parts).resume(parts.checkpoint(), key=key)
         rest = parts.release_many(events[4:])
@@ -41,8 +44,8 @@ def test_both_kinds_go_on_where_they_stood() -> None:
 
 
 def test_what_is_asked_is_the_same_alone_and_with_all() -> None:
-    running = LettersOnDemand().counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=KAry.best(9)
+    running = Running.start(
+        LettersOnDemand(), guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=KAry.best(9)
     )
     readings = running.release_many("abba")
     all_of_them = readings[2].table_columns()["estimate"]
@@ -61,8 +64,13 @@ def test_noise_belongs_to_the_statistic_too() -> None:
     found = []
     for edges, batched in ((range(17), True), (coarse, True), (coarse, False)):
         statistic = Quantiles(list(edges), line="identity")
-        running = statistic.counter(
-            guarantee=PureDP("1/9"), key=key, name="s", strategy=Binary(3), batched=batched
+        running = Running.start(
+            statistic,
+            guarantee=PureDP("1/9"),
+            key=key,
+            name="s",
+            strategy=Binary(3),
+            batched=batched,
         )
         found.append((running.design.contribution, running.release_batch([])))
     assert len({str(contribution) for contribution, _ in found}) == 1
@@ -80,15 +88,17 @@ def test_cells_far_apart_are_the_same_in_one_call() -> None:
     words = Substrings("ACGT", 5)
     cells = np.array([1300, 3, 5, 5, 24, 90, 700])
     for strategy in KAry.best(9), SqrtToeplitz(9):
-        running = words.counter(guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=strategy)
+        running = Running.start(
+            words, guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=strategy
+        )
         running.release_many("ACGTTAC")
         alone = [running.values(cells[at : at + 1], 7)[0] for at in range(len(cells))]
         assert running.values(cells, 7).tolist() == alone
-    assert "when it is asked for" in str(words.plan(9, ZCDP(1)))
+    assert "when it is asked for" in str(plan_statistic(words, 9, ZCDP(1)))
 
 
 def test_a_failed_release_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = Letters().counter(3, PureDP(1), key=Key.generate(), name="s")
+    running = Running.start(Letters(), 3, PureDP(1), key=Key.generate(), name="s")
     running.release("a")
     for events, error in (("ac", InvalidInput), ("abab", HorizonExceeded)):
         with pytest.raises(error):
@@ -109,7 +119,7 @@ def test_an_interrupted_release_counts_nothing_twice(
     statistic: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, strategy = Key.generate(), KAry.best(9)
-    running = statistic.counter(guarantee=PureDP(1), key=key, name="s", strategy=strategy)
+    running = Running.start(statistic, guarantee=PureDP(1), key=key, name="s", strategy=strategy)
     running.release_many("ab")
     saved = running.checkpoint()
     # After all is counted, as in making what is returned: everything is put back.
@@ -143,7 +153,7 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
     key = Key.generate()
-    alone, other = (Distinct().counter(6, PureDP(1), key=key, name="u") for _ in range(2))
+    alone, other = (Running.start(Distinct(), 6, PureDP(1), key=key, name="u") for _ in range(2))
     alone.release_batches(["b", "b"], [0, 1, 1, 2])  # what is left of a, b, a, b without a
     alone.release_batch([])
     other.release_many(["a", "b", "a", "b"])
@@ -158,7 +168,7 @@ def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
         with pytest.raises(InvalidInput, match=r"a step has 2 events|stops are"):
             alone.release_batches(events, stops)
     assert alone.checkpoint() == before
-    letters = Substrings("ab", 2).counter(6, PureDP(1), key=key, name="l")
+    letters = Running.start(Substrings("ab", 2), 6, PureDP(1), key=key, name="l")
     with pytest.raises(InvalidInput, match="a step has 0 events"):
         letters.release_batch("")
     assert "each step has as many in both" in letters.describe()
@@ -166,7 +176,7 @@ def test_a_step_whose_event_is_left_out_is_an_empty_step() -> None:
 
 @pytest.mark.parametrize("events", ["ann", b"ann", {"ann": 1}, {"ann"}, iter("ann"), np.array("a")])
 def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
-    running = Distinct().counter(6, PureDP(1), key=Key.generate(), name="u", batched=True)
+    running = Running.start(Distinct(), 6, PureDP(1), key=Key.generate(), name="u", batched=True)
     for release in running.release_batch, running.release_many:
         with pytest.raises(InvalidInput, match="in brackets"):
             release(events)
@@ -180,7 +190,7 @@ def test_what_is_no_list_of_events_is_refused(events: Any) -> None:
 
 def test_nothing_is_read_before_the_first_step() -> None:
     for statistic in Letters(), LettersOnDemand():
-        running = statistic.counter(5, PureDP(1), key=Key.generate(), name="s")
+        running = Running.start(statistic, 5, PureDP(1), key=Key.generate(), name="s")
         with pytest.raises(InvalidInput, match="has released no step"):
             running.reading()
 
@@ -227,8 +237,8 @@ EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]
 def test_a_plan_states_the_errors_of_what_readings_say(
     statistic: Any, events: list[Any], names: list[Any], guarantee: Any
 ) -> None:
-    best = statistic.plan(3, guarantee, batched=True).best
-    running = statistic.counter(3, guarantee, key=Key.generate(), name="s", batched=True)
+    best = plan_statistic(statistic, 3, guarantee, batched=True).best
+    running = Running.start(statistic, 3, guarantee, key=Key.generate(), name="s", batched=True)
     readings = running.release_batches(events, [1, 2, 3])
     stds = np.array([[one.std(name) for name in names] for one in readings])
     assert np.sqrt((stds**2).mean()) == pytest.approx(best.mean_std)
@@ -237,8 +247,8 @@ def test_a_plan_states_the_errors_of_what_readings_say(
 
 def test_a_plan_says_how_its_error_becomes_that_of_a_mean() -> None:
     of = Average(-2, 6, resolution=0.5).error_of
-    running = Average(-2, 6, resolution=0.5).counter(
-        1, PureDP(50), key=Key.generate(), name="s", batched=True
+    running = Running.start(
+        Average(-2, 6, resolution=0.5), 1, PureDP(50), key=Key.generate(), name="s", batched=True
     )
     one = running.release_batch([6.0] * 1000)  # at a bound the mean has its largest error
     times_sum, times_mean = 20**0.5, 8 / 2**0.5

@@ -15,6 +15,8 @@ from counton.base.errors import InvalidInput, StateError
 from counton.privacy import ZCDP
 from counton.statistics import Running, Substrings
 from counton.statistics.readings import OnDemandReading
+from counton.statistics.statistic import restore
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, KAry, SqrtToeplitz
 from counton.strategies.participation import pattern_sensitivity
 
@@ -84,7 +86,10 @@ def test_long_horizons_agree_with_short_ones() -> None:
                     values = np.array(list(total.values()))
                     norms += values.sum(), (values**2).sum()
             worst = np.maximum(worst, norms).tolist()
-        found = statistic.sensitivity(strategy, 1), statistic.sensitivity(strategy, 2) ** 2
+        found = (
+            unit_sensitivity(statistic, strategy, 1),
+            unit_sensitivity(statistic, strategy, 2) ** 2,
+        )
         assert found == pytest.approx(worst, rel=1e-12)
     far = Runs((Run(3), Run(1, offset=2, since=3)))
     assert (
@@ -129,10 +134,10 @@ def test_any_word_at_any_step_and_after_a_checkpoint() -> None:
     key, letters = Key.generate(), ["JFK", "LAX", "ORD"]
     statistic = Substrings(letters, 3)
     stream = [letters[place] for place in np.random.default_rng(4).integers(0, 3, 40)]
-    running = statistic.counter(40, PureDP(1), key=key, name="flown")
+    running = Running.start(statistic, 40, PureDP(1), key=key, name="flown")
     for airport in stream:
         running.release(airport)
-    parts = statistic.counter(40, PureDP(1), key=key, name="flown")
+    parts = Running.start(statistic, 40, PureDP(1), key=key, name="flown")
     parts.release_many(stream[:20])
     parts = Running.resume(parts.checkpoint(), key=key)
     parts.release_many(np.array(stream[20:]))
@@ -156,8 +161,12 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
     found = []
     for guarantee, strategy in ((PureDP(1), KAry.best(21)), (ZCDP(1), SqrtToeplitz(21))):
         for number in range(20):
-            running = statistic.counter(
-                guarantee=guarantee, key=Key.generate(), name=str(number), strategy=strategy
+            running = Running.start(
+                statistic,
+                guarantee=guarantee,
+                key=Key.generate(),
+                name=str(number),
+                strategy=strategy,
             )
             reading = running.release_many(stream)[-1]
             noise = reading.table_columns()["estimate"] - truth
@@ -168,7 +177,9 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
 
 
 def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
-    running = Substrings("ACGT", 3).counter(9, ApproxDP(1, 1e-6), key=Key.generate(), name="s")
+    running = Running.start(
+        Substrings("ACGT", 3), 9, ApproxDP(1, 1e-6), key=Key.generate(), name="s"
+    )
     running.release_many("ACG")
     before = running.checkpoint()
     for wrong in ("ACN", ["A", "AC"], ["A", 7], "A\U0001f600"):
@@ -182,4 +193,4 @@ def test_what_is_no_letter_is_refused_and_nothing_released() -> None:
         with pytest.raises(InvalidInput, match=r"alphabet|longest"):
             Substrings(alphabet, longest)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="saved letters"):
-        Substrings("ab", 2).restore(b"nothing")
+        restore(Substrings("ab", 2), b"nothing")

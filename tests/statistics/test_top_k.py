@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from counton import ExpiringDP, Key, PureDP
+from counton import ExpiringDP, Key, PureDP, Running
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
+from counton.statistics.catalogue import statistic_from_dict, statistic_to_dict
 from counton.statistics.ranking import ranking_levels
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
@@ -65,13 +66,18 @@ def test_only_so_many_events_of_a_user_count() -> None:
     batches = [[event] for event in events]
     for statistic in TopK(GROUPS, most=2), TopK(GROUPS, most=2, once="group"):
         check_exact(statistic, batches)
-        assert type(statistic).from_dict(statistic.to_dict()) == statistic
+        assert statistic_from_dict(statistic_to_dict(statistic)) == statistic
     check_exact(TopK(GROUPS), list("abcab"))
 
 
 def test_wrong_groups_change_nothing() -> None:
-    running = TopK(GROUPS).counter(
-        guarantee=ZCDP(1), key=Key.generate(), name="s", strategy=Binary(9), batched=True
+    running = Running.start(
+        TopK(GROUPS),
+        guarantee=ZCDP(1),
+        key=Key.generate(),
+        name="s",
+        strategy=Binary(9),
+        batched=True,
     )
     running.release_batch(["a", "b"])
     saved = running.checkpoint()
@@ -189,7 +195,8 @@ def test_intervals_hold_for_all_groups_at_once() -> None:
     truth = np.array([50, 40, 38, *range(37)])
     events = np.repeat(groups, truth)
     held = alone = right = 0
-    running = statistic.counter(
+    running = Running.start(
+        statistic,
         guarantee=PureDP("1/4"),
         key=Key.generate(),
         name="s",
@@ -217,8 +224,12 @@ def test_noise_is_as_stated() -> None:
 
 
 def test_a_table_of_ranks_and_of_a_window() -> None:
-    running = TopK(GROUPS, k=2).counter(
-        guarantee=ExpiringDP(epsilon=10**4), key=Key.generate(), name="s", strategy=Expiring(1)
+    running = Running.start(
+        TopK(GROUPS, k=2),
+        guarantee=ExpiringDP(epsilon=10**4),
+        key=Key.generate(),
+        name="s",
+        strategy=Expiring(1),
     )
     readings: Any = running.release_many(list("abbacccc"))
     columns = readings[7].table_columns()
@@ -242,7 +253,9 @@ def test_groups_have_an_order_and_can_be_shown() -> None:
 
 
 def test_an_event_has_no_more_groups_than_stated() -> None:
-    running = TopK(["a", "b", "c"], cells=2).counter(3, PureDP(1), key=Key.generate(), name="s")
+    running = Running.start(
+        TopK(["a", "b", "c"], cells=2), 3, PureDP(1), key=Key.generate(), name="s"
+    )
     with pytest.raises(InvalidInput, match="up to 2"):
         running.release(["a", "b", "c"])
     assert running.release(["a", "b"]).step == 1

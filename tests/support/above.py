@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from counton import Contribution
-from counton.base.distributions import BoundedChange, Sensitivity
+from counton.base.distributions import BoundedChange
 from counton.numbers import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
 from counton.statistics.readings import Cells, OnDemandReading, Reading
-from counton.statistics.statistic import Statistic
+from counton.statistics.statistic import Card, Statistic, neighbours_differ
 from counton.statistics.tally_statistic import Part, Sums
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
@@ -39,7 +39,7 @@ class Above(TallyStatistic):
     def parameters(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.add_remove(cells=1)
 
     def encode(self, *parts: Any) -> Any:
@@ -48,11 +48,9 @@ class Above(TallyStatistic):
     def entries(self, said: Any) -> Any:
         return [(said, 1)]
 
-    def cell(self, name: Any) -> int:
-        return {"below": 0, "above": 1}[name]
-
-    def name_of(self, cell: int) -> str:
-        return ("below", "above")[cell]
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        return "below", "above"
 
 
 class First(Above):
@@ -80,7 +78,7 @@ class Half(Above):
 
     counts_rows = False
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.add_remove(cells=1, per_cell=3 if batched else 1)
 
 
@@ -94,7 +92,7 @@ class InOneStep(Distinct):
     def parameters(self) -> dict[str, Any]:
         return {}
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         pattern = BoundedChange(2, 4, once=True)
         return Contribution.of_pattern(pattern, "which changes as much as two", unit="user")
 
@@ -107,36 +105,40 @@ class RemembersSums(Sums):
         return found
 
 
-class ShowsWhatItCounted(Above):
+class ReadsWhatWasCounted(Reading):
     """Reads exact sums where there are some."""
 
+    def __init__(self, statistic: Any, cells: Cells) -> None:
+        value = statistic.shown(cells.release)
+        super().__init__(statistic, Cells(replace(cells.release, value=value)))
+
+
+class SaysWhatWasCounted(Reading):
+    def describe(self) -> str:
+        statistic: Any = self.statistic
+        return f"{statistic.seen}"
+
+
+class ShowsWhatItCounted(Above):
     seen: Any = None
+    card = replace(Above.card, reading=ReadsWhatWasCounted)
 
     def begin(self) -> Sums:
         return RemembersSums(self)
 
-    def read(self, release: Any) -> Reading:
-        return Reading(self, Cells(replace(release, value=self._exact(release))))
-
-    def _exact(self, release: StepRelease) -> Any:
+    def shown(self, release: StepRelease) -> Any:
         return release.value if self.seen is None else self.seen.sum(axis=0)
 
 
 class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
-    def _exact(self, release: StepRelease) -> Any:
+    def shown(self, release: StepRelease) -> Any:
         return self.seen.sum(axis=0)
 
 
 class SaysWhatItCounted(ShowsWhatItCounted):
     """Shows what was released, and what was counted in words."""
 
-    def read(self, release: Any) -> Reading:
-        class Words(Reading):
-            def describe(self) -> str:
-                statistic: Any = self.statistic
-                return f"{statistic.seen}"
-
-        return Words(self, Cells(release))
+    card = replace(ShowsWhatItCounted.card, reading=SaysWhatWasCounted)
 
 
 class Forgetful(Sums):
@@ -149,13 +151,16 @@ class Forgetful(Sums):
     def take(self, events: Any, stops: Any) -> Any:
         return super().take(events, stops) * (not self._restored)
 
+    def load(self, saved: bytes) -> None:
+        self._restored = True
+
 
 class Growing(Sums):
     """Saves how much it took, and does not say so in its news."""
 
-    def __init__(self, statistic: Any, taken: int = 0) -> None:
+    def __init__(self, statistic: Any) -> None:
         super().__init__(statistic)
-        self._taken = taken
+        self._taken = 0
 
     def take(self, events: Any, stops: Any) -> Any:
         self._taken += 1
@@ -167,6 +172,9 @@ class Growing(Sums):
     def save(self) -> bytes:
         return bytes([self._taken])
 
+    def load(self, saved: bytes) -> None:
+        self._taken = saved[0]
+
     def news(self) -> bytes:
         return b""
 
@@ -175,38 +183,26 @@ class Joins(Above):
     def begin(self) -> Sums:
         return Growing(self)
 
-    def restore(self, saved: bytes) -> Sums:
-        return Growing(self, saved[0] if saved else 0)
-
 
 def claiming(**claims: Any) -> Above:
-    """A statistic that says something else of itself."""
-    cls: Any = type("Wrong", (Above,), claims)
+    """A statistic that says something else of itself, or on its card."""
+    said = {name: claims.pop(name) for name in [*claims] if name in Card.__dataclass_fields__}
+    cls: Any = type("Wrong", (Above,), {"card": replace(Above.card, **said), **claims})
     made: Above = cls()
     return made
 
 
-def one(self: Any, strategy: Any, *, batched: bool = False) -> Sensitivity:
-    return Sensitivity(1, 1)
-
-
-def within(self: Any, horizon: int | None, *, batched: bool = False) -> Contribution:
-    """What nothing that counts is within."""
-    return Contribution.add_remove(cells=1) if horizon is None else Contribution.add_remove()
-
-
 class WithinLess(Half):
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1, per_cell=3)
+    """Says less of streams whose number of steps is known."""
 
-    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1)
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
+        return Contribution.add_remove(cells=1, per_cell=3 if horizon is None else 1)
 
 
 class LetterByLetter(Substrings):
     """Protects less than one letter changes, where a step has one."""
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         if batched:
             return super().contribution(batched=True)
         return Contribution.replace(cells=1, unit="letter")
@@ -215,52 +211,20 @@ class LetterByLetter(Substrings):
 class Replaces(Above):
     """Says in words that events come and go, where they are replaced."""
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.replace(cells=1)
 
 
 class Letters(Above):
     """Says that its events are letters, of which none comes or goes, and lets them."""
 
-    of_letters = True
+    card = replace(Above.card, of_letters=True)
 
 
 class LettersThatGo(Substrings):
     """Replaces letters, and says that they come and go."""
 
-    neighbours_differ = Distinct().neighbours_differ
-
-
-class Quiet(Above):
-    """Its counter adds the noise of less than one unit changes."""
-
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1, per_cell=3)
-
-    def counter(self, *args: Any, **named: Any) -> Any:
-        return Above(self.threshold).counter(*args, **named)
-
-
-class Unheard(Above):
-    """Its counter takes no step's events along but the first's."""
-
-    def counter(self, *args: Any, **named: Any) -> Any:
-        running: Any = super().counter(*args, **named)
-        honest = running.release_batches
-
-        def of_nothing(events: Any, stops: Any) -> Any:
-            return honest([], np.zeros(len(stops), np.int64))
-
-        running.release_batches = of_nothing
-        return running
-
-
-class PlansForLess(Above):
-    def contribution(self, *, batched: bool = False) -> Contribution:
-        return Contribution.add_remove(cells=1, per_cell=3)
-
-    def plan(self, *args: Any, **named: Any) -> Any:
-        return Above(self.threshold).plan(*args, **named)
+    card = replace(Substrings.card, neighbours=lambda words: neighbours_differ(Distinct()))
 
 
 class WiderReading(Reading):
@@ -281,26 +245,32 @@ class SaidExactly(OnDemandReading):
         return f"{self._machine._exact.counts(np.arange(2), self.step)}"
 
 
+class LostCuts(Cuts):
+    def cell(self, name: Any) -> int:
+        return 0
+
+
 class ShowsCuts(Cuts):
     """Cells on demand, shown as they were counted."""
 
-    def reading_on_demand(self, machine: Any, step: int) -> OnDemandReading:
-        return ShownExactly(machine, step)
+    card = replace(Cuts.card, reading=ShownExactly)
 
 
 class SaysCuts(Cuts):
     """The same in words only."""
 
-    def reading_on_demand(self, machine: Any, step: int) -> OnDemandReading:
-        return SaidExactly(machine, step)
+    card = replace(Cuts.card, reading=SaidExactly)
+
+
+def too_much(cuts: Cuts, *asked: Any) -> Any:
+    assert Cuts.card.least_errors is not None
+    return tuple(replace(one, at_least=1e6) for one in Cuts.card.least_errors(cuts, *asked))
 
 
 class ProvesTooMuch(Cuts):
     """A theorem that its own noise is below."""
 
-    def least_errors(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
-        found = super().least_errors(horizon, guarantee, batched=batched)
-        return tuple(replace(one, at_least=1e6) for one in found)
+    card = replace(Cuts.card, least_errors=too_much)
 
 
 def grouped(**claims: Any) -> Grouped:

@@ -12,6 +12,9 @@ from counton.noise import NoiseField
 from counton.numbers import StepRelease
 from counton.privacy import Guarantee
 from counton.statistics import Exact, Running, Statistic
+from counton.statistics.readings import read_release
+from counton.statistics.statistic import restore
+from counton.statistics.statistic_plan import unit_sensitivity
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz, StreamStrategy, matrices
 from counton.strategies.strategy import node_law
 
@@ -38,7 +41,7 @@ def check_sensitivity(
     ):
         unit = 2.0**strategy.lattice_bits
         assert min(true) > 0
-        found = [statistic.sensitivity(strategy, p, batched=batched) for p in (1, 2)]
+        found = [unit_sensitivity(statistic, strategy, p, batched=batched) for p in (1, 2)]
         for claimed, exact in zip(found, true, strict=True):
             assert exact * (1 - 1e-12) <= claimed <= exact * slack * (1 + 1e-6), (strategy, unit)
         ratios.append((found[0] / true[0], found[1] / true[1]))
@@ -58,7 +61,8 @@ def scores(
     events = [event for batch in batches for event in batch]
     found = []
     for number in range(keys):
-        running = statistic.counter(
+        running = Running.start(
+            statistic,
             guarantee=guarantee,
             key=Key.generate(),
             name=str(number),
@@ -86,7 +90,7 @@ def simulated(
     values = terms.to_data(released + (np.asarray(exact) << terms.strategy.fraction_bits))
     std = float(terms.std(range(step, step + 1))[0])
     for value in values:
-        yield statistic.read(StepRelease(step, value, std, terms))
+        yield read_release(statistic, StepRelease(step, value, std, terms))
 
 
 def check_scores(found: np.ndarray[Any, Any]) -> None:
@@ -113,7 +117,7 @@ def changes_of(statistic: Statistic, stream: Sequence[Any]) -> np.ndarray[Any, A
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     exact = statistic.begin()
     changes = exact.take(events, stops)
-    if not statistic.on_demand:
+    if not statistic.card.on_demand:
         return changes.reshape(len(batches), -1)
     cells = np.arange(int(np.prod(statistic.cells)))
     totals = np.array([exact.counts(cells, step) for step in range(1, len(batches) + 1)])
@@ -156,9 +160,9 @@ def check_exact(statistic: Statistic, stream: Sequence[Any]) -> None:
         again = exact.take(batch, ends)
         assert (first == again).all()
         assert exact.save() == saved
-        exact = statistic.restore(saved)
+        exact = restore(statistic, saved)
         found.append(first.reshape(-1))
-    if statistic.on_demand:
+    if statistic.card.on_demand:
         _check_counts(statistic, exact, whole)
     else:
         np.testing.assert_array_equal(np.array(found), whole)

@@ -41,16 +41,20 @@ class Inside:
 
         return anyio.run(asked)
 
-    def post(self, batch: str, rows: Sequence[Mapping[str, Any]]) -> httpx.Response:
+    def post(
+        self, batch: str, rows: Sequence[Mapping[str, Any]], by: str = "ingest"
+    ) -> httpx.Response:
         """Send rows."""
-        return self.send(batch, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        return self.send(batch, "".join(json.dumps(row) + "\n" for row in rows).encode(), by=by)
 
-    def send(self, batch: str, body: bytes, media: str = "application/x-ndjson") -> httpx.Response:
+    def send(
+        self, batch: str, body: bytes, media: str = "application/x-ndjson", by: str = "ingest"
+    ) -> httpx.Response:
         (stream,) = self.service.served
         return self(
             "POST",
             f"/v1/streams/{stream}/batches/{batch}",
-            "ingest",
+            by,
             content=body,
             headers={"Content-Type": media},
         )

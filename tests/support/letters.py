@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,14 +13,17 @@ from counton import Contribution
 from counton.base.errors import InvalidInput
 from counton.statistics import Exact, Statistic
 from counton.statistics.catalogue import KNOWN
-from counton.statistics.statistic import Events
+from counton.statistics.readings import OnDemandReading
+from counton.statistics.statistic import Card, Events, NamedCells
 
 
 class _Kept(Exact):
     """The events themselves, a step after the other."""
 
-    def __init__(self, statistic: Statistic, steps: tuple[str, ...] = ()) -> None:
-        self.statistic, self.steps, self.before = statistic, steps, steps
+    def __init__(self, statistic: Statistic) -> None:
+        self.statistic = statistic
+        self.steps: tuple[str, ...] = ()
+        self.before: tuple[str, ...] = ()
 
     def take(self, events: Events, stops: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if any(event not in ("a", "b") for event in events):
@@ -27,7 +31,7 @@ class _Kept(Exact):
         starts = [0, *stops.tolist()]
         new = ["".join(events[a:b]) for a, b in pairwise(starts)]
         self.before, self.steps = self.steps, (*self.steps, *new)
-        if self.statistic.on_demand:
+        if self.statistic.card.on_demand:
             return np.zeros((len(stops), 0), np.int64)
         counts = [[step.count(letter) for letter in "ab"] for step in new]
         return np.array(counts, np.int64).reshape(len(stops), 2)
@@ -39,9 +43,9 @@ class _Kept(Exact):
         single = all(len(step) == 1 for step in self.steps)
         return ("" if single else "/").join(self.steps).encode() + (b"" if single else b"/")
 
-    @classmethod
-    def saved(cls, statistic: Statistic, text: str) -> _Kept:
-        return cls(statistic, tuple(text[:-1].split("/") if "/" in text else text))
+    def load(self, saved: bytes) -> None:
+        text = saved.decode()
+        self.before = self.steps = tuple(text[:-1].split("/") if "/" in text else text)
 
     @property
     def largest(self) -> int:
@@ -55,30 +59,33 @@ class _Kept(Exact):
 class Letters(Statistic):
     """How often a and b came."""
 
-    event = "letter"
-    of_letters = True
+    card = Card(event="letter", of_letters=True)
     parameters: dict[str, Any] = {}  # noqa: RUF012
     cells = (2,)
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         return Contribution.replace(unit="letter")
 
     def begin(self) -> Exact:
         return _Kept(self)
 
-    def restore(self, saved: bytes) -> Exact:
-        return _Kept.saved(self, saved.decode())
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        return "a", "b"
+
+
+class LettersOnDemand(Letters, NamedCells):
+    """The same, read on demand."""
 
     def cell(self, name: Any) -> int:
         if name not in ("a", "b"):
             raise InvalidInput(f"cell {name!r} is none")
         return "ab".index(name)
 
+    def name_of(self, cell: int) -> str:
+        return "ab"[cell]
 
-class LettersOnDemand(Letters):
-    """The same, read on demand."""
-
-    on_demand = True
+    card = replace(Letters.card, on_demand=True, reading=OnDemandReading)
 
 
 @pytest.fixture

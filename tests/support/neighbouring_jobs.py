@@ -188,7 +188,6 @@ def published(
             path = write(Path(folder, f"{night}.{kind}"), rows, keys, night)
             usual: dict[str, Any] = {"strategy": "binary"}
             usual |= {} if "rho" in options else {"epsilon": 10**7}
-            usual |= {} if keys is ORDERED_KEYS else {"counted": "new"}
             job = Job(
                 what, path, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
                 start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 import counton
+from counton import Running
 from counton.noise import Key
 from counton.numbers.node_law import law_for
 from counton.privacy import Guarantee
@@ -22,7 +23,7 @@ def released(
     statistic: Statistic, events: Any, guarantee: Guarantee, key: Key, name: str = "table"
 ) -> Any:
     """The reading of a stream of one step."""
-    counter = statistic.counter(1, guarantee, key=key, name=name, batched=True)
+    counter = Running.start(statistic, 1, guarantee, key=key, name=name, batched=True)
     return counter.release_batch(events)
 
 

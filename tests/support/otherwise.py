@@ -12,7 +12,6 @@ OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
     "witness": "homes.db",
-    "counted": "keep",
     "separator": ";",
     "decimal": ",",
     "comment": "#",

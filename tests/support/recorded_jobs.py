@@ -100,14 +100,13 @@ def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], An
         patched.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
         for night, rows in enumerate(pair.rows(with_unit=with_unit)):
             so_far = sorted([*so_far, *rows], key=lambda row: int(row[0]))
-            counted = {} if "edge" in pair.options else {"counted": "new"}
             events = Path(folder, f"{night}.csv")
             frame_of([so_far], night).write_csv(events)
             job = Job(
                 pair.what, events, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
                 start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
                 confirmed=True,
-                **{"epsilon": 1, "strategy": "binary", **counted, **pair.options},
+                **{"epsilon": 1, "strategy": "binary", **pair.options},
             )  # fmt: skip
             try:
                 with run(job) as outcome:

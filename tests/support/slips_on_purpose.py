@@ -1,4 +1,4 @@
-"""Five mistakes, put in on purpose, and the rows in which they show: what does an auditor find?"""
+"""Mistakes, put in on purpose, and the rows in which five of them show: what is found?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from counton.noise import NoiseField
 from counton.numbers import node_law
 from counton.privacy import value_grid
 from counton.run.contribution_bounds import ContributionBounder
+from counton.state.seen import Secret
 
 Row = tuple[Any, ...]
 
@@ -61,8 +62,8 @@ def one_row_more(patch: pytest.MonkeyPatch) -> Neighbours:
 
     def begin_wrongly(self: Any, *given: Any, **named: Any) -> None:
         begin(self, *given, **named)
-        if self._people is not None:
-            self._people = self._people._replace(most=self._people.most + 1)
+        if self._counting.users:
+            self._counting = replace(self._counting, most=self._counting.most + 1)
 
     patch.setattr(ContributionBounder, "__init__", begin_wrongly)
     return Neighbours("count", {"user": "user", "most": 2}, USUAL, PERSON)
@@ -103,3 +104,26 @@ def one_draw_for_all_steps(patch: pytest.MonkeyPatch) -> Neighbours:
 
     patch.setattr(NoiseField, "run", again)
     return Neighbours("count", {}, USUAL, ONE["first night"])
+
+
+def late_rows_for_vanished_ones(patch: pytest.MonkeyPatch) -> None:
+    """Rows that come for a closed window fill the places of those that vanished, and else count."""
+
+    def fill(cells: Any, closed: Any) -> tuple[int, int]:
+        for name in ("seen_rows", "seen_total"):
+            there = np.maximum(cells[name], cells[name.removeprefix("seen_")])
+            cells[name] = np.where(closed, there, cells[name])
+        return 0, 0
+
+    patch.setattr("counton.run.changes._come_and_gone", fill)
+
+
+def ids_of_users(patch: pytest.MonkeyPatch) -> None:
+    """Ids belong to a user, whatever the period: one unit's ids decide about another's rows."""
+    real = Secret.pair_digests
+
+    def of_users(self: Any, low: Any, high: Any) -> Any:
+        high = np.asarray(high)
+        return real(self, low, high * 0 if np.issubdtype(high.dtype, np.signedinteger) else high)
+
+    patch.setattr(Secret, "pair_digests", of_users)

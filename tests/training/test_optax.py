@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,13 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
 from counton.base.errors import InvalidInput
-from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
+from counton.strategies.training import (
+    BufferedToeplitz,
+    Echo,
+    OctaveTraining,
+    TrainingStrategy,
+    training_schedule,
+)
 from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -104,6 +111,19 @@ def test_gradients_of_examples_are_clipped_and_summed() -> None:
     assert near(found, {name: each / 4 for name, each in total.items()})
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+@pytest.mark.parametrize(("size", "value"), [(10**6, 1e-4), (16, 300.0)])
+def test_clipping_holds_where_16_bits_do_not_hold_a_square(
+    dtype: Any, size: int, value: float
+) -> None:
+    """A million coordinates of 1e-4 are as long as 0.1, and the square of 300 is above 65,504."""
+    noise = noise_of(OctaveTraining.fit(2), rho="1e12", clip=0.01)
+    transformation = private_aggregate(noise, batch_size=1)
+    state = transformation.init({"w": jnp.zeros(size)})
+    found, _ = transformation.update({"w": jnp.full((1, size), value, dtype)}, state)
+    assert 0.0098 < np.linalg.norm(np.asarray(found["w"], np.float64)) < 0.0102
+
+
 def test_it_trains_in_a_chain() -> None:
     random = np.random.default_rng(2)
     inputs = jnp.asarray(random.standard_normal((64, 3)))
@@ -142,9 +162,8 @@ def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
 def own_noise(name: str = "run", key: Key | None = None, **more: Any) -> TrainingNoise:
     """Under a key that nobody chose."""
     strategy = more.pop("strategy", STRATEGIES[1])
-    return TrainingNoise(
-        strategy, key=key or Key.generate(), name=name, guarantee=ZCDP("1/2"), **more
-    )
+    terms: dict[str, Any] = {"guarantee": ZCDP("1/2"), "name": name, "key": key or Key.generate()}
+    return TrainingNoise(strategy, **terms | more)
 
 
 def zeros_and_ones() -> tuple[Any, Any]:
@@ -227,6 +246,27 @@ def test_a_state_of_another_process_is_resumed(
     assert not near(shown[1], shown[2])
 
 
+def test_a_state_goes_on_under_its_own_terms_alone() -> None:
+    key, (zeros, ones) = Key.generate(), zeros_and_ones()
+    strategy = Echo(6, (0.9,), (0.7,), 0.2, 0.6, training_schedule(6, 2))
+    first = own_noise(key=key, strategy=strategy)
+    begun = private_aggregate(first, batch_size=1, per_example=False)
+    _, state = begun.update(zeros, begun.init(zeros))
+    searched = Echo(6, (0.9,), (0.7,), np.nextafter(0.2, 1), 0.6, training_schedule(6, 2))
+    for other in (
+        own_noise(key=key, strategy=strategy, guarantee=ZCDP("0.01")),
+        own_noise(key=key, strategy=searched),
+        own_noise(strategy=strategy),
+    ):
+        chain = private_aggregate(other, batch_size=1, per_example=False)
+        for old in (state, resume(state)):
+            with pytest.raises(Exception, match=r"under other terms.* TrainingNoise\.of_run"):
+                jax.block_until_ready(chain.update(ones, old))
+    again = TrainingNoise.of_run(json.loads(json.dumps(first.run)), key=key)
+    chain = private_aggregate(again, batch_size=1, per_example=False)
+    assert int(chain.update(ones, resume(state))[1].step) == 2
+
+
 def test_a_resumed_state_draws_what_add_draws() -> None:
     """Sessions of a state are those of `TrainingNoise`: the law of the strategy."""
     key, (zeros, _) = Key.generate(), zeros_and_ones()
@@ -243,7 +283,7 @@ def test_a_resumed_state_draws_what_add_draws() -> None:
         plain = own_noise(f"run {place}", key, strategy=strategy)
         run = told(state.run)
         assert [first for first, _ in run["sessions"]] == [1, 3, 5]
-        plain.join(run)
+        plain.join(noise.run | run)
         for step, one in enumerate(found, 1):
             assert np.allclose(one, plain.add(step, {"w": np.zeros(5)})["w"], atol=1e-5)
 
@@ -280,13 +320,13 @@ def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
     transformation = private_aggregate(noise, batch_size=1, per_example=False)
     state = transformation.init(zeros)
     shapes = {state.run.shape}
-    for step in range(255):
+    for step in range(254):
         state = resume(state._replace(step=jnp.asarray(step, jnp.int32)))
         shapes.add(state.run.shape)
     with pytest.raises(InvalidInput, match="another run under another name"):
         resume(state._replace(step=jnp.asarray(300, jnp.int32)))
     assert shapes == {(256, 5)}
-    assert len(told(state.run)["sessions"]) == 255
+    assert len(told(state.run)["sessions"]) == 254
 
 
 def test_parts_of_batches_are_added_up_before_their_noise() -> None:

@@ -163,6 +163,22 @@ def test_mixed_precision_clips_in_float32(dtype: Any) -> None:
     assert torch.allclose(moved, torch.cat([w.flatten() for w in wanted.values()]), atol=5e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(("size", "value"), [(10**6, 1e-4), (16, 300.0)])
+def test_clipping_holds_where_16_bits_do_not_hold_a_square(
+    dtype: Any, size: int, value: float
+) -> None:
+    """A million coordinates of 1e-4 are as long as 0.1, and the square of 300 is above 65,504."""
+    model = torch.nn.Linear(size, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    noise = noise_of(OctaveTraining.fit(4), "1e12", clip=0.01)
+    make_private(optimizer, noise, model, batch_size=1)
+    before = model.weight.detach().clone()
+    model.weight.grad_sample = torch.full((1, 1, size), value, dtype=dtype)
+    optimizer.step()
+    assert 0.0098 < (model.weight.detach() - before).norm() < 0.0102
+
+
 @pytest.mark.parametrize(
     "strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), OctaveTraining.fit(8)]
 )

@@ -27,7 +27,9 @@ from counton.strategies.training import (
 from counton.training import TrainingNoise, noise_multiplier
 
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
-    lambda: BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
+    lambda: BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3)).with_scaling(
+        "equal"
+    ),
     lambda: Echo.fit(12, 3, scaling="free"),
     lambda: OctaveTraining.fit(12, 3),
     lambda: BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),

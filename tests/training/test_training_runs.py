@@ -35,7 +35,7 @@ from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
 from counton.training.noise import renew
 
 STRATEGIES = [
-    BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
+    BufferedToeplitz(12, (0.9, 0.5), (0.7, 0.2), training_schedule(12, 3)).with_scaling("equal"),
     Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).with_scaling("free"),
     BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
     DenseOptimum.fit(12, 3),
@@ -385,6 +385,18 @@ def test_sums_longer_than_the_samplers_batch_can_be_are_refused(dtype: Any) -> N
     with pytest.raises(InvalidInput, match="add up to a norm of 600"):
         noise.add(1, {"a": np.full(9, 160, dtype), "b": np.full(16, 90, dtype)})
     noise.add(1, {"a": np.full(9, 16, dtype), "b": np.full(16, 9, dtype)})
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_norms_are_of_squares_that_16_bits_do_not_hold(dtype: Any) -> None:
+    """A million coordinates of 1e-4 are as long as 0.1; each square is 0 in 16 bits."""
+    sampler = FixedEpochs(examples=6, batch_size=1, epochs=2)
+    strategy = BandedInverseSquareRoot(12, 1, training_schedule(12, 2))
+    noise = noise_of(strategy, Key.generate(), sampler=sampler, clip=0.01)
+    with pytest.raises(InvalidInput, match=r"add up to a norm of 0\.[01]"):
+        noise.add(1, {"w": np.full(10**6, 1e-4, dtype)})
+    short = np.full(10**6, 9e-6, dtype)
+    assert np.abs(noise.add(1, {"w": short})["w"] - short).max() > 0
 
 
 def test_two_runs_by_chance_take_other_batches() -> None:

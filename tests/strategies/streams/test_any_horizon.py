@@ -20,7 +20,7 @@ from counton.strategies import (
     StreamStrategy,
     matrices,
 )
-from counton.strategies.strategy import column_until, node_law
+from counton.strategies.strategy import column_until, node_factor, node_law, reader_of
 
 SPREAD = 2**30
 
@@ -103,7 +103,7 @@ def test_the_growing_root_claims_no_less_than_its_rows_demand(steps: int) -> Non
     b = np.zeros((steps, steps))
     for step in range(1, steps + 1):
         for level, node, weight in strategy.row(step):
-            b[step - 1, node - 1] = float(weight) * float(strategy.node_factor(level)) ** 0.5
+            b[step - 1, node - 1] = float(weight) * float(node_factor(strategy, level)) ** 0.5
     totals = np.tri(steps)
     demanded = (totals.T @ np.linalg.solve(b @ b.T, totals)).diagonal().max()
     assert 0.3 < demanded <= 1 + 1e-9
@@ -126,7 +126,7 @@ def test_windows_of_a_running_stream_are_those_alone(
     lengths = data.draw(st.lists(st.integers(1, 120), max_size=4))
     field = HashedNoise(spread=SPREAD)
     whole = strategy.noise(field, range(1, sum(lengths) + 1))
-    reader, start = strategy.reader(field), 1
+    reader, start = reader_of(strategy, field), 1
     for length in lengths:
         window = range(start, start + length)
         assert np.array_equal(reader.noise(window), whole[start - 1 : start - 1 + length])

@@ -8,14 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from counton import plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
-from counton.planning import plan
 from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs, noise_variance
-from counton.strategies.strategy import node_law
+from counton.strategies.strategy import check_law, node_law, reader_of
 
 #: Mean variances up to a step at epsilon = 1, to the last digit (continuous Laplace noise).
 MEANS = {
@@ -110,7 +110,7 @@ def test_noise_has_the_law_of_its_epoch() -> None:
     assert node_law(epochs, base, level) == DiscreteGaussian(Fraction(6))
     (exact,) = noise_variance(epochs, base, [17])
     # a root of variance 4 that is over, and a first step of 6
-    first, second = (float(e.trees.variances[-1][0]) for e in epochs._up_to(17))
+    first, second = (float(e._trees.variances[-1][0]) for e in epochs._up_to(17))
     assert exact > 4 * first + 6 * second / 240**2
     assert exact == pytest.approx(float(noise_variance(epochs, base, 17, since=0)), rel=1e-12)
 
@@ -123,14 +123,14 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="without an end"):
         Epochs().overall_variance("mean")
     with pytest.raises(InvalidInput, match="deviation"):
-        Epochs().check_law(DiscreteLaplace(Fraction(2**40)))
+        check_law(Epochs(), DiscreteLaplace(Fraction(2**40)))
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (40,)])
 def test_a_stream_read_in_order_has_the_same_noise(shape: tuple[int, ...]) -> None:
     epochs = Epochs(3)
     field = HashedNoise(shape, spread=2**20)
-    reader = epochs.reader(field)
+    reader = reader_of(epochs, field)
     cuts = [1, 2, 5, 20, 27, 28, 81, 100, 260, 300]
     found = [reader.noise(range(low, high)) for low, high in pairwise(cuts)]
     whole = np.concatenate(found)

@@ -147,7 +147,7 @@ def test_capped_levels_give_fresh_noise_at_each_step() -> None:
         (lambda: Expiring(delay=-1), "delay is -1"),
         (lambda: Expiring(delay=2**40), r"2\^24"),
         (lambda: Expiring(levels=0), "levels is 0"),
-        (lambda: Expiring().column(1), "column_until|never ends"),
+        (lambda: Expiring().column(1), "last release that reads"),
         (lambda: Expiring().l1_sensitivity(), "ExpiringDP"),
         (lambda: sensitivity(Expiring(), 2), "ExpiringDP"),
         (lambda: Expiring().overall_variance("mean"), "mean_variance"),

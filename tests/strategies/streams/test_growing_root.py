@@ -16,7 +16,7 @@ from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, check_strategy
 from counton.strategies import GrowingSquareRoot
 from counton.strategies.participation import sensitivity
-from counton.strategies.strategy import column_until, last_served_step, node_law
+from counton.strategies.strategy import check_law, column_until, last_served_step, node_law
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import (
     EVEN,
@@ -95,7 +95,7 @@ def test_what_is_shipped_is_what_rows_have(
     root = GrowingSquareRoot(weight_bits, even)
     nodes = np.random.default_rng(3).integers(2**13 + 1, 2**17, 25)
     nodes = np.append(nodes, [first_of(level) + at for level in (41, 50) for at in (-1, 0, 1)])
-    apart = root.beginning(2**17).differences(np.zeros_like(nodes), nodes)
+    apart = root._beginning(2**17).differences(np.zeros_like(nodes), nodes)
     assert root.variance(nodes) == pytest.approx(apart, rel=within)
 
 
@@ -106,11 +106,11 @@ def test_long_and_short_variances_agree() -> None:
     assert long == pytest.approx(exact.variances, rel=1e-4)
     found = root.variance([1, 2**13, 2**13 + 1, 10_000])
     steps = np.array([2**13 + 1, 10_000])
-    apart = root.beginning(10_000).differences(np.zeros_like(steps), steps)
+    apart = root._beginning(10_000).differences(np.zeros_like(steps), steps)
     assert np.array_equal(found[:2], exact.variances[[0, -1]])
     assert found[2:] == pytest.approx(apart, rel=1e-4)
     coarse = GrowingSquareRoot(4)
-    apart = coarse.beginning(10_000).differences(np.zeros_like(steps), steps)
+    apart = coarse._beginning(10_000).differences(np.zeros_like(steps), steps)
     assert coarse.variance(steps) == pytest.approx(apart, rel=1e-3)
 
 
@@ -129,13 +129,13 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
     rng = np.random.default_rng(5)
     items = [*range(1, 40), NODES, NODES - 1, 2**20, *rng.integers(1, NODES, 60).tolist()]
     root = GrowingSquareRoot(weight_bits, even)
-    norms = norms_of(np.array(items), root.equal)
+    norms = norms_of(np.array(items), root._equal)
     for item, weight in zip(items, np.floor(2.0**weight_bits / np.sqrt(norms)), strict=True):
         cost = Fraction(0)
-        level = quarter(item, root.equal)
-        while first_of(level, root.equal) <= NODES:
-            low = max(first_of(level, root.equal), item) - item
-            high = min(first_of(level + 1, root.equal), NODES + 1) - item
+        level = quarter(item, root._equal)
+        while first_of(level, root._equal) <= NODES:
+            low = max(first_of(level, root._equal), item) - item
+            high = min(first_of(level + 1, root._equal), NODES + 1) - item
             width = node_law(root, DiscreteGaussian(Fraction(1)), level)
             assert isinstance(width, DiscreteGaussian)
             cost += Fraction(int(sums[high] - sums[low])) / width.sigma_squared
@@ -144,13 +144,13 @@ def test_no_column_ever_costs_more_than_one(weight_bits: int, even: int | None) 
         assert cost <= 1
         assert cost >= 0.99 or item > 9 or weight_bits == 4
         if item <= 2**13:
-            assert root.weights(range(item, item + 1)) == weight
+            assert root._weights(range(item, item + 1)) == weight
 
 
 @pytest.mark.parametrize("even", EVEN)
 def test_norms_of_roots_with_even_nodes_are_no_smaller_than_sums_and_their_tails(even: int) -> None:
     """Apart: node by node up to 2^18, then by f(k)^2 < 1 / (pi k) and what q grows by."""
-    equal, near = GrowingSquareRoot(even=even).equal, 2**18
+    equal, near = GrowingSquareRoot(even=even)._equal, 2**18
     k = np.arange(1, near + 1)
     squares = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k)) ** 2])
     classes = np.floor(4 * np.log2(np.arange(1, near + 5000)) + 1e-9).astype(int)
@@ -192,13 +192,13 @@ def test_how_much_less_even_nodes_err(even: int, metric: str, ratio: dict[int, f
 class Small(GrowingSquareRoot):
     """Eight single steps, four blocks of two, two of four."""
 
-    singles, growth, kinds = 8, 2, 3
+    _singles, _growth, _kinds = 8, 2, 3
 
 
 class Threes(GrowingSquareRoot):
     """Six single steps, three blocks of three, one of nine."""
 
-    singles, growth, kinds = 6, 3, 3
+    _singles, _growth, _kinds = 6, 3, 3
 
 
 class SoonSteep(Small):
@@ -206,7 +206,7 @@ class SoonSteep(Small):
 
     def __init__(self, weight_bits: int = 18, even: int | None = None) -> None:
         super().__init__(weight_bits, even)
-        self.equal = 4
+        self._equal = 4
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_what_it_cannot_serve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
         sensitivity(root, 1)
     with pytest.raises(InvalidInput, match="use Gaussian noise"):
-        root.check_law(DiscreteLaplace(Fraction(3)))
+        check_law(root, DiscreteLaplace(Fraction(3)))
     with pytest.raises(InvalidInput, match="wider than 2\\^40"):
-        root.check_law(DiscreteGaussian(Fraction(2**75)))
+        check_law(root, DiscreteGaussian(Fraction(2**75)))
     with pytest.raises(InvalidInput, match="without an end"):
         root.overall_variance("mean")
     with pytest.raises(InvalidInput, match="without end"):

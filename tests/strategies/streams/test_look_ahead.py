@@ -14,10 +14,10 @@ from counton.base.errors import HorizonExceeded, InvalidInput
 from counton.laws import HashedNoise, ShiftedNoise
 from counton.numbers.node_law import law_for
 from counton.privacy import ZCDP
-from counton.strategies import LookAhead, matrices
+from counton.strategies import LookAhead, matrices, strategy
 from counton.strategies.participation import sensitivities, sensitivity
-from counton.strategies.streams import look_ahead
-from counton.strategies.streams.subtrees import Subtrees
+from counton.strategies.strategy import reader_of
+from counton.strategies.streams import look_ahead, subtrees
 
 # Mean variance at epsilon = 1 that is promised, and the root of the mean variance at rho = 1/2.
 PROMISED = [
@@ -131,8 +131,8 @@ def test_no_release_reads_a_node_with_more_than_the_largest_weight(horizon: int)
     for tree in trees:
         rows = [tree.row(step) for step in range(1, horizon + 1, 1 + horizon // 30)]
         read = max(abs(float(node.weight)) for row in rows for node in row)
-        assert read <= tree.largest_read * (1 + 1e-12)
-        assert tree.largest_read <= 1.7 * read
+        assert read <= tree._largest_read * (1 + 1e-12)
+        assert tree._largest_read <= 1.7 * read
 
 
 @pytest.mark.parametrize("steps", [3, 40])
@@ -149,30 +149,23 @@ def test_candidates_for_units_of_many_steps_are_better_for_them(
     assert min(error(tree) for tree in several) < 0.97 * once
 
 
-def test_prefixes_below_estimated_totals() -> None:
-    trees = Subtrees(23, (3, 2), (1, 2))  # four roots of six steps, the last of five
-    field = HashedNoise()
-    inside, below = trees.totals(field, range(4))
-    before = np.array([0, 100, 200, 300]) << 16
-    (values,) = trees.prefixes(field, range(23), 0, inside, before, below)
-    # A root whose total is what its children say ends with that.
-    assert values[[5, 11, 17, 22]] - before == pytest.approx(inside, abs=8)
-    more, one = inside + (6 << 16), inside.copy()
-    (shared,) = trees.prefixes(field, range(23), 0, more, before, below)
-    assert (shared - values)[:6] / 2**16 == pytest.approx([1, 2, 3, 4, 5, 6], abs=1e-3)
-    (last,) = trees.prefixes(field, range(20, 23), 0, one, before, below)
-    assert (last == values[20:]).all()
-
-
 @pytest.mark.parametrize("horizon", [1, 12, 47, 230])
 def test_row_by_row_is_the_same(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
     table, everything = HashedNoise((3,)), range(1, horizon + 1)
     trees = LookAhead.examples(horizon)
     whole = [tree.noise(table, everything) for tree in trees]
-    monkeypatch.setattr(look_ahead, "_WIDE", 1)
+    for room in (1, 10):
+        monkeypatch.setattr(subtrees, "_HELD", room)
+        monkeypatch.setattr(subtrees, "ROWS_CHUNK", room)
+        assert all(
+            (tree.noise(table, everything) == expected).all()
+            for tree, expected in zip(trees, whole, strict=True)
+        )
+    monkeypatch.setattr(look_ahead, "WIDE", 1)
+    monkeypatch.setattr(strategy, "WIDE", 1)
     for tree, expected in zip(trees, whole, strict=True):
         assert (tree.noise(table, everything) == expected).all()
-        reader = tree.reader(table)
+        reader = reader_of(tree, table)
         # Windows that follow each other, one that does not, and what comes after it.
         for start, stop in [(1, 2), (2, 9), (9, 40), (5, 6), (6, 7), (40, 41), (3, 231)]:
             window = range(min(start, horizon), min(stop, horizon + 1))

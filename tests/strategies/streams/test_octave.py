@@ -85,7 +85,7 @@ def test_the_shift_of_every_step_moves_releases_by_exactly_that(
     steps = np.arange(1, strategy.horizon + 1)
     largest = [0, 0]
     for step in window if strategy.horizon < 1000 else range(1, strategy.horizon + 1, 7):
-        column = strategy.columns.column(step)
+        column = strategy._columns.column(step)
         change = 3 if step % 2 else -2
         for level, node, weight in column:
             table.levels[level][node + 1] += change * weight
@@ -96,7 +96,7 @@ def test_the_shift_of_every_step_moves_releases_by_exactly_that(
         assert np.array_equal(moved, expected)
         weights = [abs(weight) for _, _, weight in column]
         largest = [max(largest[0], sum(weights)), max(largest[1], sum(w * w for w in weights))]
-    claimed = strategy.columns.norms
+    claimed = strategy._columns.norms
     assert claimed.l1 >= largest[0]
     assert claimed.l2_squared >= largest[1]
     assert claimed.l2_squared <= 1.02 * largest[1]
@@ -119,15 +119,15 @@ def test_bounds_hold_for_random_steps_of_a_long_stream() -> None:
     strategy = MultiscaleInterpolation(10**9)
     rng = np.random.default_rng(3)
     steps = [1, 2, 10**9, 2**29, (2**30 - 1) // 3, *rng.integers(1, 10**9, 60).tolist()]
-    found = [sum(w * w for _, _, w in strategy.columns.column(step)) for step in steps]
-    assert max(found) <= strategy.columns.norms.l2_squared
-    assert max(found) >= 0.95 * strategy.columns.norms.l2_squared
+    found = [sum(w * w for _, _, w in strategy._columns.column(step)) for step in steps]
+    assert max(found) <= strategy._columns.norms.l2_squared
+    assert max(found) >= 0.95 * strategy._columns.norms.l2_squared
 
 
 def test_columns_far_apart_meet_on_high_levels_alone() -> None:
     strategy = MultiscaleInterpolation(3000)
     columns = {
-        step: {(level, node): weight for level, node, weight in strategy.columns.column(step)}
+        step: {(level, node): weight for level, node, weight in strategy._columns.column(step)}
         for step in (900, 901, 998, 999, 1000, 1001, 1150, 2000, 2999)
     }
     for apart in (99, 100, 101, 250, 1000, 1999):
@@ -299,7 +299,7 @@ def test_whole_numbers_are_the_same_noise_rounded_once_more() -> None:
     fine, whole = MultiscaleInterpolation(700), MultiscaleInterpolation(700, whole=True)
     field = HashedNoise(spread=2**26)
     steps = range(1, 701)
-    assert whole.columns.norms == fine.columns.norms
+    assert whole._columns.norms == fine._columns.norms
     apart = whole.noise(field, steps) - fine.noise(field, steps) / 2**10
     assert np.abs(apart).max() <= 0.5 + 2.0**-10
     assert apart.std() == pytest.approx(12**-0.5, rel=0.1)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from counton.base.errors import SumOverflow
 from counton.laws import HashedNoise
 from counton.strategies import GrowingSquareRoot
+from counton.strategies.strategy import reader_of
 from counton.strategies.streams import growing_root
 from counton.strategies.streams.growing_root import series_bits
 from counton.strategies.streams.power_series import PrefixQuotient
@@ -83,7 +84,7 @@ def test_a_running_stream_has_the_noise_of_any_window(shape: tuple[int, ...]) ->
     growing = GrowingSquareRoot()
     field = HashedNoise(shape, 2**36)
     whole = growing.noise(field, range(1, 3001))
-    reader = growing.reader(field)
+    reader = reader_of(growing, field)
     assert reader.local
     for window in (range(1, 2), range(2, 700), range(700, 700), range(650, 900), range(2500, 3001)):
         found = reader.noise(window)
@@ -97,7 +98,7 @@ def test_streams_of_too_many_cells_hold_nothing(monkeypatch: pytest.MonkeyPatch)
     growing = GrowingSquareRoot()
     whole = growing.noise(field, range(1, 400))
     monkeypatch.setattr(growing_root, "_MOST_HELD", 6 * 250)
-    reader = growing.reader(field)
+    reader = reader_of(growing, field)
     assert np.array_equal(reader.noise(range(1, 200)), whole[:199])
     assert not reader.local
     assert np.array_equal(reader.noise(range(200, 400)), whole[199:])
@@ -106,10 +107,10 @@ def test_streams_of_too_many_cells_hold_nothing(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("bits", [4, 18])
 def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     growing = GrowingSquareRoot(bits)
-    assert growing.stairs.bits == series_bits(bits)
+    assert growing._stairs.bits == series_bits(bits)
     field = HashedNoise((2,), 2**36)
     before = growing.noise(field, range(1, 60))
-    monkeypatch.setattr(growing.stairs, "error", lambda steps: 2.0**growing.lattice_bits)
+    monkeypatch.setattr(growing._stairs, "error", lambda steps: 2.0**growing.lattice_bits)
     decided = set()
     decide = growing_root._Beginning.decide
 
@@ -120,4 +121,4 @@ def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.M
     monkeypatch.setattr(growing_root._Beginning, "decide", watched)
     assert np.array_equal(growing.noise(field, range(1, 60)), before)
     assert decided == set(range(1, 60))
-    assert np.array_equal(growing.reader(field).noise(range(1, 60)), before)
+    assert np.array_equal(reader_of(growing, field).noise(range(1, 60)), before)

@@ -169,7 +169,7 @@ def test_optimal_bands_where_only_separation_is_promised() -> None:
     """Below 9.345, the least error of 64 bands with equal coefficients (jax_privacy 2.0)."""
     strategy = BandedOptimum.fit(512, 8)
     assert strategy.bands == 64
-    assert strategy.squared_sensitivity() == pytest.approx(1, rel=1e-8)
+    assert strategy.squared_sensitivity() == pytest.approx(1, rel=1e-5)
     assert 8.9503 < strategy.rmse < 8.951
     assert strategy.draws == 256.5
     # its columns are orthogonal at the least distance: the worst set of steps is any at all
@@ -349,7 +349,7 @@ def test_a_step_beyond_the_run_is_refused() -> None:
 
 
 def test_buffers_that_gain_nothing_are_left_out() -> None:
-    assert [BufferedToeplitz.fit(steps).buffers for steps in (1, 2, 3, 5)] == [1, 1, 1, 2]
+    assert [BufferedToeplitz.fit(steps).buffers for steps in (1, 2, 3, 5, 12)] == [1, 1, 1, 1, 2]
     assert BufferedToeplitz.fit(2, 2).buffers == 1
     theta, thetahat = fit_buffers(1, Schedule(1, 1, True), 2)
     assert len(theta) == len(thetahat)

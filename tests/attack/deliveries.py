@@ -1,0 +1,178 @@
+"""One unit's rows in some nights' files and not in others, beside rows of others that do the same.
+
+By each door whole nights run twice, without the unit and with it. Noise rounds to nothing, so that
+what all nights release together shows how far one unit moves what is measured.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+from counton.numbers.node_law import sensitivity_of
+from counton.run import Job, run
+from counton.state import Store
+from counton.strategies import Binary
+from tools.brute_force import Tried, _at, strategies
+
+Case = dict[str, Any]
+NIGHTS = 3
+COLUMNS = ("user", "at", "group", "id", "value", "night")
+VALUE: dict[str, Any] = {"value": "value", "lower": 0, "upper": 4, "resolution": 1}
+BY: dict[str, Any] = {"by": "group", "domain": "n,s"}
+STATISTICS: dict[str, dict[str, Any]] = {
+    "count": BY,
+    "sum": {**VALUE, **BY},
+    "average": VALUE,
+    "quantiles": {"value": "value", "edges": "0,2,5", "line": "identity"},
+    "report": {
+        "statistics": {
+            "n": {"statistic": "count", "by": "group", "domain": ["n", "s"]},
+            "paid": {"statistic": "average", **VALUE},
+        }
+    },
+}
+PEOPLE: tuple[dict[str, Any], ...] = (
+    {"user": "user", "most": 2},
+    {"user": "user", "most": 1, "per": "2h"},
+    {"user": "user", "most": 2, "per": "2h"},
+    {"user": "user", "most": 1, "first": True},
+    {"user": "user", "most": 2, "distinct": True},
+    {"user": "user", "most": 2, "most_a_window": 1},
+)
+DOORS = ("files", "frames", "command")
+ZONES, ENDINGS = ("Z", "+05:30", "-08:00", "+00:00"), ("csv", "csv.gz", "jsonl", "parquet")
+
+
+def draw(chance: random.Random) -> Case:
+    """Nights of others, and of one unit: an event, an id, a user, or one period of a user."""
+    kind = chance.choice(["event", "event", "id", "user", "user and id"])
+    people = dict(chance.choice(PEOPLE)) if "user" in kind else {}
+    people = dict(chance.choice((PEOPLE[1], *PEOPLE[1:]))) if kind == "user and id" else people
+    ids, append = "id" in kind, chance.random() < 0.4
+    hours = chance.sample(range(6), 3)  # few, so that rows of one window come and go
+    name = chance.choice([*STATISTICS])
+    if people.keys() & {"first", "distinct"}:
+        name = "count"
+    if "most_a_window" in people:
+        name = chance.choice(["count", "sum"])
+    others = [
+        _row(chance, hours, append, user=chance.choice("bcd"), id=str(chance.randrange(30)))
+        for _ in range(chance.randint(4, 24))
+    ]
+    if not people and ids:  # without users an id is one unit
+        others = [[*row[:4], f"{number}", row[5]] for number, row in enumerate(others)]
+    unit = [
+        _row(chance, hours, append and not (people or ids), user="ann", id="x")
+        for _ in range(chance.randint(1, 4) if people or ids else 1)
+    ]
+    if people and ids:
+        others += [
+            _row(chance, hours, append, user="bob", id="x")
+        ]  # whose id says nothing of ann's
+        unit = [[*row[:4], chance.choice("xxy"), row[5]] for row in unit]
+    if "per" in people:
+        unit = [[row[0], row[1] % 2 + 2, *row[2:]] for row in unit]
+        before = _row(chance, hours, append, user="ann", id="x")  # another unit: her other hours
+        others += [[before[0], hour, *before[2:4], id, 1] for hour, id in ((0, "w"), (5, "x"))]
+    return {
+        "statistic": name,
+        "own": {**people, **({"id": "id"} if ids else {}), "append": append},
+        "others": others,
+        "unit": unit,
+        "door": chance.choice(DOORS if name in ("count", "sum") else DOORS[:2]),
+        "files": [
+            [chance.choice(ENDINGS), chance.choice(ZONES), chance.random() < 0.5]
+            for _ in range(NIGHTS)
+        ],
+    }
+
+
+def _row(chance: random.Random, hours: list[int], once: bool, *, user: str, id: str) -> list[Any]:
+    """In which nights it stands, its hour, group, user, id and value."""
+    nights = [night for night in range(NIGHTS) if chance.random() < 0.6] or [0]
+    if once:
+        nights = [chance.choice(nights)]
+    return [nights, chance.choice(hours), chance.choice("ns"), user, id, chance.randrange(5)]
+
+
+def run_both(case: Case, folder: Path) -> str:
+    """Without the unit, and with it.
+
+    Raises:
+        AssertionError: all that is released moves further than is claimed.
+    """
+    found = []
+    for name, rows in (("without", []), ("with", case["unit"])):
+        (folder / name).mkdir()
+        found.append(_released(case, [*case["others"], *rows], folder / name))
+    (without, design), (with_it, _) = found
+    nodes = next(one for one in strategies(6) if type(one.strategy) is Binary)
+    tried = Tried(case["statistic"])
+    claim = sensitivity_of(nodes.strategy, design.contribution, design.shape)
+    tried.hold(with_it - without, nodes, claim, case["unit"])
+    return f"{case['statistic']} by {case['door']}"
+
+
+def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
+    state = folder / "s.db"
+    for night in range(NIGHTS):
+        events = _events(case, rows, night, folder)
+        asked: dict[str, Any] = {
+            "time": "at", "every": "1h", "start": "2026-01-01", "steps": 6, "strategy": "binary",
+            "epsilon": 10**7, "until": f"2026-01-01T0{2 * night + 2}:00", "confirmed": True,
+            "name": "it", "missing": "skip", **STATISTICS[case["statistic"]], **case["own"],
+        }  # fmt: skip
+        if case["door"] == "command":
+            words = [case["statistic"], str(events), "--state", str(state), *_words(asked)]
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 0, done.output
+        else:
+            run(Job(case["statistic"], events, state, **asked)).close()
+    with Store(state) as store:
+        reader = store.reader("it")
+        values = np.asarray(reader.releases().values, float) / float(reader.design.resolution)
+    values = np.rint(values).reshape(len(values), -1)
+    return np.diff(values, axis=0, prepend=0), reader.design
+
+
+def _words(asked: dict[str, Any]) -> list[str]:
+    named = {**asked, "yes": asked["confirmed"]}
+    del named["confirmed"]
+    found = list[str]()
+    for name, value in named.items():
+        option = f"--{name.replace('_', '-')}"
+        found += [option] if value is True else [] if value is False else [option, str(value)]
+    return found
+
+
+def _events(case: Case, rows: list[Any], night: int, folder: Path) -> Any:
+    """The rows of a night as a file, or a frame."""
+    ending, zone, backwards = case["files"][night]
+    told = [
+        (user, _at(hour, number, zone), group, id, str(value), str(night))
+        for number, (nights, hour, group, user, id, value) in enumerate(rows)
+        if night in nights
+    ]
+    frame = pl.DataFrame(
+        told[::-1] if backwards else told, schema=dict.fromkeys(COLUMNS, pl.String), orient="row"
+    )
+    if case["own"]["append"]:  # no two nights' files, or frames, are equal
+        frame = frame.with_columns(pl.col("at").str.replace(":00", f":0{night}", literal=True))
+    if case["door"] == "frames":
+        return frame
+    path = folder / f"{night}.{ending}"
+    if ending == "parquet":
+        frame.write_parquet(path)
+    elif ending == "jsonl":
+        first = dict.fromkeys(COLUMNS)
+        frame.vstack(pl.DataFrame([first], schema=frame.schema)).write_ndjson(path)
+    else:
+        frame.write_csv(path, compression="gzip" if ending == "csv.gz" else "uncompressed")
+    return path

@@ -1,0 +1,79 @@
+"""Every statistic with every option goes on with nothing but its events, state and until."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from every_option import COMMON, ITS_OWN, TIMES, every, own_of, rows_of, stated_by, words_of
+
+from counton.job.job import Job, options_of
+from counton.job.stated_options import statistic_class
+from counton.statistics.catalogue import keywords
+from counton.statistics.tally_statistic import TallyStatistic
+
+from .conftest import Workplace
+
+IN_ORDER = "whose rows count in order|has no successor"
+#: Cells are asked for in each run anew, and so is what is written of them.
+ON_DEMAND = ("substrings", "episodes", "cuts")
+ALONE = {name for name, option in options_of(Job).items() if not option.kept}
+
+
+def test_every_option_is_here() -> None:
+    assert {option for name in keywords() for option in own_of(name)} <= {*ITS_OWN}
+    common = {option for said in COMMON for option in said}
+    of_tables = "known"  # which are released once, and have nothing to go on with
+    assert {*options_of(Job)} == {*common, *TIMES, "epsilon", "continues", of_tables, *ALONE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "own", "said"), every(), ids=str)
+def test_it_goes_on_with_nothing(
+    name: str, own: bool, said: dict[str, Any], place: Workplace
+) -> None:
+    stated = stated_by(name, said)
+    events = place.folder / "e.csv"
+    words = words_of(name, stated, place.folder)
+    command = [name] if statistic_class(name).card.additive else ["statistic", name]
+
+    def night(until: str, *more: str) -> Any:
+        done = place.plain(*command, str(events), *place.again, "--until", until, "--json", *more)
+        return done, json.loads(done.out) if done.code == 0 else None
+
+    events.write_text(rows_of(stated, 3))
+    begun, first = night("2024-03-01T03:00", *words)
+    if begun.code and not own:  # what does not go with the statistic is refused
+        assert not place.state.exists()
+        return
+    assert begun.code == 0, begun.err
+    events.write_text(rows_of(stated, 5))
+    done, alone = night("2024-03-01T05:00")
+    assert done.code == 0, done.err
+    assert alone["released"] > first["released"]
+    done, repeated = night("2024-03-01T05:00", *words)
+    assert done.code == 0, done.err
+    asked_anew = ("last", "level", "out", "plot") if name in ON_DEMAND else ()
+    for key in repeated:
+        assert key in asked_anew or {**alone, "new": 0}[key] == repeated[key], key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "own", "said"), [one for one in every() if one[1]], ids=str)
+def test_its_successor_takes_its_statistic_over(
+    name: str, own: bool, said: dict[str, Any], place: Workplace
+) -> None:
+    stated = stated_by(name, said)
+    events = place.folder / "e.csv"
+    events.write_text(rows_of(stated, 5))
+    command = [name] if statistic_class(name).card.additive else ["statistic", name]
+    start = [*command, str(events), *place.again, "--json", "--until"]
+    done = place.plain(*start, "2024-03-01T03:00", *words_of(name, stated, place.folder))
+    first = json.loads(done.out)
+    more = ("--continues", first["name"], "--name", "two", "--drop-waiting", "--epsilon", "100")
+    done = place.plain(*start, "2024-03-01T05:00", *more)
+    if issubclass(statistic_class(name), TallyStatistic) and not re.search(IN_ORDER, done.err):
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["statistic"] == first["statistic"]

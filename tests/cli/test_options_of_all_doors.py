@@ -1,0 +1,175 @@
+"""An option of a command is one of every other door: plans, job files, nightly runs, services."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from every_option import every, own_of, stated_by, words_of
+
+from counton.base.distributions import DiscreteLaplace
+from counton.base.errors import CountonError, InvalidInput
+from counton.cli.command_options import RunOptions
+from counton.cli.statistic_command import parse_words
+from counton.job.job import Job, options_of
+from counton.job.jobfile import load, save
+from counton.job.stated_options import statistic_class
+from counton.numbers import interval_halfwidth
+from counton.run.job_plan import planned_job
+from counton.serve.served_jobs import prepare
+
+from .conftest import Workplace
+
+
+def in_order(job: Job) -> bool:
+    """Whether rows count in their order, so that no service takes them."""
+    return job.what in (
+        "substrings",
+        "episodes",
+        "cuts",
+        "edges",
+        "triangles",
+        "stars",
+        "degrees",
+        "forest",
+    ) or any(job.option(one) for one in ("window", "changes", "number"))
+
+
+def whole_command(name: str, said: dict[str, Any], folder: Path) -> str:
+    """A command of a new stream, as it is typed."""
+    alone = statistic_class(name).card.additive
+    words = [*([] if alone else ["statistic"]), name, "e.csv", "--state", str(folder / "s.db")]
+    return shlex.join([*words, *words_of(name, stated_by(name, said), folder)])
+
+
+def parsed(command: str) -> Job | None:
+    try:
+        return parse_words("of", command)[1]
+    except InvalidInput:
+        return None
+
+
+def is_planned(job: Job) -> bool:
+    try:
+        planned_job(job)
+    except CountonError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "own", "said"), every(), ids=str)
+def test_every_door_takes_what_the_command_takes(
+    name: str, own: bool, said: dict[str, Any], place: Workplace
+) -> None:
+    command = whole_command(name, said, place.folder)
+    job = parsed(command)
+    if job is None:  # the command does not take it either, or no plan of a statistic knows it
+        taken = place.plain(*shlex.split(command)).code == 0
+        assert not taken or {"expire", "unknown"} & {*said}
+        return
+    begins = is_planned(job)
+    assert begins or not own
+    file, of_service = place.folder / "nightly.toml", place.folder / "service.toml"
+    save(job, file)
+    (kept,) = load(file).values()
+    assert {one: kept.option(one) for one in own_of(name)} == {
+        one: job.option(one) for one in own_of(name)
+    }
+    assert (place.plain("plan", str(file)).code == 0) == begins
+    lines = [one for one in file.read_text().splitlines() if not one.startswith("events")]
+    of_service.write_text("\n".join(lines))
+    served = all(options_of(Job)[one].served for one in said if one in options_of(Job))
+    done = place.plain("plan", str(of_service))
+    assert (done.code == 0) == (begins and served), done.err
+    found, failed = prepare(of_service)
+    assert bool(found) == (begins and served and not in_order(job)), failed
+    if begins and not {"expire", "unknown"} & {*said}:
+        done = place.plain("plan", "--of", command)
+        assert done.code == 0, done.err
+
+
+def test_a_nightly_run_says_all_that_is_said_of_one_night() -> None:
+    nightly = {name for name, said in options_of(Job).items() if said.nightly}
+    assert nightly == {"until", "confirmed", "also", "rename", "drop_waiting"}
+    assert {*options_of(RunOptions)} == {*nightly, "file", "only", "schema", "json"}
+
+
+def test_a_nightly_run_releases_quiet_windows_and_renames_columns(place: Workplace) -> None:
+    rows, file = ["00:10,a", "00:20,b"], place.folder / "nightly.toml"
+    begun = [place.write("e.csv", rows), *place.new(steps="20"), "--until", "2013-01-01T01:00"]
+    assert place.plain("count", *begun).code == 0
+    file.write_text('[jobs.events]\nevents = "e.csv"\nstate = "state.db"\n')
+    quiet = ("run", str(file), "--until", "2013-01-01T16:00")
+    refused = place.plain(*quiet)
+    assert refused.code == 2
+    assert "would release 15 windows after the newest event" in refused.err
+    place.write("e.csv", rows, "at,group")
+    done = place.plain(*quiet, "--yes", "--rename", "time=at", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["jobs"]["events"]["released"] == 16
+
+
+def test_words_of_a_plan_say_what_its_own_options_say(place: Workplace) -> None:
+    def planned(*words: str) -> Any:
+        done = place.plain("plan", *words, "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    stated = ("--steps", "30", "--epsilon", "1", "--release", "windows", "--simple")
+    users = ("--most", "20", "--most-a-window", "2")
+    of = f"count --user who --unit user {shlex.join(users)}"
+    whole = f"count e.csv --state s.db --user who {shlex.join((*users, *stated))} --by g --domain a"
+    mine, words, typed = (
+        planned(*stated, *users), planned("--of", of, *stated), planned("--of", whole),
+    )  # fmt: skip
+    for one in (words, typed):
+        assert one["contribution"] == mine["contribution"]
+        assert one["choices"][0]["mean_std"] == mine["choices"][0]["mean_std"]
+    assert (typed["steps"], typed["release"]) == (30, "windows")
+    for words_of_it, said in (
+        ("count --steps 9", "--steps 30 is asked for, and --of count --steps 9 says 9"),
+        ("count --most 3", "--most 3 needs --user"),
+        ("count --expire", "whose protection fades"),
+        ("count --by g --unknown discover", "which shows some groups alone"),
+    ):
+        done = place.plain("plan", "--of", words_of_it, *stated)
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_a_look_plans_the_windows_of_a_command(place: Workplace) -> None:
+    rows = [f"0{hour}:10,a{user}" for hour in range(4) for user in range(9)]
+    who = ("inspect", place.write("e.csv", rows), "--user", "group", "--epsilon", "100", "--json")
+    whole = "count e.csv --state x.db --time time --every 1h --steps 30 --epsilon 1"
+    found: list[float] = []
+    for more in ("", " --release windows", " --release windows --most-a-window 1"):
+        state = ("--state", str(place.folder / f"{len(found)}.db"))
+        done = place.plain(*who, *state, "--plan", whole + more, "--sweep", "4")
+        assert done.code == 0, done.err
+        found.append(json.loads(done.out)["sweep"][0]["halfwidth"])
+        exact = place.plain(*who[:4], "--exact", "--plan", whole + more, "--json")
+        assert exact.code == 0, exact.err
+    totals, windows, bounded = found
+    four = interval_halfwidth(DiscreteLaplace(Fraction(4)), 1)
+    assert (windows, totals > windows) == (four, True)
+    assert bounded == windows  # with noise of Laplace a window's bound is no help
+
+
+def test_a_file_of_a_service_is_planned_and_exported(place: Workplace) -> None:
+    file, out = place.folder / "service.toml", str(place.folder / "{name}.csv")
+    lines = (*(f'{key} = "{value}"' for key, value in (("state", "s.db"), ("time", "time"))),
+             'every = "1h"', 'start = "2013-01-01"', "steps = 6", "epsilon = 1", "yes = true",
+             "append = true")  # fmt: skip
+    file.write_text("\n".join(["[jobs.visits]", *lines, "[serve]", "public = true"]))
+    done = place.plain("plan", str(file))
+    assert done.code == 0, done.err
+    found, failed = prepare(file)
+    assert (list(found), failed) == (["visits"], {})
+    assert "has released nothing yet" in place.plain("export", str(file), "--out", out).err
+    file.write_text("\n".join(["[jobs.visits]", *lines, 'plot = "a.png"']))
+    assert "a.png is for runs over files" in place.plain("plan", str(file)).err
+    assert "says no 'events'" in place.plain("run", str(file)).err

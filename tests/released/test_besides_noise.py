@@ -1,0 +1,213 @@
+"""What numbers leave out besides noise, and that every door says it: statistics times options."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from counton import read
+from counton.cli.app import app
+from counton.released.besides_noise import besides_noise
+from counton.released.description import Description
+from counton.released.release_facts import promise_of
+from counton.run import Job, export, run
+from counton.run.new_stream import define
+from counton.run.written_files import write_release
+from counton.serve.public_series import Journal
+from counton.state import Store
+
+LATE = "rows that came late are in the day in which they were counted"
+CLIPPED = (
+    "values above 60 count as 60, which makes the {} too low, and values below 0 as 0, which makes "
+    "it too high (by an unknown amount)"
+)
+ENDS = "values{} above 60 count as 60 and those below 0 as 0, "
+VALUE: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 60, "resolution": 1}
+REPORT: dict[str, Any] = {
+    "rows": {"statistic": "count"},
+    "paid": {"statistic": "average", **VALUE},
+    "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,30,60"},
+}
+#: Statistics by what is asked, and the lines that are their own.
+STATISTICS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "count": ({}, ()),
+    "sum": (VALUE, (CLIPPED.format("sum"),)),
+    "average": (VALUE, (CLIPPED.format("average"),)),
+    "quantiles": (
+        {"value": "paid", "edges": "0,30,60"},
+        (f"{ENDS.format('')}so that quantiles beyond these are shown at them",),
+    ),
+    "moments": (
+        {"columns": "paid", "bounds": "0:60"},
+        (
+            f"{ENDS.format(' of paid')}which bends means, variances and slopes (by an "
+            "unknown amount)",
+        ),
+    ),
+    "report": (
+        {"statistics": REPORT},
+        (
+            f"paid: {CLIPPED.format('average')}",
+            f"spread: {ENDS.format('')}so that quantiles beyond these are shown at them",
+        ),
+    ),
+    "contingency": ({"columns": "branch", "domain": "branch=north,south"}, ()),
+}
+#: Options by name, what each adds to a job, and whose rows it leaves out.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "events": {},
+    "ids": {"id": "row"},
+    "people": {"user": "reader", "most": 2},
+    "people of weeks": {"user": "reader", "most": 2, "per": "1w"},
+    "people of days": {"user": "reader", "most": 2, "per": "1d"},
+}
+DROPS: dict[str, Any] = {"by": "branch", "domain": "north,south", "unknown": "drop"}
+DROPPED = "rows of groups that were not declared do not count (by an unknown amount)"
+ROWS = pl.DataFrame(
+    {
+        "time": [datetime(2024, 3, 1) + timedelta(hours=5 * n) for n in range(40)],
+        "branch": [("north", "south", "west")[n % 3] for n in range(40)],
+        "paid": [3 * n - 9 for n in range(40)],
+        "reader": [f"u{n % 5}" for n in range(40)],
+        "row": [f"r{n}" for n in range(40)],
+    }
+)
+
+
+def job(folder: Path, what: str, options: dict[str, Any], rows: pl.DataFrame = ROWS) -> Job:
+    events, own = folder / "events.parquet", {**STATISTICS[what][0], **options}
+    rows.write_parquet(events)
+    return Job(
+        what, events, folder / "s.db", time="time", every="1d", start="2024-03-01", steps=20,
+        until="2024-03-08", epsilon=1, name="it", **own,
+    )  # fmt: skip
+
+
+def expected(what: str, option: str, *, dropped: bool) -> list[str]:
+    """The lines, written down once more from what was asked."""
+    never = ", or do not count"
+    late = {
+        "ids": "; those that came more than 35 days late are in none",
+        "people of weeks": f"{never}, as those that came more than 35 days after the user's week",
+        "people of days": f"{never}, as those that came more than 35 days after the user's day",
+    }
+    lines = [LATE + late.get(option, never)]
+    if option.startswith("people"):
+        unit = "user" + option.removeprefix("people of ").removesuffix("s").join(["'s ", ""]) * (
+            " of " in option
+        )
+        low = what in ("count", "sum", "contingency")
+        bent = "makes numbers too low" if low else "bends numbers"
+        order = ", those of late days most: the bound is spent in the order of rows"
+        lines.append(
+            f"rows beyond 2 of each {unit} do not count, which {bent} (by an unknown amount)"
+            + order * (option != "people of days")
+        )
+    lines += STATISTICS[what][1]
+    return [*lines, *([DROPPED] if dropped else [])]
+
+
+def cases() -> list[Any]:
+    found = []
+    for what, option in product(STATISTICS, OPTIONS):
+        if what in ("contingency", "report", "moments") and option == "ids":
+            continue  # once is enough: ids are of rows, whatever is counted
+        grouped = [False] if what in ("contingency", "report") else [False, True]
+        found += [
+            pytest.param(what, option, drops, id=f"{what}, {option}, {drops}") for drops in grouped
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("what", "option", "drops"), cases())
+def test_a_description_says_what_its_numbers_leave_out(
+    what: str, option: str, drops: bool, tmp_path: Path
+) -> None:
+    more = DROPS if drops else {"unknown": "drop"} if what == "contingency" else {}
+    asked = job(tmp_path, what, {**OPTIONS[option], **more})
+    with run(asked) as outcome:
+        definition, design = outcome.definition, outcome.read().design
+        lines = besides_noise(definition)
+    assert lines == expected(what, option, dropped=bool(more))
+    # Of the public description alone, and the same whatever the rows are.
+    told = json.loads(json.dumps(definition.public()))
+    assert besides_noise(Description.of(design, told)) == lines
+    other = tmp_path / "other"
+    other.mkdir()
+    rows = ROWS.with_columns(paid=pl.lit(5), reader=pl.col("row"), branch=pl.lit("north"))
+    with run(job(other, what, {**OPTIONS[option], **more}, rows)) as outcome:
+        assert besides_noise(outcome.definition) == lines
+
+
+def shown(path: object) -> str:
+    done = CliRunner().invoke(app, ["show", str(path)], prog_name="counton")
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize("what", STATISTICS)
+def test_every_door_says_it(what: str, tmp_path: Path) -> None:
+    """Screen, description, chart, text for a publication, whole account, file, page, command."""
+    more = {"unknown": "drop"} if what == "contingency" else {}
+    asked = job(tmp_path, what, OPTIONS["people of weeks"] | more)
+    with run(asked) as outcome:
+        released = outcome.read()
+        lines = besides_noise(outcome.definition)
+        screen = released.screen().notes
+        drawn = [one.get_text() for one in next(iter(released.figures().values())).texts]
+        file = tmp_path / "t.csv"
+        write_release(released, file)
+        texts = [released.describe(), released.methods(), released.methods(full=True)]
+    again = read(file)
+    with Store(asked.state) as store:
+        page = Journal(store, asked).describe()["besides_noise"]
+    texts += [*map(" ".join, (drawn, screen)), shown(asked.state), shown(file)]
+    texts += [again.describe(), again.methods(), export(asked.state).describe()]
+    for line, text in product(lines, texts):
+        assert line in " ".join(text.split()), text
+    assert len(lines) > 1
+    assert screen == [f"besides noise: {line}" for line in lines]
+    assert (
+        promise_of(again)["besides_noise"] == promise_of(released)["besides_noise"] == page == lines
+    )
+
+
+def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
+    """What it released lacks rows for ever, whatever the next job does with such rows."""
+    asked = job(tmp_path, "count", DROPS)
+    with run(asked) as outcome:
+        assert DROPPED in besides_noise(outcome.definition)
+    ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
+    later = replace(asked, unknown="refuse", until="2024-03-09")
+    with run(later) as outcome:
+        assert outcome.after == 8
+        assert DROPPED in besides_noise(outcome.definition)
+
+
+def test_what_is_found_or_comes_in_order_says_so(tmp_path: Path) -> None:
+    found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
+    words = besides_noise(define(replace(job(tmp_path, "count", {}), **found)))
+    assert words == [
+        f"{LATE}, or do not count",
+        "groups that were never large enough to be shown are left out, with their rows",
+    ]
+    users = Job(
+        "distinct", "v.csv", tmp_path / "d.db", time="time", every="1d", start="2024-03-01",
+        steps=20, epsilon=1, user="reader", changes=4, stay=2,
+    )  # fmt: skip
+    assert besides_noise(define(users)) == [
+        "rows that came after the release of their day do not count",
+        "comings and goings beyond 4 of each user do not count, which bends the number (by an "
+        "unknown amount)",
+    ]
+    once = Job("contingency", "v.csv", tmp_path / "o.db", columns="branch", domain="branch=a,b",
+               epsilon=1)  # fmt: skip
+    assert besides_noise(define(once)) == []

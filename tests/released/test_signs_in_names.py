@@ -1,0 +1,58 @@
+"""Names of groups may hold any sign: pictures are well-formed, and workbooks are read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+import pytest
+
+from counton import read
+from counton.run import Job, export, run
+
+NAMES = ["\x1b[2J", "a\x01b", "\x7f\x08", "\ufffe", "_x0001_", "-->", "<b>&", "$x$", "é\u202e"]
+ROWS = pl.DataFrame(
+    {
+        "at": [f"2024-03-01T0{n % 4}:10" for n in range(36)],
+        "shop": NAMES * 4,
+        "sex": ["f", "m\x0b"] * 18,
+    }
+)
+KINDS: dict[str, dict[str, Any]] = {
+    "count": {"by": "shop", "domain": NAMES, "release": "both"},
+    "top-k": {"by": "shop", "domain": NAMES, "top": 3},
+    "hierarchy": {
+        "levels": ["shop", "sex"],
+        "domain": {"shop": [name for name in NAMES for _ in "fm"], "sex": ["f", "m\x0b"] * 9},
+    },
+    "contingency": {"columns": ["shop", "sex"], "domain": {"shop": NAMES, "sex": ["f", "m\x0b"]}},
+}
+
+
+@pytest.mark.slow  # it draws
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_with_control_characters_are_drawn_and_read_again(kind: str, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        "time": "at",
+        "every": "1h",
+        "start": "2024-03-01",
+        "steps": 4,
+        "epsilon": 9,
+    }
+    job = Job(kind, ROWS, tmp_path / "s.db", until="2024-03-01T04:00", **{**asked, **KINDS[kind]})
+    tables = [tmp_path / f"t.{ending}" for ending in ("xlsx", "parquet")]
+    with run(job) as outcome:
+        for figure in outcome.read(shown=None).figures().values():
+            figure.savefig(tmp_path / "own.svg")  # as a notebook does it
+            ET.parse(tmp_path / "own.svg")
+    export(tmp_path / "s.db", tmp_path / "p.svg")
+    pictures = sorted(tmp_path.glob("p*.svg"))
+    assert pictures
+    for picture in pictures:
+        ET.parse(picture)
+    for table in tables:
+        export(tmp_path / "s.db", table)
+    one, other = (read(table).table() for table in tables)
+    assert one.equals(other)

@@ -1,0 +1,79 @@
+"""A service whose second witness is damaged takes and shows nothing until it is repaired."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from patience import HANGS
+from services import Running, job_file, rows, running
+
+PAGES = ["home", "shop"]
+DAMAGES = [b"", b"[{", b"\x00\xff junk", b"[" * 10**5, b'[{"step": 1}]']
+
+
+def second() -> Path:
+    """The one second witness that there is, or the one of the first state."""
+    return sorted(Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness"))[0]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + HANGS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def all_is_well(service: Running, stream: str = "visits") -> bool:
+    shown = service.get(f"/v1/streams/{stream}/series").status_code
+    return (shown, service.get("/ready").status_code) == (200, 200)
+
+
+def test_while_the_service_runs(tmp_path: Path) -> None:
+    with running(job_file(tmp_path)) as service:
+        assert service.post("first", rows(0, PAGES)).status_code == 202
+        service.at(2)
+        service.wait_for(2)
+        right = second().read_bytes()
+        for number, damage in enumerate(DAMAGES):
+            second().write_bytes(damage)
+            until(lambda: service.get("/ready").status_code == 503)
+            assert service.post(f"no-{number}", rows(3, PAGES)).status_code == 503
+            second().write_bytes(right)
+            until(lambda: all_is_well(service))
+            assert service.post(f"yes-{number}", rows(3, PAGES)).status_code == 202
+        service.at(4)
+        service.wait_for(4)
+
+
+def test_at_the_start_of_a_service(tmp_path: Path) -> None:
+    """One job waits for the repair, and no other one for it."""
+    jobs = {
+        "visits": {},
+        "again": {"name": "again"},
+        "other": {"state": "other.db", "name": "other"},
+    }
+    file = job_file(tmp_path, jobs=jobs)
+    with running(file) as service:
+        for name in jobs:
+            assert service.post("first", rows(0, PAGES), stream=name).status_code == 202
+        service.at(2)
+        for name in jobs:
+            service.wait_for(2, stream=name)
+    files = sorted(Path(os.environ["XDG_STATE_HOME"]).rglob("*.witness"))
+    (damaged,) = [one for one in files if b'"again"' in one.read_bytes()]
+    right = damaged.read_bytes()
+    damaged.write_bytes(b"junk")
+    with running(file) as service:
+        assert service.post("next", rows(3, PAGES), stream="other").status_code == 202
+        for name in ("visits", "again"):
+            assert service.post("next", rows(3, PAGES), stream=name).status_code == 503
+        damaged.write_bytes(right)
+        for name in ("visits", "again"):
+            until(lambda name=name: all_is_well(service, name))  # type: ignore[misc]
+            assert service.post("next", rows(3, PAGES), stream=name).status_code == 202
+        service.at(4)
+        for name in jobs:
+            service.wait_for(4, stream=name)

@@ -1,0 +1,230 @@
+"""A period of a user has one clock: what a ledger adds up bounds what one unit can move."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from counton import PureDP, Stream
+from counton.base.errors import BudgetExceeded, InvalidInput
+from counton.base.windows import microseconds
+from counton.privacy import Ledger
+from counton.privacy.contribution import known_unit, with_clock, without_clock
+from counton.released.counting import Bounded
+from counton.released.periods import period_of
+from counton.run import Job, run
+from counton.state import Store, state_summary, verify
+from counton.state.unit_names import by_its_clock
+from counton.statistics import Distinct
+from counton.strategies import Binary
+
+ZONES = ("UTC", "Asia/Kolkata", "America/New_York")
+#: A UTC day meets two of Kolkata in these; so does a month, and one of New York.
+MOMENTS = [datetime(2024, 2, 29, 1, tzinfo=UTC) + timedelta(hours=11 * k) for k in range(5)]
+#: Rows of one reader: when each was by either column. Some were on two days.
+ROWS = [(k, k) for k in range(5)] + [(0, 1), (1, 3), (2, 4), (4, 1)]
+LOGS = [log for size in (1, 2, 3) for log in itertools.combinations(range(len(ROWS)), size)]
+_US = pl.DataFrame({"us": list(map(microseconds, MOMENTS))})
+
+
+class Clock(NamedTuple):
+    """Whose rows are together: a reader's of one period, by a zone and a column; or all."""
+
+    zone: str
+    column: int
+    per: str | None
+
+    @property
+    def unit(self) -> str:
+        asked = {"timezone": self.zone, "time": "ab"[self.column], "per": self.per}
+        return by_its_clock(Bounded(1, self.per).of("reader"), asked)
+
+    def numbers(self) -> list[int]:
+        """The period of each row."""
+        found = _US.select(period_of(pl.col("us"), self.per, self.zone))["us"].to_list()
+        return [found[row[self.column]] for row in ROWS]
+
+
+@cache
+def counted(clock: Clock, most: int, log: tuple[int, ...]) -> set[int]:
+    """Rows that count in a stream: the first of each period of the reader."""
+    number = clock.numbers()
+    room = dict.fromkeys(number, most)
+    kept = set()
+    for row in sorted(log, key=lambda one: (ROWS[one][clock.column], one)):
+        if room[number[row]] > 0:
+            room[number[row]] -= 1
+            kept.add(row)
+    return kept
+
+
+def moves(subject: Clock, stream: Clock, most: int) -> NDArray[np.float64]:
+    """How far a stream moves for each log and unit of a subject, as parts of what it promises."""
+    number, found = subject.numbers(), []
+    for log in LOGS:
+        whole = counted(stream, most, log)
+        for period in sorted(set(number)):
+            rest = counted(stream, most, tuple(row for row in log if number[row] != period))
+            found.append(len(whole ^ rest) / most)
+    return np.array(found)
+
+
+CLOCKS = [Clock(zone, column, per) for zone in ZONES for column in (0, 1) for per in ("1d", "1mo")]
+SUBJECTS = [*CLOCKS, Clock("UTC", 0, None)]
+STREAMS = [(clock, most) for clock in [*SUBJECTS, Clock("UTC", 1, None)] for most in (1, 2)]
+
+
+def losses(words: Callable[[str], str]) -> dict[Clock, tuple[float, float]]:
+    """By the subject of a limit: what its ledger adds up to, and what one unit loses at most.
+
+    All streams that the ledger takes are released together, each with epsilon = 1.
+    """
+    found = {}
+    for subject in SUBJECTS:
+        ledger, lost = Ledger(PureDP(100), unit=words(subject.unit)), np.zeros(1)
+        # The first one says by which clock the subject is.
+        for number, (clock, most) in enumerate([(subject, 1), *STREAMS]):
+            try:
+                ledger.spend(f"stream {number}", PureDP(1), unit=words(clock.unit))
+            except InvalidInput:
+                continue
+            lost = lost + moves(subject, clock, most)
+        cost = ledger.cost()
+        assert isinstance(cost, PureDP)
+        found[subject] = float(cost.epsilon), float(lost.max())
+    return found
+
+
+def test_a_sum_of_a_ledger_bounds_what_one_unit_loses() -> None:
+    """Over zones, months and columns of times."""
+    found = losses(str)
+    assert all(lost <= spent for spent, lost in found.values()), found
+    # What a stream of the unit itself costs is what one unit loses there.
+    assert all(moves(subject, subject, 1).max() == 1 for subject in SUBJECTS)
+
+
+def test_words_without_clocks_would_promise_too_little() -> None:
+    found = losses(without_clock)
+    timed = [subject for subject in SUBJECTS if subject.per == "1d"]
+    assert all(found[subject][1] > found[subject][0] for subject in timed), found
+
+
+def test_clocks_are_told_apart_as_they_are_written() -> None:
+    """Columns may differ in capitals alone, or in signs that look alike, or hold any sign."""
+    columns = ["time", "Time", "TIME", "ti me", "ti  me", "time)", "a, b", "\ufb01", "fi", "x\ny"]
+    columns += ['"a, b"', "é", "e\u0301", "(UTC, time)", "'s day"]
+    units = [with_clock("reader's day", "UTC", column) for column in columns]
+    for one, other in itertools.product(units, units):
+        assert (known_unit(one, [other]) == other) == (one == other)
+        assert without_clock(one) == "reader's day"
+    assert len(set(units)) == len(columns)
+    assert known_unit("READER's Day (UTC, time)", units) == units[0]
+
+
+EVENTS = ["time,paid,who", "2024-03-01T09:00,2024-03-02T08:00,ann"]
+EVENTS += ["2024-03-02T10:00,2024-03-02T11:00,bob"]
+OTHER_CLOCKS: list[dict[str, Any]] = [
+    {"timezone": "Asia/Kolkata", "start": "2024-03-01"},
+    {"time": "paid"},
+]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    file = tmp_path / "visits.csv"
+    file.write_text("\n".join(EVENTS))
+    return file
+
+
+def count(events: Path, name: str, epsilon: str = "0.5", **more: Any) -> str:
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
+    asked |= {"until": "2024-03-02T20:00Z", "user": "who", "most": 1, "per": "1d", "unit": "reader"}
+    asked |= {"epsilon": epsilon, "name": name, **more}
+    with run(Job("count", events, events.with_name("state.db"), **asked)) as outcome:
+        return outcome.definition.unit
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("other", OTHER_CLOCKS, ids=["zone", "column"])
+@pytest.mark.parametrize("per", ["1d", "1mo"])
+def test_a_limit_about_a_period_is_by_one_clock(
+    per: str, other: dict[str, Any], shared: bool, events: Path
+) -> None:
+    state = events.with_name("state.db")
+    book = events.with_name("readers.db") if shared else state
+    word = Bounded(1, per).of("reader")
+    with Store(book, create=True) as store:
+        store.set_limit(PureDP(1), unit=word)
+    more: dict[str, Any] = {"per": per, **({"ledger": book} if shared else {})}
+    assert count(events, "first", **more) == word
+    refused = f"'second' protects one {word} .*about one {word} .UTC, time.: that is a period by an"
+    with pytest.raises(InvalidInput, match=refused):
+        count(events, "second", **more, **other)
+    with Store(book) as store:
+        assert store.ledger is not None
+        assert store.ledger.unit == f"{word} (UTC, time)"
+        assert store.ledger.cost() == PureDP("0.5")
+    count(events, "third", **more)
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        count(events, "fourth", **more)
+    (found,) = verify(state, "first")
+    assert not found.problems
+
+
+def test_without_a_subject_periods_by_two_clocks_have_two_totals(events: Path) -> None:
+    count(events, "first")
+    count(events, "second", **OTHER_CLOCKS[0])
+    with Store(events.with_name("state.db")) as store:
+        assert list(store.totals) == [
+            "reader's day (UTC, time)",
+            "reader's day (Asia/Kolkata, time)",
+        ]
+        with pytest.raises(InvalidInput, match="that is a period by another clock"):
+            store.set_limit(PureDP(5), unit="reader's day")
+
+
+def test_windows_of_a_statistic_are_those_of_as_many_steps(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1), unit="user within one window")
+    half, unit = PureDP("0.5"), "'longer' protects one user within one window .30 steps"
+    Stream.create(file, "weeks", Binary(90), half, statistic=Distinct(window=7)).close()
+    with pytest.raises(InvalidInput, match=unit):
+        Stream.create(file, "longer", Binary(90), half, statistic=Distinct(window=30))
+    Stream.create(file, "again", Binary(90), half, statistic=Distinct(window=7)).close()
+    units = [entry["unit"] for entry in state_summary(file)["ledger"]]
+    assert units == ["user within one window (7 steps)"] * 2
+
+
+def distinct(events: Path, name: str, **more: Any) -> str:
+    """Count the users of each two windows, and say what is protected."""
+    asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
+    asked |= {"user": "who", "until": "2024-03-02T20:00Z", "rho": "0.1", "name": name, **more}
+    job = Job("distinct", events, events.with_name("state.db"), options={"window": 2}, **asked)
+    with run(job) as outcome:
+        return str(outcome.definition.contribution)
+
+
+def test_windows_of_a_calendar_begin_with_it(events: Path) -> None:
+    for name, more in (("a", {}), ("b", {"start": "2024-02-29"}), ("c", {"every": "12h"})):
+        distinct(events, name, unit="reader", **more)
+    with Store(events.with_name("state.db")) as store:
+        assert len(store.totals) == len(store.spends) == 3
+        assert all(known.startswith("reader within one window (") for known in store.totals)
+
+
+def test_a_word_for_users_says_nothing_of_all_their_windows(events: Path) -> None:
+    assert distinct(events, "a").startswith("one user within one window added")
+    assert distinct(events, "b", unit="reader").startswith("one reader within one window added")
+    assert distinct(events, "b", unit="reader").startswith("one reader within one window added")
+    refused = "protects one user within one window .*about one reader: that is something else"
+    with Store(events.with_name("state.db")) as store, pytest.raises(InvalidInput, match=refused):
+        store.set_limit(PureDP(5), unit="reader")

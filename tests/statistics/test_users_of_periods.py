@@ -1,0 +1,275 @@
+"""Users who are counted anew in each period: its number is shown, or all words say what is."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import counton
+from counton.base.errors import InvalidInput
+from counton.base.windows import Windows
+from counton.numbers import Design
+from counton.numbers.design import design_for
+from counton.released.periods import begun_anew, made_of_windows
+from counton.released.release_facts import promise_of
+from counton.run import Job, export, run
+from counton.run.definition import Definition
+from counton.run.job_plan import planned_job
+from counton.run.new_stream import define
+from counton.run.written_files import write_release
+from counton.serve.public_series import Journal
+from counton.state import Store
+from counton.strategies import KAry
+
+START = datetime(2024, 2, 26, tzinfo=UTC)  # a Monday
+DAYS = 40
+ANEW = "each counted anew in each"
+
+
+def visits(zone: str = "UTC") -> pl.DataFrame:
+    """Users of 40 days: some come daily, some weekly, one once."""
+    rows = [
+        (START + timedelta(days=day, hours=12), f"u{user}")
+        for day in range(DAYS)
+        for user in range(30)
+        if user == 0 or day % (user % 9 + 1) == user % 5
+    ]
+    frame = pl.DataFrame(rows, {"at": pl.Datetime("us", "UTC"), "who": pl.String}, orient="row")
+    return frame.with_columns(pl.col("at").dt.convert_time_zone(zone))
+
+
+def job(folder: Path, **more: Any) -> Job:
+    stream: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who", "per": "1w",
+        "epsilon": 10**6, "until": START + timedelta(days=DAYS), "at_least": "1,3",
+    }  # fmt: skip
+    state = folder / f"{len([*folder.glob('*.db')])}.db"
+    return Job(more.pop("what", "reach"), more.pop("events", visits()), state, **{**stream, **more})
+
+
+def rows_by(per: str, frame: pl.DataFrame) -> dict[tuple[Any, str], int]:
+    """By the last day of each period, the users who had 1 row or 3 in it up to each day."""
+    days = frame.with_columns(period=pl.col("at").dt.truncate(per), day=pl.col("at").dt.date())
+    found = {}
+    for (period,), part in days.group_by("period"):
+        for day in part["day"].unique():
+            counts = part.filter(pl.col("day") <= day).group_by("who").len()["len"]
+            for least in (1, 3):
+                found[day, f"{least} or more"] = int((counts >= least).sum())
+        assert period is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("per", "zone"), [("1w", "UTC"), ("1mo", "UTC"), ("1d", "UTC"), ("1w", "Asia/Kolkata")]
+)
+def test_numbers_are_of_the_period(per: str, zone: str, tmp_path: Path) -> None:
+    frame = visits(zone)
+    local = datetime.fromisoformat("2024-02-26")
+    more = {"timezone": zone, "start": local.isoformat(), "per": per, "events": frame}
+    with run(job(tmp_path, **more, until="2024-04-06")) as outcome:
+        assert outcome.definition.release == "periods"
+        table = outcome.read().table()
+    truth = rows_by(per, frame)
+    for row in table.filter(pl.col("name").str.ends_with("more")).iter_rows(named=True):
+        day = (row["window_end"] - timedelta(seconds=1)).date()
+        wanted = truth.get((day, row["name"]))
+        if wanted is not None:
+            assert round(row["estimate"]) == wanted, row
+        assert row["window_start"] == max(
+            pl.Series([row["window_end"] - timedelta(seconds=1)]).dt.truncate(per)[0],
+            local.replace(tzinfo=row["window_start"].tzinfo),
+        )
+
+
+def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
+    asked = job(tmp_path)
+    with run(asked) as outcome:
+        released = outcome.read()
+        drawn = released.figures()["statistic"]
+    text = " ".join(one.get_text() for one in drawn.texts)
+    assert "Number of users by how many rows they have" in text
+    assert "in each week so far" in text
+    for words in (released.methods(), released.methods(full=True), text):
+        assert not re.search("[Tt]he running|Running", words)
+    assert "in each week so far, was published" in released.methods()
+    assert "in the week to the end of 2024-04-05" in released.screen().heading
+    assert released.facts()["counted"] == "the week so far"
+    last = released.table()["estimate"][-3]
+    for one in (released, export(asked.state)):
+        found = one.total("1 or more")
+        assert found.value == last
+        assert found.what == "1 or more (1 April to 5 April 2024)"
+        both = one.total("1 or more", steps=range(29, 41))
+        assert both.what == f"1 or more (25 March to 5 April 2024, {ANEW} week)"
+        assert both.value > last
+    assert released.reading.number_of("1 or more").value == last
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "xlsx", "json"])
+def test_a_file_says_the_same(form: str, tmp_path: Path) -> None:
+    with run(job(tmp_path)) as outcome:
+        released = outcome.read()
+    write_release(released, tmp_path / f"p.{form}")
+    again = counton.read(tmp_path / f"p.{form}")
+    assert again.table().equals(released.table())
+    assert again.methods() == released.methods()
+    assert again.total("1 or more") == released.total("1 or more")
+
+
+def test_who_asks_for_the_running_sum_is_told_what_it_is(tmp_path: Path) -> None:
+    with run(job(tmp_path, release="totals")) as outcome:
+        released = outcome.read()
+        drawn = " ".join(one.get_text() for one in released.figures()["statistic"].texts)
+    said = f"{ANEW} week"
+    assert said in released.methods()
+    assert said in released.methods(full=True)
+    assert said in " ".join(drawn.split())
+    assert said in " ".join(released.screen().notes)
+    assert released.facts()["counted"] == f"all windows so far, {said}"
+    assert said in released.total("1 or more").what
+    whole = sum(
+        number
+        for (day, name), number in rows_by("1w", visits()).items()
+        if name == "1 or more" and (day.weekday() == 6 or day == datetime(2024, 4, 5).date())
+    )
+    assert round(released.total("1 or more").value) == whole > 30
+
+
+def test_a_report_says_which_of_its_numbers_add_users_up(tmp_path: Path) -> None:
+    parts = {"rows": {"statistic": "count"}, "active": {"statistic": "reach", "at_least": "1,3"}}
+    asked = job(tmp_path, what="report", statistics=parts, most=9, at_least=None)
+    with run(asked) as outcome:
+        released = outcome.read()
+        drawn = " ".join(one.get_text() for one in released.figures()["statistic"].texts)
+    said = f"active: users, {ANEW} week, and all periods are added up"
+    assert f"active (reach, users {ANEW} week)" in released.methods()
+    assert f"besides noise: {said}" in released.screen().notes
+    assert said in promise_of(released)["besides_noise"]
+    assert said in " ".join(drawn.split())
+    assert f"{ANEW} week" in released.part("active").total("1 or more").what
+
+
+def test_runs_of_steps_are_periods_too(tmp_path: Path) -> None:
+    """As distinct users of each week, whose rows count in their order."""
+    frame = visits().sort("at")
+    more = {"what": "distinct", "at_least": None, "per": None, "window": 7, "events": frame}
+    with run(job(tmp_path, **more)) as outcome:
+        released = outcome.read()
+    assert released.definition.release == "periods"
+    assert "number of distinct users, in each run of 7 days so far" in released.methods()
+    table, truth = released.table(), rows_by("1w", frame)
+    for row in table.iter_rows(named=True):
+        day = (row["window_end"] - timedelta(seconds=1)).date()
+        assert round(row["estimate"]) == truth[day, "1 or more"]
+    with run(job(tmp_path, **more, release="totals")) as outcome:
+        assert f"{ANEW} run of 7 days" in outcome.read().methods()
+
+
+def test_periods_that_end_within_windows_are_added_up(tmp_path: Path) -> None:
+    for changed in ({"every": "1w", "per": "1d", "steps": 5}, {"every": "5d", "steps": 8}):
+        with run(job(tmp_path, **changed, until=START + timedelta(days=35))) as outcome:
+            released = outcome.read()
+        assert released.definition.release == "totals"
+        assert ANEW in released.methods()
+        with pytest.raises(InvalidInput, match="of users who are counted anew in each period"):
+            run(job(tmp_path, **changed, release="periods"))
+
+
+def test_numbers_of_periods_are_for_who_counts_anew(tmp_path: Path) -> None:
+    for changed in ({"what": "count", "most": 2, "at_least": None}, {"per": None}):
+        with pytest.raises(InvalidInput, match="and here nobody is; leave it out"):
+            run(job(tmp_path, **changed, release="periods"))
+
+
+@pytest.mark.parametrize(("per", "rho"), [("1d", None), ("1w", None), ("1mo", None), ("1w", 1)])
+def test_the_noise_is_least_of_the_periods(per: str, rho: int | None, tmp_path: Path) -> None:
+    loss = {"epsilon": 1} if rho is None else {"epsilon": None, "rho": rho}
+    asked = job(tmp_path, per=per, steps=364, **loss)
+    ours, totals = (
+        error_of_periods(define(one), per) for one in (asked, asked.having(release="totals"))
+    )
+    assert ours <= totals * (1 + 1e-9)
+    if per != "1mo" and rho is None:
+        assert ours < 0.6 * totals
+    if per == "1d":
+        assert define(asked).strategy == KAry(364, 365, subtraction=False)
+
+
+def error_of_periods(definition: Definition, per: str) -> float:
+    terms = terms_of(definition)
+    assert definition.cut is not None
+    begins = begun_anew(definition.cut, per, definition.cut.steps)
+    return float((terms.window_std(begins, np.arange(1, len(begins) + 1)) ** 2).mean() ** 0.5)
+
+
+def terms_of(definition: Definition) -> Design:
+    return design_for(
+        definition.strategy, definition.guarantee, definition.contribution, definition.shape
+    )
+
+
+def test_a_plan_says_how_far_off_the_numbers_of_periods_are(tmp_path: Path) -> None:
+    asked = job(tmp_path, epsilon=1)
+    planned = {one.what: one.halfwidths for one in planned_job(asked).numbers}
+    with run(asked) as outcome:
+        table = outcome.read().table()
+    for step, place in ((1, 0), (20, 1), (40, 2)):
+        row = table.filter(pl.col("step") == step, pl.col("name") == "1 or more")
+        half = (row["upper"] - row["lower"]).item() / 2
+        assert half == pytest.approx(planned["1 or more"][place], abs=0.51)
+
+
+def test_where_periods_begin() -> None:
+    days = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40)
+    assert begun_anew(days, "1w", 9).tolist() == [0, 0, 0, 0, 0, 5, 5, 5, 5]
+    assert begun_anew(days, "1mo", 4).tolist() == [0, 0, 2, 2]
+    assert begun_anew(days, None, 3).tolist() == [0, 0, 0]
+    kolkata = Windows(datetime(2024, 2, 28, tzinfo=UTC), "1d", 40, "Asia/Kolkata")
+    for cut, per, whole in (
+        (days, "1w", True), (days, "2d", True), (days, "12h", False), (kolkata, "1w", False),
+        (Windows(START, "2d", 40), "1w", False), (Windows(START, "6h", 40), "12h", True),
+        (Windows(START, "1w", 40), "1mo", False), (Windows(START, "10s", 9), "1mo", True),
+        (Windows.endless(START, "1w"), "1w", True), (Windows(START, "5h", 40), "1d", False),
+    ):  # fmt: skip
+        assert made_of_windows(cut, per) == whole, (cut, per)
+
+
+def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
+    with run(job(tmp_path, release="windows", per=None)) as outcome:
+        released = outcome.read()
+    assert released.total("1 or more").value == released.table()["estimate"][-3]
+    assert "The running" not in released.methods(full=True)
+    for asked in (range(1, 4), range(1, 41)):
+        with pytest.raises(InvalidInput, match="numbers of single windows, which do not add up"):
+            released.total("1 or more", steps=asked)
+    drawn = released.figures()["statistic"]
+    assert not re.search("Running", " ".join(one.get_text() for one in drawn.texts))
+
+
+def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
+    asked = job(tmp_path)
+    run(asked).close()
+    with Store(asked.state) as store:
+        journal = Journal(store, asked)
+        assert journal.about()["release"] == "periods"
+        assert "in each week so far" in journal.methods()
+        last = journal.series(last=1).rows
+    assert last["window_start"][0].day == 1
+
+
+def test_users_who_come_and_go_are_no_running_number(tmp_path: Path) -> None:
+    more = {"what": "distinct", "at_least": None, "per": None, "stay": 2, "changes": 9}
+    with run(job(tmp_path, **more, events=visits().sort("at"))) as outcome:
+        released = outcome.read()
+    drawn = " ".join(one.get_text() for one in released.figures()["statistic"].texts)
+    for words in (released.methods(), released.methods(full=True), drawn):
+        assert re.search("number of users who are there", words, re.IGNORECASE)
+        assert not re.search("[Rr]unning number|so far, was", words)
+    assert released.facts()["counted"] == "who are there then"

@@ -1,0 +1,159 @@
+"""Every statistic with each of its own options, and with each option of every job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from every_statistic import HEADER, OWN, TABLES
+
+from counton.base.options import Option
+from counton.job.job import Job, options_of
+from counton.job.stated_options import statistic_class
+from counton.statistics.catalogue import keywords
+
+TIMES = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
+LEAST: dict[str, dict[str, Any]] = {
+    name: {**TIMES, "epsilon": 100, "strategy": "binary", **own}
+    for name, own in {**OWN, **TABLES}.items()
+}
+BY = {"by": "page", "domain": "home,shop"}
+USERS = {"user": "user", "most": 2}
+EXPIRE = {"steps": None, "strategy": None, "expire": True}
+CELLS = {"edges": None, "lower": 0, "upper": 9, "cells": 3}
+WEIGHTS = {"weight": "paid", "lower": 0, "upper": 9, "resolution": 1}
+FOUND = {"by": "page", "domain": None, "unknown": "discover", "delta": "1e-6", "strategy": None}
+WITHIN = {"epsilon": None, "within": 50}
+PICTURE = {"plot": "t.svg", "title": "It", "axis": "it", "source": "here", "width": 4}
+ROWS_ARE = {"file_format": "csv", "time_format": "%Y-%m-%dT%H:%M", "clock_change": "earliest"}
+#: What a first night says of the options of every job, besides what its statistic needs at least.
+COMMON: list[dict[str, Any]] = [
+    {"steps": None, "epsilon": None, "rho": 50, "strategy": None, "around": 20},
+    {"timezone": "Atlantic/Reykjavik", "unit": "visit", "delta": "1e-6"},
+    BY,
+    {**BY, "domain": "home", "other": "rest"},
+    {**BY, "spare": 2},
+    {**BY, "domain": "home", "unknown": "drop"},
+    FOUND,
+    {"epsilon": None, "rho": 50},
+    WITHIN,
+    {**WITHIN, "within": "5%", "size": 1000, "least": "rho"},
+    {**EXPIRE, "growth": 2},
+    {**EXPIRE, "delay": 1},
+    {"release": "windows", "strategy": None},
+    {"release": "both"},
+    {"strategy": "sqrt"},
+    {"strategy": None, "metric": "max"},
+    {"strategy": None, "simple": True},
+    USERS,
+    {**USERS, "per": "1d", "retain": "7d", "most_a_window": 1},
+    {**USERS, "per": "1d", "retain": "7d"},
+    {"user": "user", "per": "1d"},
+    {**USERS, "distinct": True},
+    {**USERS, "most": None, "first": True},
+    {**USERS, **BY, "first": True},
+    {**ROWS_ARE, "watermark": "1h"},
+    {"separator": ";", "decimal": ",", "comment": "#"},
+    {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
+    {"late": "drop"},
+    {"id": "id"},
+    {"out": "t.csv", "sums": "1d", "level": 0.9},
+    {"out": "t.csv", "above": 1},
+    {"out": "t.csv", "surely_above": 1},
+    PICTURE,
+    {"over": 2},
+    {"shares": "0.25,0.5"},
+    {"ask": "a,b"},
+    {"cut": "u,v;w"},
+    {"integers": True, "nonnegative": True},
+]
+#: An option that statistics have, or one of them, and what a first night says of it.
+ITS_OWN: dict[str, list[dict[str, Any]]] = {
+    "number": [{"number": 1}],
+    "value": [{"value": "paid"}],
+    "lower": [{"lower": 1}],
+    "upper": [{"upper": 8}],
+    "resolution": [{"resolution": "0.5"}],
+    "cells": [CELLS],
+    "quantiles lower": [{**CELLS, "lower": 1}],
+    "quantiles upper": [{**CELLS, "upper": 8}],
+    "edges": [{"edges": "0,3,9"}],
+    "line": [{"line": "haar"}],
+    "replace": [{"replace": True}],
+    "top": [{"top": 2}],
+    "room": [{**FOUND, "room": 1000}],
+    "target": [{"target": "page=10,user=20"}],
+    "workload": [{"workload": "prefixes"}],
+    "equal": [{"equal": True}],
+    "bounds": [{"bounds": "0:8,0:9"}],
+    "grid": [{"grid": 8}],
+    "window": [{"window": 2}],
+    "windows": [{"window": 2, "windows": 1}],
+    "changes": [{"changes": 2, "comes": "comes"}],
+    "comes": [{"changes": 3, "comes": "comes"}],
+    "stay": [{"changes": 2, "stay": 2}],
+    "at_least": [{"at_least": "2"}, {"at_least": "1,5"}, {"at_least": None}],
+    "longest": [{"longest": 3}],
+    "beyond": [{"beyond": "drop"}],
+    "degree": [{"degree": 2}],
+    "leaves": [{"leaves": 1}],
+    "nodes": [{"nodes": 5}],
+    "largest": [{"largest": 8}],
+    "alphabet": [{"alphabet": "abc"}],
+    "weight": [{"weight": "id"}],
+    **{f"cuts {name}": [WEIGHTS] for name in ("weight", "lower", "upper", "resolution")},
+    **{key: [{}] for key in ("label", "levels", "columns", "letter", "edge", "statistics")},
+}
+WHAT = (
+    *("home,ann,3,u,v,1,a", "shop,bob,5,v,w,1,b", "home,ann,4,u,w,1,a", "shop,bob,2,v,w,1,b"),
+    "home,cy,2,u,v,1,a",
+)
+
+
+def own_of(name: str) -> list[str]:
+    return [option.name for option in statistic_class(name).card.options]
+
+
+def every() -> list[tuple[str, bool, dict[str, Any]]]:
+    """Each statistic with each of its own options, and with each option of every job."""
+    found = []
+    for name in keywords():
+        for option in own_of(name):
+            several = ITS_OWN.get(f"{name} {option}", ITS_OWN[option])
+            found += [(name, True, said) for said in several]
+        found += [(name, False, said) for said in COMMON]
+    return found
+
+
+def stated_by(name: str, said: dict[str, Any]) -> dict[str, Any]:
+    """What a first night states, all of it."""
+    return {key: value for key, value in {**LEAST[name], **said}.items() if value is not None}
+
+
+def words_of(name: str, stated: dict[str, Any], folder: Path) -> list[str]:
+    """The options of a command that say this."""
+    known: dict[str, Option] = {one.name: one for one in statistic_class(name).card.options}
+    known = {**options_of(Job), **known}
+    words: list[str] = []
+    for option, value in stated.items():
+        if isinstance(value, dict) and option == "statistics":
+            (folder / "parts.json").write_text(json.dumps(value))
+            value = folder / "parts.json"
+        elif isinstance(value, dict):
+            rows = zip(*value.values(), strict=True)
+            text = "\n".join(",".join(row) for row in (value, *rows))
+            (folder / "domain.csv").write_text(text)
+            value = folder / "domain.csv"
+        elif isinstance(value, str) and value.endswith((".csv", ".svg")):
+            before, _, path = value.rpartition(":")
+            value = f"{before}:{folder / path}".lstrip(":")
+        words += [f"--{known[option].key}", *([] if value is True else [str(value)])]
+    return words
+
+
+def rows_of(stated: dict[str, Any], hours: int) -> str:
+    """One row in each hour."""
+    lines = [HEADER.strip()]
+    lines += [f"2024-03-01T0{hour}:10,{WHAT[hour]},{hour + 1}" for hour in range(hours)]
+    return "\n".join(lines).replace(",", stated.get("separator", ",")) + "\n"

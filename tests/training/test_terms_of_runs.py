@@ -1,0 +1,354 @@
+"""A run goes on under its own terms alone, which it says: nothing is searched for again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from keys import chosen_key
+
+from counton import ZCDP, ApproxDP, Key
+from counton.base.errors import InvalidInput, StateError
+from counton.noise import InsecureSeededKey
+from counton.strategies.descent import matrix_on_grid, on_grid
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BandedOptimum,
+    BufferedToeplitz,
+    DenseOptimum,
+    Echo,
+    OctaveTraining,
+    TrainingStrategy,
+    public_training_strategies,
+    training_schedule,
+    training_strategy_from_dict,
+)
+from counton.training import (
+    BallsInBins,
+    FixedEpochs,
+    GivenBatches,
+    MinSeparation,
+    PoissonBatches,
+    Sampler,
+    SecretPlaces,
+    TrainingNoise,
+    plan,
+)
+
+STRATEGIES: list[TrainingStrategy] = [
+    BufferedToeplitz.fit(24, 2, scaling="free"),
+    BufferedToeplitz.fit(24, 2, order="separated", scaling="epochs"),
+    BandedInverseSquareRoot.fit(24, 2, scaling="equal"),
+    Echo.fit(24, 2, scaling="free"),
+    OctaveTraining.fit(24, 2, scaling="free"),
+    BandedOptimum.fit(24, 2),
+    BandedOptimum.fit(24, 2, draws=3),
+    DenseOptimum.fit(24, 2),
+]
+#: What a processor does otherwise: kernels of linear algebra that all of them have, and threads.
+PROCESSORS = [{"OPENBLAS_NUM_THREADS": "1"}, {"OPENBLAS_NUM_THREADS": "4"}]
+if platform.machine() in ("x86_64", "AMD64"):
+    PROCESSORS += [
+        {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": threads}
+        for core, threads in (("Nehalem", "1"), ("Prescott", "2"))
+    ]
+
+
+def noise_of(strategy: TrainingStrategy, key: Key, **more: Any) -> TrainingNoise:
+    terms: dict[str, Any] = {"key": key, "name": "run", "guarantee": ZCDP(50)}
+    return TrainingNoise(strategy, **terms | more)
+
+
+def through_json(run: Any) -> Any:
+    return json.loads(json.dumps(run))
+
+
+def begun(key: Key, **more: Any) -> TrainingNoise:
+    """A run of which four steps were taken."""
+    noise = noise_of(STRATEGIES[0], key, **more)
+    for step in range(1, 5):
+        noise.add(step, {"w": np.zeros(5)})
+    return noise
+
+
+DECAYS = STRATEGIES[0].to_dict()["thetahat"]
+OTHERS: dict[str, Callable[[Key], TrainingNoise]] = {
+    "guarantee": lambda key: noise_of(STRATEGIES[0], key, guarantee=ZCDP("0.01")),
+    "clip": lambda key: noise_of(STRATEGIES[0], key, clip=0.5),
+    "group": lambda key: noise_of(STRATEGIES[0], key, group=2),
+    "name": lambda key: noise_of(STRATEGIES[0], key, name="another"),
+    "strategy": lambda key: noise_of(
+        training_strategy_from_dict(
+            STRATEGIES[0].to_dict() | {"thetahat": [float(np.nextafter(DECAYS[0], 0)), *DECAYS[1:]]}
+        ),
+        key,
+    ),
+    "key": lambda _: noise_of(STRATEGIES[0], Key.generate()),
+    "sampler": lambda key: noise_of(STRATEGIES[0], key, sampler=FixedEpochs(120, 10, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("way", ["resume", "join", "load_state_dict"])
+def test_a_run_is_not_gone_on_with_under_other_terms(name: str, way: str) -> None:
+    key = Key.generate()
+    first = begun(key)
+    other = OTHERS[name](key)
+    before = other.run, other.std
+    arguments = {
+        "resume": (5, first.run),
+        "join": (first.run,),
+        "load_state_dict": (first.state_dict(),),
+    }
+    with pytest.raises(StateError, match=rf"other terms: its {name} is .* TrainingNoise\.of_run"):
+        getattr(other, way)(*arguments[way])
+    assert (other.run, other.std) == before
+    again = noise_of(STRATEGIES[0], key)
+    getattr(again, way)(*arguments[way])
+    assert again.run["identity"] == first.run["identity"]
+
+
+def test_a_run_that_says_no_terms_is_refused() -> None:
+    key = Key.generate()
+    run = begun(key).run
+    for name in ("terms", "std"):
+        part = {each: value for each, value in run.items() if each != name}
+        with pytest.raises(StateError, match="cannot be read"):
+            noise_of(STRATEGIES[0], key).resume(5, part)
+        with pytest.raises(StateError, match="cannot be read"):
+            noise_of(STRATEGIES[0], key).join(part)
+        with pytest.raises(StateError, match="cannot be read"):
+            TrainingNoise.of_run(part, key=key)
+    with pytest.raises(StateError, match="other terms"):
+        noise_of(STRATEGIES[0], key).join(run | {"terms": run["terms"] | {"more": 1}})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_the_noise_of_a_run_is_made_of_what_the_run_says(strategy: TrainingStrategy) -> None:
+    key = chosen_key()
+    first = noise_of(strategy, key, clip=0.25, group=3, guarantee=ApproxDP(1, "1e-6"))
+    right = [first.read(step, "w", 7) for step in range(1, 25)]
+    again = TrainingNoise.of_run(through_json(first.run), key=key)
+    assert again.strategy == strategy
+    assert (again.run, again.std, again.promise) == (first.run, first.std, first.promise)
+    again.resume(9, through_json(first.run))
+    for step in range(9, 25):
+        assert (again.read(step, "w", 7) == right[step - 1]).all()
+
+
+def test_what_a_run_says_of_other_noise_is_refused() -> None:
+    key = Key.generate()
+    run = through_json(begun(key).run)
+    with pytest.raises(StateError, match="its key is"):
+        TrainingNoise.of_run(run, key=Key.generate())
+    with pytest.raises(StateError, match="its sampler is None"):
+        TrainingNoise.of_run(run, key=key, sampler=FixedEpochs(120, 10, 2))
+    for strategy in ({"strategy": "Unknown"}, {**run["terms"]["strategy"], "theta": [2.0]}):
+        with pytest.raises(InvalidInput):
+            TrainingNoise.of_run(run | {"terms": run["terms"] | {"strategy": strategy}}, key=key)
+
+
+def test_the_standard_deviation_is_that_of_the_run() -> None:
+    """Two processors find ones that both keep the guarantee; the steps so far had one of them."""
+    key = Key.generate()
+    first = begun(key)
+    there = math.nextafter(first.std, math.inf)
+    for way in ("join", "resume", "load_state_dict"):
+        again = noise_of(STRATEGIES[0], key)
+        run = first.run | {"std": there}
+        state = first.state_dict() | {"run": run}
+        arguments = {"join": (run,), "resume": (5, run), "load_state_dict": (state,)}
+        getattr(again, way)(*arguments[way])
+        assert again.std == there
+        again.add(1 if way == "join" else 5, {"w": np.zeros(5)})
+        assert {one.std for one in again._parameters.values()} == {there}
+    for wrong in (first.std / 2, 0.0, math.nan, math.inf):
+        with pytest.raises(StateError, match="standard deviation"):
+            noise_of(STRATEGIES[0], key).join(first.run | {"std": wrong})
+
+
+# ------------------------------------------------------------------------------- samplers
+
+
+def samplers(key: Key) -> list[Sampler]:
+    """Of each two that differ in one thing that everybody may know."""
+    return [
+        FixedEpochs(120, 10, 2),
+        FixedEpochs(120, 10, 2, seed=1),
+        FixedEpochs(119, 10, 2),
+        FixedEpochs(110, 9, 2),
+        MinSeparation(120, 10, 2, window=2),
+        MinSeparation(120, 10, 2, window=3),
+        BallsInBins(120, 12, 2),
+        BallsInBins(120, 12, 2, ids=range(120)),
+        BallsInBins(120, 12, 2, seed=1, ids=range(120)),
+        GivenBatches([[0, 1], [2]]),
+        GivenBatches([[0], [1, 2]]),
+        PoissonBatches(120, 0.1, 24, key=key, name="a"),
+        PoissonBatches(120, 0.2, 24, key=key, name="a"),
+        SecretPlaces(120, 12, 2, key=key, name="a"),
+        SecretPlaces(120, 12, 2, key=key, name="a", anew=True),
+    ]
+
+
+def test_samplers_are_told_apart_by_what_they_say() -> None:
+    said = [json.dumps(one.description, sort_keys=True) for one in samplers(Key.generate())]
+    assert len(set(said)) == len(said)
+    again = [json.dumps(one.description, sort_keys=True) for one in samplers(Key.generate())]
+    assert said == again
+
+
+def test_a_run_says_nothing_that_hangs_on_one_example() -> None:
+    """Where the promise hides one more or less, neither their number nor their ids are said."""
+    key = Key.generate()
+    pairs: list[tuple[Sampler, Sampler]] = [
+        (
+            BallsInBins(2, 4, ids=["ann", "bob"]),
+            BallsInBins(3, 4, ids=["ann", "bob", "cleo"]),
+        ),
+        (
+            PoissonBatches(120, 0.1, 24, key=key, name="a"),
+            PoissonBatches(121, 0.1, 24, key=key, name="a"),
+        ),
+        (
+            SecretPlaces(120, 12, 2, key=key, name="a"),
+            SecretPlaces(121, 12, 2, key=key, name="a"),
+        ),
+    ]
+    for one, other in pairs:
+        assert one.neighbours == "more or less"
+        assert one.description == other.description
+
+
+def test_a_run_keeps_the_batches_that_it_began_with() -> None:
+    """Other batches from the middle on let an example count more often than is promised."""
+    key, strategy = Key.generate(), STRATEGIES[0]
+    first = noise_of(strategy, key, sampler=FixedEpochs(120, 10, 2))
+    with pytest.raises(StateError, match="its sampler is"):
+        noise_of(strategy, key, sampler=FixedEpochs(120, 10, 2, seed=1)).resume(14, first.run)
+    noise_of(strategy, key, sampler=FixedEpochs(120, 10, 2)).resume(14, first.run)
+
+
+# --------------------------------------------------------------------- what is searched for
+
+
+def numbers_of(strategy: TrainingStrategy) -> dict[str, Any]:
+    """What a search found of a strategy."""
+    said = strategy.to_dict()
+    names = ("theta", "thetahat", "weights", "shares", "gain", "ratio", "matrix")
+    return {name: said[name] for name in names if name in said}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_what_was_searched_for_lies_on_a_grid(strategy: TrainingStrategy) -> None:
+    for name, found in numbers_of(strategy).items():
+        if name == "matrix":
+            assert isinstance(strategy, DenseOptimum)
+            kept = np.asarray(strategy._entries * 2.0**-strategy._bits, np.float64)
+            entries, bits = matrix_on_grid(kept)
+            assert (bits, entries.tolist()) == (strategy._bits, strategy._entries.tolist())
+            assert 2**19 < np.abs(entries).max() <= 2**20
+            continue
+        values = np.atleast_1d(found)
+        if name == "thetahat":
+            assert (values == values.astype(np.float32)).all()
+        rest = 1 - values if name.startswith("theta") else values
+        near = np.maximum(rest, 2.0**-24) if name == "thetahat" else rest
+        assert (on_grid(near) == near).all()
+    rebuilt = training_strategy_from_dict(through_json(strategy.to_dict()))
+    assert rebuilt.to_dict() == strategy.to_dict()
+
+
+def test_a_matrix_stays_on_its_grid() -> None:
+    for largest in (1.0, 0.5, 0.5 + 1e-9, 1 - 1e-9, 3.0, 1e-5):
+        found = np.array([[largest, 0.0], [-largest / 3, largest / 7]])
+        entries, bits = matrix_on_grid(found)
+        assert np.abs(entries * 2.0**-bits - found).max() <= largest * 2.0**-19
+        again, same = matrix_on_grid(np.asarray(entries * 2.0**-bits, np.float64))
+        assert same == bits
+        assert (again == entries).all()
+
+
+HERE = """
+import hashlib, json, sys, warnings
+warnings.simplefilter("ignore")
+from counton.noise import InsecureSeededKey
+from counton.training import TrainingNoise
+from tests.training.test_terms_of_runs import bits_of, searched
+for run in json.load(sys.stdin):
+    print(bits_of(TrainingNoise.of_run(run, key=InsecureSeededKey(7))))
+print(json.dumps(searched()))
+"""
+
+
+def bits_of(noise: TrainingNoise) -> str:
+    steps = (noise.read(step, "w", 50) for step in range(1, 25))
+    return hashlib.sha256(b"".join(step.tobytes() for step in steps)).hexdigest()
+
+
+def searched() -> list[dict[str, Any]]:
+    """Strategies whose search has one end, far from where the grid divides."""
+    return [
+        BufferedToeplitz.fit(64, buffers=2).to_dict(),
+        BufferedToeplitz.fit(48, 4, buffers=1, scaling="free").to_dict(),
+        OctaveTraining.fit(16).to_dict(),
+        DenseOptimum.fit(12, 3).to_dict(),
+        BandedOptimum.fit(12, 3).to_dict(),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_processor_draws_the_noise_that_a_run_says() -> None:
+    """And finds the same strategy where a search has one end, since what it finds is rounded."""
+    key = InsecureSeededKey(7)
+    made = [noise_of(strategy, key) for strategy in STRATEGIES]
+    said = json.dumps([noise.run for noise in made])
+    wanted = [*map(bits_of, made), json.dumps(searched())]
+    for settings in PROCESSORS:
+        done = subprocess.run(
+            [sys.executable, "-c", HERE],
+            input=said,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **settings, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split("\n")[:-1] == wanted, settings
+
+
+# -------------------------------------------------------------------------- fits and plans
+
+
+@pytest.mark.parametrize(
+    ("steps", "epochs"),
+    [(240, 6), (200, 5), (1, 1), (2, 1), (2, 2), (48, 4), (512, 8), (2**16, 1), (2**20, 16)],
+)
+@pytest.mark.parametrize("buffers", [1, 3, 5])
+def test_a_fit_of_buffers_makes_noise(steps: int, epochs: int, buffers: int) -> None:
+    strategy = BufferedToeplitz.fit(steps, epochs, buffers=buffers)
+    assert [float(np.float32(decay)) for decay in strategy.decays] == list(strategy.decays)
+    noise_of(strategy, chosen_key()).read(1, "w", 3)
+    fewer = BufferedToeplitz.fit(steps, epochs, buffers=max(strategy.buffers - 1, 1))
+    assert strategy.buffers == 1 or strategy.rmse < fewer.rmse * (1 - 0.9e-5)
+
+
+def test_all_that_a_plan_lists_makes_noise() -> None:
+    sampler = FixedEpochs(examples=4000, batch_size=100, epochs=6)
+    found = plan(sampler=sampler, dimension=100_000, guarantee=ZCDP("0.5"))
+    assert len(found.choices) > 3
+    for choice in found.choices:
+        choice.noise(key=chosen_key(), name="run").read(1, "w", 3)
+
+
+def test_every_public_strategy_is_among_those_that_are_rebuilt() -> None:
+    assert {type(strategy) for strategy in STRATEGIES} == set(public_training_strategies())
+    assert training_schedule(24, 2) == STRATEGIES[0].schedule

@@ -1,0 +1,155 @@
+"""Functions and files of counton that a call enters: how far a reader has to walk to follow it.
+
+    python -m tools.walk
+
+Each call runs in a process of its own, so that nothing is there from an earlier one. Functions that
+modules call while they are imported do not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import counton
+
+SOURCE = str(Path(counton.__file__).parent) + os.sep
+ROWS = (
+    "time,page,paid\n"
+    + "".join(
+        f"2024-03-0{day}T0{hour}:15,{page},{paid}\n"
+        for day, hour, page, paid in ((1, 9, "home", 1), (1, 8, "shop", 2), (2, 7, "home", 3))
+    )
+    + "2024-03-03T08:05,home,4\n"
+)
+WHEN: dict[str, Any] = {
+    "time": "time",
+    "every": "1d",
+    "start": "2024-03-01",
+    "steps": 365,
+    "until": "2024-03-04",
+    "epsilon": 1,
+}
+
+
+class Walk(NamedTuple):
+    """How many functions of how many files a call entered."""
+
+    functions: int
+    files: int
+
+
+def entered(call: Callable[[], object]) -> set[tuple[str, str]]:
+    """Files and functions of counton that a call enters; comprehensions are none."""
+    found = set[tuple[str, str]]()
+    importing = 0
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        nonlocal importing
+        code = frame.f_code
+        if event not in ("call", "return") or not code.co_filename.startswith(SOURCE):
+            return
+        if code.co_name == "<module>":
+            importing += 1 if event == "call" else -1
+        elif event == "call" and not importing and not code.co_name.startswith("<"):
+            found.add((code.co_filename[len(SOURCE) :], code.co_qualname))
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def _count(**more: Any) -> object:
+    from counton import release
+
+    return release("count", "visits.csv", state="visits.db", **more)
+
+
+def first_count() -> object:
+    """A first count of four rows."""
+    return _count(**WHEN)
+
+
+def count_again() -> object:
+    """The same call again, with nothing new."""
+    return _count(**WHEN)
+
+
+def quantiles() -> object:
+    """A stream of quantiles."""
+    from counton import release
+
+    more: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 10, "cells": 8}
+    return release("quantiles", "visits.csv", state="paid.db", **more, **WHEN)
+
+
+def table_once() -> object:
+    """A table that is released once."""
+    from counton import release
+
+    domain = {"page": ["home", "shop"]}
+    return release(
+        "contingency", "visits.csv", state="table.db", columns="page", domain=domain, epsilon=1
+    )
+
+
+def command() -> object:
+    """The command `counton count`."""
+    from counton.cli.__main__ import main
+
+    words = [f"--{name}={value}" for name, value in WHEN.items()]
+    sys.argv = ["counton", "count", "visits.csv", "--state=typed.db", *words]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main()
+    return None
+
+
+#: What is walked, in this order: the second call goes on with the state of the first.
+CALLS: tuple[Callable[[], object], ...] = (first_count, count_again, quantiles, table_once, command)
+
+
+def walks() -> dict[str, Walk]:
+    """What each call enters, by its name; each in a process of its own."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "visits.csv").write_text(ROWS)
+        root = str(Path(__file__).parents[1])
+        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        for call in CALLS:
+            done = subprocess.run(
+                [sys.executable, "-m", "tools.walk", call.__name__],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": path},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            functions, files = done.stdout.split()
+            found[call.__name__] = Walk(int(functions), int(files))
+    return found
+
+
+def main(words: list[str]) -> None:
+    """Print the table; of one call that is named the two numbers."""
+    if words:
+        (call,) = (one for one in CALLS if one.__name__ == words[0])
+        places = entered(call)
+        print(len(places), len({file for file, _ in places}))  # noqa: T201
+        return
+    for name, walk in walks().items():
+        print(f"{name:<12} {walk.functions:>6,} functions in {walk.files:>4,} files")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
