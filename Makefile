@@ -277,6 +277,17 @@ types: lint
 test-papers: $(READY) ## what papers and others print, computed again: tables, figures, docs/beside.md
 	$(PYTEST) -m evidence tests/papers tests/project
 
+# Theorems are checked by Coq, which is no Python package (Debian: coq).
+.PHONY: proof-ready
+proof-ready: ## say whether Coq is installed
+	@command -v coqc >/dev/null || { echo "proofs need Coq 8.16 or newer: apt-get install --no-install-recommends coq" >&2; exit 1; }
+
+.PHONY: proof test-proof
+test-proof: proof
+proof: proof-ready $(READY) ## the theorems of proofs/, by Coq: what each assumes; its words against the program's
+	$(BIN)/python -m tools.proof
+	$(PYTEST) -n 0 tests/proofs tests/project/test_proofs.py
+
 # Folders or files of tests: those of what is being changed take seconds.
 ROOMS ?=
 
@@ -299,28 +310,34 @@ SEED ?=
 CASE ?=
 
 .PHONY: attack
-attack: $(READY) ## neighbours, copies, kills, requests, odd files with fresh seeds: HOURS=1, SEED=..., CASE=file
+attack: $(READY) ## neighbours, copies, kills, requests, odd files, values by the reference, with fresh seeds: HOURS=1, SEED=..., CASE=file
 	$(QUICKLY) $(BIN)/python -m tests.attack --hours $(HOURS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(CASE),--case $(CASE))
 
-# What Pythons counton is for, and which tests run with those that .venv does not have.
+# What Pythons counton is for, and which tests run with those that .venv does not have. One is looked
+# for on the path, then among those of pyenv, then by the launcher `py`.
 PYTHONS ?= python3.11 python3.12 python3.13
 PYTHON_TESTS ?=
 
 .PHONY: test-python
 test-python: ## the tests of `make quick` with each other Python that is installed (PYTHONS), in an environment of its own
-	@for p in $(PYTHONS); do \
-	  name=$$(basename "$$p"); env=".venv-$$name"; \
-	  if ! "$$p" -c '' 2>/dev/null; then \
+	@for given in $(PYTHONS); do \
+	  name=$${given##*/}; version=$${name#python}; env=".venv-$$name"; found=; \
+	  for p in "$$given" "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version".*/bin/"$$name" \
+	      "$$(py "-$$version" -c 'import sys; print(sys.executable)' 2>/dev/null)"; do \
+	    "$$p" -c '' 2>/dev/null && { found=$$p; break; }; \
+	  done; \
+	  if test -e "$(BIN)/$$name"; then echo "$$name is that of .venv: make quick"; \
+	  elif test -z "$$found"; then \
 	    echo "not run: $$name is not installed"; \
 	    test -z "$$COUNTON_RUN" || printf 'skipped\t%s\t%s is not installed\n' "$$name" "$$name" >>"$$COUNTON_RUN"; \
-	  elif test -e "$(BIN)/$$name"; then echo "$$name is that of .venv: make quick"; \
 	  else \
-	    echo "testing with $$name in $$env"; \
-	    { test -x "$$env/bin/python" || "$$p" -m venv "$$env"; } && \
+	    echo "testing with $$found in $$env"; \
+	    { test -x "$$env/bin/python" || "$$found" -m venv "$$env"; } && \
 	    "$$env/bin/python" -m pip install --quiet --requirement requirements.lock && \
 	    "$$env/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable . && \
-	    $(ALONE) "$$env/bin/python" -m pytest -n $(JOBS) -q -m 'not slow' $(PYTHON_TESTS) || exit 1; \
+	    $(QUICKLY) "$$env/bin/python" -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q \
+	      -m 'not slow and not evidence' $(PYTHON_TESTS) || exit 1; \
 	  fi; \
 	done
 

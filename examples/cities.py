@@ -10,8 +10,8 @@ import polars as pl
 
 from counton.base.errors import InvalidInput
 from counton.cli.command_options import command_line
+from counton.job.job import Job
 from counton.run.written_files import write_table
-from counton.spec.job import Job
 
 _LEVELS = "continent,country,region,city"
 

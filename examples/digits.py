@@ -20,6 +20,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from counton import ApproxDP, Key
+from counton.strategies.training import BufferedToeplitz
 from counton.training import FixedEpochs, PoissonBatches, Sampler, TrainingDesign, plan
 
 Array = NDArray[np.float64]
@@ -104,11 +105,15 @@ def ways(
 
     fixed, chance = in_order(), by_chance()
     found = plan(sampler=fixed[0], dimension=DIMENSION, guarantee=guarantee, clip=CLIP)
-    plain = next(choice for choice in found.choices if choice.strategy.name == "BLT-3")
+    plain = next(
+        choice
+        for choice in found.choices
+        if isinstance(choice.strategy, BufferedToeplitz) and choice.strategy.scaling == "none"
+    )
     amplified = plan(sampler=chance[0], dimension=DIMENSION, guarantee=guarantee, clip=CLIP)
     return {
         "DP-SGD, amplified": (amplified.best, by_chance),
-        "BLT-3": (plain, in_order),
+        "BLT": (plain, in_order),
         found.best.strategy.name: (found.best, in_order),
     }
 

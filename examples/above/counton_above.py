@@ -9,18 +9,20 @@ import numpy as np
 from counton.base.exact import Number, exact, text
 from counton.base.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import ChartSpec, Part, TallyStatistic
+from counton.statistics import Card, ChartSpec, Part, TallyStatistic
 
 
 class Above(TallyStatistic):
     """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
 
     # What a user states: from this come the command with its help, and the keys of job files.
-    keyword = "above"
-    says = "How many values lie above a threshold."
-    options = (VALUE, Option("threshold", "values above it count", exact=True, needed=True))
-    drawing = ChartSpec("Running number of values above a threshold", "values")
-    event = "value"
+    card = Card(
+        keyword="above",
+        says="How many values lie above a threshold.",
+        options=(VALUE, Option("threshold", "values above it count", exact=True, needed=True)),
+        chart=ChartSpec("Running number of values above a threshold", "values"),
+        event="value",
+    )
     parts = (Part("value"),)
 
     def __init__(self, threshold: Number, *, unit: str | None = None) -> None:
@@ -38,7 +40,7 @@ class Above(TallyStatistic):
     cells = ()
     places = 1
 
-    def contribution(self, *, batched: bool = False) -> Contribution:
+    def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
         """One event counts in one cell by at most 1."""
         return self._contribution
 
