@@ -6,9 +6,11 @@ import ast
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -252,10 +254,8 @@ def test_a_key_of_several_states_needs_its_salt(
     files = [str(folder / name) for name in ("more.json", "shared", "sums.csv")]
     assert reference.main(["check", *files]) == 2
     assert "the key is not that of the stream" in capsys.readouterr().err
-    from sqlalchemy import create_engine, text
-
-    with create_engine(f"sqlite:///{folder / 't.db'}").connect() as connection:
-        salt = connection.execute(text("SELECT key_salt FROM counton_streams")).scalar_one()
+    with closing(sqlite3.connect(folder / "t.db")) as connection:
+        (salt,) = connection.execute("SELECT key_salt FROM counton_streams").fetchone()
     assert reference.main(["check", *files, "--salt", salt]) == 0
     assert capsys.readouterr().out == "6 values are right\n"
 
