@@ -259,7 +259,7 @@ def test_noise_of_each_step_is_called_no_correlated_one(place: Any) -> None:
 def test_a_stream_that_goes_on_names_both_guarantees(
     place: Any, first: str, *, apart: bool
 ) -> None:
-    """The totals contain rows of both, and whoever is in both loses both."""
+    """A person may be in both where no event is, so the sentence is about the unit."""
     events = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
     terms = place.new(steps=first, epsilon="0.7")
     assert (
@@ -271,7 +271,7 @@ def test_a_stream_that_goes_on_names_both_guarantees(
                        "--continues", "one", "--epsilon", "0.4", "--steps", "9", "--out", out,
                        "--until", "2013-01-01T04:00")  # fmt: skip
     assert done.code == 0, done.err
-    both = "nobody is in both" if apart else "whoever is in both loses both, which add up"
+    both = "no event is in both" if apart else "each event in both loses both, which add up"
     for text in (
         place("methods", out).out,
         place("methods", out, "--full").out,

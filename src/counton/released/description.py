@@ -72,7 +72,7 @@ class Predecessor(NamedTuple):
     Attributes:
         name: of the stream.
         guarantee: for it alone; None: its state is older than what keeps this.
-        apart: nobody's part of the data is in it and in the stream after it too.
+        apart: no unit of the data is in it and in the stream after it too.
 
     >>> from counton.privacy import PureDP
     >>> one = Predecessor("visits of 2023", PureDP(1))

@@ -229,7 +229,12 @@ def _before_in_words(definition: Description) -> list[str]:
     for one in definition.follows:
         loss = "a guarantee of its own"
         loss = loss if one.guarantee is None else f"{one.guarantee}, for itself"
-        both = "nobody is in both" if one.apart else "whoever is in both loses both, which add up"
+        unit = definition.unit
+        both = (
+            f"no {unit} is in both"
+            if one.apart
+            else f"each {unit} in both loses both, which add up"
+        )
         said.append(f"The series goes on from {one.name!r}, which had {loss}: {both}.")
     return said
 
