@@ -49,7 +49,6 @@ from counton.base.distributions import (
 )
 from counton.base.errors import InvalidInput
 from counton.numbers.node_law import sensitivity_of
-from counton.run import Job, run
 from counton.strategies import Binary, StreamStrategy, public_strategies
 from counton.strategies.strategy import column_until, node_law
 from counton.strategies.trees import Tree
@@ -372,6 +371,8 @@ ROWS: list[Row] = [(night, hour, group) for night in (0, 1) for hour in range(4)
 
 def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tuple[Changes, Any]:
     """What two nights release of these rows, as each step's change, and the contribution."""
+    from counton.run import Job, run  # rows need more packages than contributions do
+
     with TemporaryDirectory() as folder:
         for night in (0, 1):
             there = [
@@ -501,6 +502,8 @@ ZONES = ("Z", "+05:30", "-08:00")
 
 def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Changes, Any]:
     """What three nights release of these rows, as each step's change, and the design."""
+    from counton.run import Job, run  # rows need more packages than contributions do
+
     with TemporaryDirectory() as folder:
         for night in NIGHTS:
             zone = ZONES[night]

@@ -1,11 +1,20 @@
-"""Sums of rows are refused in one place."""
+"""Sums of rows are refused in one place, whichever room adds them up."""
 
 from __future__ import annotations
 
 import ast
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
+import pytest
+
 import counton
+from counton import Counter, PureDP
+from counton.base.errors import SumOverflow
+from counton.noise import Key
+from counton.strategies import Binary
 
 SOURCE = Path(counton.__file__).parent
 
@@ -32,3 +41,41 @@ def _names(node: ast.Raise | ast.Call) -> list[str]:
     """What is raised, or called, or given to be raised."""
     given = [node.exc] if isinstance(node, ast.Raise) else [node.func, *node.args]
     return [one.id for one in given if isinstance(one, ast.Name)]
+
+
+def _of_a_program(_: Path) -> None:
+    Counter(Binary(9), PureDP(1), key=Key.generate(), name="it").release(2**62 - 1)
+
+
+def _of_rows(days: int) -> Callable[[Path], None]:
+    """Rows that add up to 3 * 2^60 of the largest values that a job takes, on these days."""
+
+    def add_up(folder: Path) -> None:
+        most, at = 2**40, pl.Series([f"2024-03-0{1 + day}T10:00" for day in range(days)])
+        rows = pl.DataFrame({"at": at.sample(3 * 2**20, with_replacement=True, seed=1)})
+        rows = rows.with_columns(paid=pl.lit(most))
+        counton.release(
+            "sum", rows, state=folder / "s.db", time="at", every="1d", start="2024-03-01",
+            until=f"2024-03-0{1 + days}", steps=9, value="paid", lower=0, upper=most, resolution=1,
+            guarantee=PureDP(1),
+        )  # fmt: skip
+
+    return add_up
+
+
+ROOMS: dict[str, Callable[[Path], None]] = {
+    "numbers/counter_state.py": _of_a_program,
+    "run/changes.py": _of_rows(2),
+    "rows/tally.py": _of_rows(1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_refuses_by_the_one_function(room: str, tmp_path: Path) -> None:
+    """With the value, the bound and the remedy; and nothing is released."""
+    with pytest.raises(SumOverflow, match=r"(bound is|is beyond) .*: (use a c|c)oarse") as refused:
+        ROOMS[room](tmp_path)
+    frames = traceback.extract_tb(refused.tb)
+    assert frames[-1].name == "refuse_overflow"
+    assert frames[-2].filename.endswith(room)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,18 @@ def test_no_change_moves_nodes_further_than_is_claimed() -> None:
     tried = list(try_contributions())
     assert len(tried) == sum(map(len, brute_force.CONTRIBUTIONS.values()))
     assert all(one.pairs > 300 and min(one.shares) > 0.9 for one in tried), [*map(str, tried)]
+
+
+def test_contributions_need_neither_rows_nor_accountants() -> None:
+    """Whoever checks them installs neither polars nor dp_accounting."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('polars', 'dp_accounting')))"
+    program = f"{blocked}; sys.argv[1:] = ['contributions']; from tools import brute_force as b"
+    few = "b.CONTRIBUTIONS = {(1, 3): b.CONTRIBUTIONS[1, 3][-1:]}; b.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; {few}"],
+        cwd=Path(brute_force.__file__).parents[1], capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.count("of the claim")) == (0, 1), done.stderr
 
 
 def test_no_unit_of_a_statistic_does() -> None:

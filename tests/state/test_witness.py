@@ -9,6 +9,7 @@ import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +18,11 @@ from once import kept_line
 from states_put_back import Server
 
 from counton import PureDP, Stream
-from counton.base.errors import StateError, WrongKey
+from counton.base.errors import StateError, StateUnavailable, WrongKey
 from counton.noise import Key, witness
 from counton.noise.witness import parse_entries
 from counton.state import Store, key_path, verify
+from counton.state.key_and_witness import Witness
 from counton.state.watch import Watch, accept_old_copy
 from counton.strategies import Binary
 
@@ -389,3 +391,38 @@ def test_who_waits_to_make_a_witness_does_not_write_over_it(
     note("slower")
     assert {entry["stream"] for entry in witness.WitnessFile(path).read()} == {"faster", "slower"}
     assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("none_wanted", [False, True])
+@pytest.mark.parametrize("noted", [0, 1, 2])
+def test_a_step_is_noted_in_one_place_at_least_unless_none_is_wanted(
+    noted: int, none_wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the places it is: all of them are kept. One that stands has to take it."""
+
+    class Place:
+        def __init__(self, takes: bool, stands: bool) -> None:
+            self.takes, self.stands, self.steps = takes, stands, 0
+
+        def join(self, entry: dict[str, Any]) -> None:
+            if not self.takes:
+                raise OSError("read-only")
+            self.steps += 1
+
+    def told(*places: Place) -> None:
+        second = SimpleNamespace(none_wanted=none_wanted)
+        look = SimpleNamespace(places=places, second=second)
+        monkeypatch.setattr(Witness, "_look_at_places", lambda self: look)
+        Witness([], "s.db").join("key", "visits", 1)
+
+    places = [Place(takes=at < noted, stands=False) for at in range(2)]
+    if noted or none_wanted:
+        told(*places)
+    else:
+        with pytest.raises(StateUnavailable, match="cannot be written"):
+            told(*places)
+        with pytest.raises(StateUnavailable, match="there is none beside it"):
+            told()
+    assert sum(place.steps for place in places) == noted
+    with pytest.raises(StateUnavailable, match="cannot be written"):
+        told(Place(takes=True, stands=True), Place(takes=False, stands=True))

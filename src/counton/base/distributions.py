@@ -289,6 +289,18 @@ class Alternating:
             raise InvalidInput(f"together is {self.together!r}; it must be true or false")
 
 
+def scaled_norms(l1: int, l2_squared: int, by: int) -> tuple[int, int]:
+    """The 1-norm and the squared 2-norm of a change, by which all is multiplied at once.
+
+    Every norm of a multiplied change comes from here: the 1-norm grows with the factor, and the
+    squared 2-norm with its square.
+
+    >>> scaled_norms(2, 4, by=3)
+    (6, 36)
+    """
+    return by * l1, by**2 * l2_squared
+
+
 @dataclass(frozen=True, slots=True)
 class BoundedChange:
     """All that a unit changes, d, moves nodes little more than one count in one step would.
@@ -317,6 +329,15 @@ class BoundedChange:
                 f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "
                 f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
             )
+
+    def scaled(self, by: int) -> BoundedChange:
+        """The pattern of a unit that changes every count this many times as much.
+
+        >>> BoundedChange(2, 4).scaled(3)
+        BoundedChange(l1=6, l2_squared=36, once=False)
+        """
+        l1, l2_squared = scaled_norms(self.l1, self.l2_squared, by)
+        return BoundedChange(l1, l2_squared, self.once)
 
 
 #: How one unit changes the counts of a stream.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from counton.base.distributions import Family
+from counton.base.distributions import Family, scaled_norms
 from counton.base.errors import InvalidInput
 from counton.privacy import ZCDP, Contribution, Guarantee, PureDP, Sensitivity
 from counton.strategies import Norm
@@ -43,17 +43,16 @@ def sensitivity_of_cells(strategy: TableStrategy, contribution: Contribution) ->
             f"the contribution is {contribution}; a table has no steps: state all of a "
             f"unit's cells in cells, or release a stream"
         )
-    times = contribution.cells * contribution.per_cell
+    most = contribution.cells * contribution.per_cell
     one = strategy.sensitivities()
     if contribution.relation == "add_remove":
         entries = None
         if one.entries is not None and contribution.cells == 1:
-            entries = tuple((times * magnitude, count) for magnitude, count in one.entries)
-        return Sensitivity(times * one.l1, times**2 * one.l2_squared, entries)
+            entries = tuple((most * magnitude, count) for magnitude, count in one.entries)
+        return Sensitivity(*scaled_norms(one.l1, one.l2_squared, by=most), entries)
     moved = strategy.sensitivities("move")
-    return Sensitivity(
-        times * max(one.l1, moved.l1), times**2 * max(one.l2_squared, moved.l2_squared)
-    )
+    l1, l2_squared = max(one.l1, moved.l1), max(one.l2_squared, moved.l2_squared)
+    return Sensitivity(*scaled_norms(l1, l2_squared, by=most))
 
 
 def fraction_bits(std: float) -> int:

@@ -38,7 +38,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from counton.base.distributions import BoundedChange
+from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import Number, exact, figures, quote, text
 from counton.planning.least_privacy import least_guarantee, loss_of, next_loss, with_loss
@@ -423,10 +423,7 @@ def _whole(costs: Sequence[Cost], shares: Sequence[float], power: int) -> Split:
 def _of_weights(costs: Sequence[Cost], weights: Sequence[int], power: int) -> Split:
     """Norms and shares of whole numbers, exactly."""
     pairs = list(zip(costs, weights, strict=True))
-    l1 = sum(weight * cost.l1 for cost, weight in pairs)
-    l2_squared = sum(weight**2 * cost.l2_squared for cost, weight in pairs)
-    if power == 1:
-        shares = [Fraction(weight * cost.l1, l1) for cost, weight in pairs]
-    else:
-        shares = [Fraction(weight**2 * cost.l2_squared, l2_squared) for cost, weight in pairs]
+    norms = [scaled_norms(cost.l1, cost.l2_squared, by=weight) for cost, weight in pairs]
+    l1, l2_squared = (sum(one[which] for one in norms) for which in (0, 1))
+    shares = [Fraction(own[0], l1) if power == 1 else Fraction(own[1], l2_squared) for own in norms]
     return Split(tuple(weights), l1, l2_squared, tuple(shares), None)

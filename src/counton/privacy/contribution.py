@@ -19,6 +19,7 @@ from counton.base.distributions import (
     Sensitivity,
     pattern_from_dict,
     pattern_to_dict,
+    scaled_norms,
 )
 from counton.base.errors import InvalidInput
 from counton.base.exact import (
@@ -646,12 +647,12 @@ class Contribution:
             # All in one step and cell is the worst of any arrangement: |sum of C e_s| is at most
             # the sum of the norms. Entries are those of one event, or many: not one worst change.
             together = self.most_a_step or self.most
-            l1, l2_squared = l1 * together, l2_squared * together**2
+            l1, l2_squared = scaled_norms(l1, l2_squared, by=together)
             changes = changes if together == 1 else None
         entries = None
         if one.entries is not None and changes is not None:
             size, count = changes
-            entries = tuple((size * magnitude, count * times) for magnitude, times in one.entries)
+            entries = tuple((size * magnitude, count * nodes) for magnitude, nodes in one.entries)
         return Sensitivity(one.l1 * l1, one.l2_squared * l2_squared, entries)
 
     def _change(self, cells: int) -> tuple[int, int, tuple[int, int] | None]:
@@ -660,13 +661,13 @@ class Contribution:
         if self.once == "group" and self.most is not None:
             # Events in different cells enter different nodes, whatever their steps.
             count = min(self.most, cells)
-            return size * count, size**2 * count, (size, count)
+            return *scaled_norms(count, count, by=size), (size, count)
         if self.relation == "add_remove":
             count = min(self.cells, cells)
-            return size * count, size**2 * count, (size, count)
+            return *scaled_norms(count, count, by=size), (size, count)
         if self.lower is None or self.upper is None or self.resolution is None:
             count = min(2 * self.cells, cells)
-            return size * count, size**2 * count, (size, count)
+            return *scaled_norms(count, count, by=size), (size, count)
         # A value may change within its cell by `width`, or leave one cell for another.
         width = int((self.upper - self.lower) / self.resolution)
         if cells == 1:

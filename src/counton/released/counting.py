@@ -264,13 +264,11 @@ class Bounded(Counting):
                 f"released here changes in several cells with each row; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
-        l1, l2_squared = norms or (
-            self.most * row.pattern.l1,
-            self.most**2 * row.pattern.l2_squared,
-        )
+        rows_together = replace(row.pattern.scaled(self.most), once=False)
+        pattern = BoundedChange(*norms) if norms else rows_together
         rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
         words = f"of whom {rows} {row.words}"
-        return Contribution.of_pattern(BoundedChange(l1, l2_squared), words, unit=row.unit)
+        return Contribution.of_pattern(pattern, words, unit=row.unit)
 
 
 def counting_from_dict(

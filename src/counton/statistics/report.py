@@ -31,7 +31,7 @@ from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
 from counton.base.columns import MISSING, OUTSIDE
-from counton.base.distributions import BoundedChange
+from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, figures, quote
 from counton.base.exact_sums import refuse_overflow
@@ -546,11 +546,12 @@ class Report(TallyStatistic):
 
     def _weigh(self, norms: Callable[[TallyStatistic], tuple[int, int]]) -> tuple[int, int]:
         """What a unit changes in all cells: l1, and the square of l2, of what it does in each."""
-        found = [(self.weight(name), norms(one)) for name, one in self.measured_ones.items()]
-        return (
-            sum(weight * l1 for weight, (l1, _) in found),
-            sum(weight**2 * l2_squared for weight, (_, l2_squared) in found),
+        pairs = (
+            scaled_norms(*norms(one), by=self.weight(name))
+            for name, one in self.measured_ones.items()
         )
+        l1s, l2s_squared = zip(*pairs, strict=True)
+        return sum(l1s), sum(l2s_squared)
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:

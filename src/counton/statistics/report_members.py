@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from counton.base.arrays import Floats, Integers
-from counton.base.distributions import BoundedChange
+from counton.base.distributions import BoundedChange, scaled_norms
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
 from counton.base.options import Statement, check_value, split_names
@@ -136,7 +136,7 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
     """
     l1, l2_squared = norms_of(statistic)
     if not statistic.counted_ranks:
-        return most * l1, most**2 * l2_squared
+        return scaled_norms(l1, l2_squared, by=most)
     cells = min(most, statistic.places)  # each of them by 1, and at most once
     return cells, cells
 

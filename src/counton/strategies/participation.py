@@ -60,7 +60,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from counton.base.distributions import Alternating, BoundedChange, Pattern, Runs, Sensitivity
+from counton.base.distributions import (
+    Alternating,
+    BoundedChange,
+    Pattern,
+    Runs,
+    Sensitivity,
+    scaled_norms,
+)
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, float_above, quote, root_above
 from counton.strategies.streams.power_series import exact_dot
@@ -234,21 +241,21 @@ def sensitivities(
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
         return _found_once(strategy, schedule, _of_several)
-    unit, times = 1 << strategy.lattice_bits, schedule.steps
+    unit, steps = 1 << strategy.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
         columns = strategy.l1_sensitivity() * unit, squared
     except InvalidInput:  # no finite one; of integer vectors the squared 2-norm bounds it
-        columns = squared * times, squared
+        columns = squared * steps, squared
     if any(column.denominator != 1 for column in columns):
         raise InvalidInput(
             f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not lie "
             f"on multiples of 2^-{strategy.lattice_bits}: {strategy!r} states wrong lattice_bits "
             f"or sensitivities"
         )
-    single = strategy.facts.unit_columns and times == 1
+    single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None
-    return Sensitivity(times * int(columns[0]), times**2 * int(columns[1]), entries)
+    return Sensitivity(*scaled_norms(int(columns[0]), int(columns[1]), by=steps), entries)
 
 
 def _found_once(
@@ -491,9 +498,10 @@ def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
     if pattern.together:
         each = (each_alternating(strategy, norm) for norm in (1, 2))
         l1, l2_squared = (pattern.changes * one for one in each)
-        return size * l1, size**2 * l2_squared
+        return scaled_norms(l1, l2_squared, by=size)
     l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in (1, 2))
-    return cells * size * l1, cells * size**2 * l2_squared
+    l1, l2_squared = scaled_norms(l1, l2_squared, by=size)
+    return cells * l1, cells * l2_squared
 
 
 def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:

@@ -139,15 +139,15 @@ class Degrees(GraphStatistic):
 
     @override
     def contribution(self, *, batched: bool = False, horizon: int | None = None) -> Contribution:
-        times = 3 if self.beyond == "drop" else 1
+        factor = 3 if self.beyond == "drop" else 1
         edges = "edge" if self.highest == 1 else "edges"
         words = f"whose two nodes have up to {self.highest:,} {edges} each"
         if self.neighbours == "replace":
-            times *= REPLACED
+            factor *= REPLACED
         if self.changes > 1:
             words += f", and which comes or goes up to {self.changes:,} times"
             turns = self.changes * (2 * self.highest - 1)
-            pattern: Pattern = Alternating(turns, size=4 * times, together=True)
+            pattern: Pattern = Alternating(turns, size=4 * factor, together=True)
         else:
             if self.nodes is not None:
                 l1, l2_squared = 8 * self.highest - 4, 24 * self.highest - 16
@@ -155,7 +155,7 @@ class Degrees(GraphStatistic):
                 l1, l2_squared = 2, 4
             else:
                 l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
-            pattern = BoundedChange(times * l1, times**2 * l2_squared)
+            pattern = BoundedChange(l1, l2_squared).scaled(factor)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)

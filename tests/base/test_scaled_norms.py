@@ -1,0 +1,44 @@
+"""Norms of a change that is multiplied: one function knows which of them grows with the square."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import counton
+from counton.base.distributions import BoundedChange, scaled_norms
+
+SOURCE = Path(counton.__file__).parent
+#: A squared norm times a square, as in ``most**2 * pattern.l2_squared``.
+SCALED = re.compile(r"\*\*\s?2\s\*\s(int\(|[\w.]*squared\b)|\bl2_squared\s\*\s[\w.]+\*\*2")
+#: What is no change of counts: columns that are not aligned, of which the 1-norm bounds the other
+#: one, and noise that is so many times as wide.
+OTHERS = {
+    ("strategies/participation.py", "l2_squared * pattern.l1**2"),
+    ("strategies/participation.py", "l2_squared * changes**2"),
+    ("privacy/gaussian.py", "l2_squared * sigma**2"),
+    ("privacy/gaussian.py", "**2 * tau_squared"),
+}
+
+
+def test_they_are_those_of_the_multiplied_change() -> None:
+    for by, change in product((1, 2, 5), ((1,), (1, -1), (3, 0, -2))):
+        found, moved = np.array(change), by * np.array(change)
+        l1, l2_squared = int(abs(found).sum()), int(found @ found)
+        true = (int(abs(moved).sum()), int(moved @ moved))
+        assert scaled_norms(l1, l2_squared, by) == true
+        pattern = BoundedChange(l1, l2_squared, once=True).scaled(by)
+        assert pattern == BoundedChange(*true, once=True)
+
+
+def test_nobody_else_multiplies_a_squared_norm() -> None:
+    found = {
+        (path.relative_to(SOURCE).as_posix(), one[0])
+        for path in SOURCE.rglob("*.py")
+        if path.name != "reference.py" and "laws" not in path.parts  # they say it once more
+        for one in SCALED.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found - OTHERS == {("base/distributions.py", "**2 * l2_squared")}
