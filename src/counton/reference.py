@@ -271,6 +271,12 @@ class Gaussian:
         raise Unreadable("a draw was rejected 256 times, as happens once in 2^1000 of them")
 
 
+@cache
+def noise_of(family: str, width: Fraction) -> Laplace | Gaussian:
+    """The law of such a family and width; its tables take milliseconds, and many nodes share it."""
+    return (Laplace if family == "laplace" else Gaussian)(width)
+
+
 class Noise:
     """z of one cell: an independent draw for each node, which is its address.
 
@@ -1249,15 +1255,11 @@ class Stream:
         self.strategy = strategy_of(terms["strategy"], matrices)  # of terms that are as they were
         self._bits = Bits(subkey(secret, b"counter", bound.encode()))
         self._law = law_of(terms["law"])
-        self._laws: dict[Fraction, Laplace | Gaussian] = {}
         self._single = not terms["shape"]
         self.grid = Fraction(terms["contribution"].get("resolution", "1"))
 
     def _law_at(self, level: int) -> Laplace | Gaussian:
-        family, width = self._law[0], self._law[1] * self.strategy.factor(level)
-        if width not in self._laws:
-            self._laws[width] = (Laplace if family == "laplace" else Gaussian)(width)
-        return self._laws[width]
+        return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
 
     def z(self, cell: int) -> Noise:
         """The noise of one cell's nodes."""
