@@ -2,7 +2,7 @@
 
 A world has a state and all that remembers what it released. Each of them may be put back from an
 earlier night by itself, or lost; then other rows are released. No step is ever shown with two data
-sets, but where every place that is there was put back too: what `docs/weaknesses.md` lists.
+sets, but where every place that is there was put back too: what `docs/promised.md` lists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from counton.state.key_and_witness import Witness, witness_remarks
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
 
-#: What docs/weaknesses.md says of what nobody notices: each is tried here, or where it says.
+#: What docs/promised.md says of what nobody notices: each is tried here, or where it says.
 NOT_NOTICED = (
     "every place that remembers is put back, or lost, together with the state",
     "a state from before its first release, under a `Key` that a program passes itself",
@@ -259,7 +259,7 @@ def test_a_database_as_second_home(
 
 
 def test_the_page_lists_what_is_not_noticed() -> None:
-    page = " ".join((Path(__file__).parents[2] / "docs" / "weaknesses.md").read_text().split())
+    page = " ".join((Path(__file__).parents[2] / "docs" / "promised.md").read_text().split())
     assert [said for said in NOT_NOTICED if said not in page] == []
 
 

@@ -1,7 +1,7 @@
 """Rows and exact numbers on their way from room to room: what is inside tells nothing by accident.
 
 A mistake in a message, a log, a table or a chart cannot show what it cannot take out. What is
-inside comes out in one way, `open_private`, and `docs/review.md` lists every function that uses it.
+inside comes out in one way, `open_private`, and `docs/how-to-check.md` lists every function that uses it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ del Private._inside  # type: ignore[attr-defined]
 
 
 def open_private(private: Private[T]) -> T:
-    """What is inside. Only a function that `docs/review.md` lists may ask."""
+    """What is inside. Only a function that `docs/how-to-check.md` lists may ask."""
     inside: T = _SLOT.__get__(private)
     return inside
 
@@ -85,5 +85,5 @@ def open_private(private: Private[T]) -> T:
 def _refusal(what: str) -> TypeError:
     return TypeError(
         f"{what} of what is private: rows and exact numbers are opened by the functions that "
-        f"docs/review.md lists (open_private), and nowhere else"
+        f"docs/how-to-check.md lists (open_private), and nowhere else"
     )

@@ -103,7 +103,7 @@ class Counter:
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
     (Andersson and Pagh; Andersson et al.). The guarantee holds against an attacker who chooses all
     inputs, and the steps and cells in which neighbouring datasets differ, by earlier releases: see
-    docs/proofs.md.
+    docs/how-to-check.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry

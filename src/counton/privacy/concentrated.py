@@ -10,7 +10,7 @@ misses the best one errs towards privacy.
 
 **Whole orders.** Where an attacker has seen part of the noise before he chooses the unit, discrete
 Gaussian noise has been shown to keep alpha rho for alpha = 2, 3, ... and may exceed it in between
-(docs/proofs.md). `ZCDP` promises these orders, and it is converted at one of them.
+(docs/how-to-check.md). `ZCDP` promises these orders, and it is converted at one of them.
 """
 
 from __future__ import annotations

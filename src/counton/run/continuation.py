@@ -8,7 +8,7 @@ to its own.
 **What both cost.** Where the predecessor has released all of its steps, and the time of a row says
 in which of the two streams it counts, a unit whose rows count at one such time, or within one
 period that the cut does not part, counts in one stream alone. The two then lose no more than the
-larger of their guarantees (docs/trust.md, "A stream that follows another"), and `apart` says so.
+larger of their guarantees (docs/promised.md, "A stream that follows another"), and `apart` says so.
 Everything else adds up: a stream that ended early, which a copy of its state may have gone on with;
 people over all periods; ids, which may come again at another time; times that are read otherwise,
 or ever were in the stream before: `time_format`, `clock_change` and the column's name are said by

@@ -41,7 +41,7 @@ u and one under v, and both are added. With n for 2^40 coordinates that is what 
 is calibrated for what it leaves of delta, and what it does not leave half of is refused. Where each
 step takes examples by chance, densities are mixtures, what is missing is no more than that of the
 part that moved, and every step loses as much at most. The radii have gaps besides, which
-floating-point numbers have everywhere: that is no part of this bound (docs/weaknesses.md).
+floating-point numbers have everywhere: that is no part of this bound (docs/promised.md).
 """
 
 from __future__ import annotations
