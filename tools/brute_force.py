@@ -386,7 +386,7 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
                 "count", path, Path(folder, "state.db"), time="at", every="1h", steps=4,
                 start="2026-01-01", until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7,
                 strategy="binary", by="group", domain="n,s", user="user",
-                confirmed=True, **promise,
+                yes=True, **promise,
             )  # fmt: skip
             with run(job) as outcome:
                 values = np.asarray(outcome.stream.releases().values, np.int64)
@@ -519,7 +519,7 @@ def delivered(rows: Sequence[Delivered], options: Mapping[str, Any]) -> tuple[Ch
             job = Job(
                 "report" if "statistics" in options else "count", path, Path(folder, "state.db"),
                 time="at", every="1h", steps=6, start="2026-01-01", strategy="binary",
-                until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, confirmed=True,
+                until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7, yes=True,
                 **{**by, **options},
             )  # fmt: skip
             with run(job) as outcome:

@@ -126,7 +126,7 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
         events = _events(case, rows, night, folder)
         asked: dict[str, Any] = {
             "time": "at", "every": "1h", "start": "2026-01-01", "steps": 6, "strategy": "binary",
-            "epsilon": 10**7, "until": f"2026-01-01T0{2 * night + 2}:00", "confirmed": True,
+            "epsilon": 10**7, "until": f"2026-01-01T0{2 * night + 2}:00", "yes": True,
             "name": "it", "missing": "skip", **STATISTICS[case["statistic"]], **case["own"],
         }  # fmt: skip
         if case["door"] == "command":
@@ -143,10 +143,8 @@ def _released(case: Case, rows: list[Any], folder: Path) -> tuple[Any, Any]:
 
 
 def _words(asked: dict[str, Any]) -> list[str]:
-    named = {**asked, "yes": asked["confirmed"]}
-    del named["confirmed"]
     found = list[str]()
-    for name, value in named.items():
+    for name, value in asked.items():
         option = f"--{name.replace('_', '-')}"
         found += [option] if value is True else [] if value is False else [option, str(value)]
     return found

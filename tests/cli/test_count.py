@@ -53,7 +53,7 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
     """In one sentence where it is counted, and the rest of it by `show`."""
     counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
     promise = (
-        "promise: one visit more or less makes no output more than 2.718 times as likely or as "
+        "promise: one visit more or less makes no output more than 2.719 times as likely or as "
         "unlikely (epsilon = 1); people are not protected: a person with 100 visits loses 100 "
         "times the epsilon"
     )

@@ -122,7 +122,11 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="defaults which the job does not state"):
         save(job, file)
     job = replace(job, until="2024-03-03")
+    with pytest.raises(InvalidInput, match="does not state"):  # a date is of one run
+        save(job, file)
+    file.write_text("# ours\n" + FILE.replace('until = "2024-03-04"\n', ""))
     save(job, file)
+    job = replace(job, until=None)
     assert file.read_text().startswith("# ours\n")
     found = load(file)
     assert list(found) == ["visits", "paid", "takings"]
@@ -155,9 +159,27 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     done = place(*words)
     assert done.code == 0, done.err
     (job,) = load(file.parent / "new.toml").values()
-    assert (job.name, job.steps, job.epsilon) == ("events", 9, "1")
-    done = place("run", str(file.parent / "new.toml"))
-    assert (done.code, "Nothing new" in done.out) == (0, True)
+    assert (job.name, job.steps, job.epsilon, job.until) == ("events", 9, "1", None)
+    assert "without --until 2024-03-03, which is of this run" in done.err
+    done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
+    assert "would release 7 windows" in done.err or "data of the past" in done.err
+    done = place.plain("run", str(file.parent / "new.toml"), "--until", "2024-03-04")
+    assert (done.code, "Released 1 new window (3 of 9)" in done.out) == (0, True)
+
+
+def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -> None:
+    said = "the file says until = 2024-03-04: no run releases a later window"
+    for _ in range(2):
+        done = place.plain("run", str(file))
+        assert (done.code, done.out.count(said)) == (0, 2)
+    assert said not in place.plain("run", str(file), "--until", "2024-03-05").out
+    reports = json.loads(place.plain("run", str(file), "--json").out)["jobs"]
+    assert reports["paid"]["until_in_file"] == "2024-03-04"
+    file.write_text(FILE.replace("2024-03-04", "newest"))
+    assert "no run releases" not in place.plain("run", str(file)).out
+    job = load(file)["visits"]
+    save(job, file.parent / "more.toml")
+    assert load(file.parent / "more.toml")["visits"].until == "newest"  # holds for every night
 
 
 SHARED = """
@@ -372,7 +394,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
     for name, job in load(file).items():
         again = tmp_path / f"{name}.toml"
         save(job, again)
-        assert load(again) == {name: job}
+        assert load(again) == {name: job.having(until=None)}
     types = schema()["$defs"]["job"]["properties"]
     assert types["columns"]["type"] == ["string", "number", "array"]
     assert types["domain"]["type"] == ["string", "number", "array", "object"]

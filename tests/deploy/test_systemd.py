@@ -76,7 +76,7 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
         assert job.key == f"command:cat /run/credentials/counton.service/{credential}"
         assert str(job.state).startswith("/var/lib/counton/")
         assert job.steps is not None
-        assert job.confirmed
+        assert job.yes
 
 
 def test_the_timer_starts_the_unit_every_night() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from decimal import MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -81,3 +83,24 @@ def test_a_step_that_two_streams_release_loses_what_both_say() -> None:
         for y in range(-9, 10)
     )
     assert (once, both) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e-300", "1e-9", "0.1", "0.5", "1", "2", "9.2103", "700", "1234.56789"]
+)
+def test_no_promise_is_said_to_be_better_than_it_is(number: str) -> None:
+    """At least e^epsilon, and less than a thousandth above; so of rho and delta."""
+    with localcontext(prec=400) as exactly:
+        exactly.Emin = MIN_EMIN
+        epsilon = Decimal(number)
+        said = re.search(r"more than (\S+) times", PureDP(number).meaning)
+        assert said is not None
+        power, times = re.fullmatch(r"(e\^)?(\S+)", said[1]), epsilon.exp()
+        assert power is not None
+        shown = Decimal(power[2])
+        assert (epsilon <= shown) if power[1] else (times <= shown <= times * Decimal("1.001"))
+        apart = re.search(r"by (\S+) standard deviation", ZCDP(number).meaning)
+        assert apart is not None
+        assert 2 * epsilon <= Decimal(apart[1]) ** 2 <= 2 * epsilon * Decimal("1.003")
+    assert ApproxDP(1, "0.00012345678").meaning.endswith("plus a probability of 0.000123457")
+    assert ApproxDP(1, "0.00012345612").meaning.endswith("plus a probability of 0.000123457")

@@ -70,14 +70,14 @@ def request(folder: Path, state: str, number: int, mode: str) -> Job:
         return Job(
             "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
             by="group", domain=["a", *map(str, range(200)), "b"], start=START, steps=60,
-            until=until, strategy="normalised-sqrt", rho=1, append=append, confirmed=True,
+            until=until, strategy="normalised-sqrt", rho=1, append=append, yes=True,
             key=key,
         )  # fmt: skip
     return Job(
         "count", folder / f"{number}.csv", folder / f"{state}.db", time="time", every="6h",
         by="group", domain=["a", "b"], start=START, steps=60, until=until, strategy="binary",
         epsilon=10**6, user="user", most=MOST, per="1d", id="id" if append else None,
-        append=append, confirmed=True,
+        append=append, yes=True,
     )  # fmt: skip
 
 

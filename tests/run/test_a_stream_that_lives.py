@@ -253,5 +253,5 @@ def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
     write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
     new = replace(later(request_, 2, unknown="drop", append=True), events=tmp_path / "new.csv")
     totals(new)
-    with pytest.raises(InvalidInput, match=r"has been counted already, .* confirmed=True"):
+    with pytest.raises(InvalidInput, match=r"has been counted already, .* yes=True"):
         totals(replace(new, until="2013-01-01T03:00", also="z"))

@@ -47,7 +47,7 @@ def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **
         "time": "time", "by": "group", "domain": "a,b", "value": "value", "lower": 0, "upper": 4,
         "resolution": "0.5", "user": "user", "most": 3, "id": "id", "every": "1h", "steps": 12,
         "start": "2024-03-01", "timezone": "Europe/Berlin", "until": "2024-03-01T03:00",
-        "epsilon": 10**6, "confirmed": True, "strategy": "binary",
+        "epsilon": 10**6, "yes": True, "strategy": "binary",
     }  # fmt: skip
     return Job(**{**given, **more})
 
@@ -193,7 +193,7 @@ def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> N
     events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")
     job = Job(
         *("count", events, tmp_path / "s.db"), time="row", by="file", domain="a,b", every="1h",
-        start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, confirmed=True,
+        start="2024-03-01", steps=9, until="2024-03-01T03:00", epsilon=1, yes=True,
         bad_rows=f"quarantine:{file}",
     )  # fmt: skip
     assert released(job)[1].quarantined == 1

@@ -221,7 +221,7 @@ def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     known = release("count", early.lazy(), state=state, append=True, until="newest")
     assert known.steps == first.steps
     with pytest.raises(InvalidInput, match="the data frame has been counted already"):
-        release("count", early.lazy(), state=state, append=True, until="2013-01-01T06:00")
+        release("count", early.lazy(), state=state, append=True, until="2013-01-01T03:00")
     assert release("count", rest, state=state, append=True, until="newest").steps == range(1, 5)
     whole = release(
         "count", ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db"

@@ -189,6 +189,7 @@ def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> J
         "unknown": "discover",
         "strategy": "kary",
         "until": START + timedelta(days=12),
+        "yes": True,
     }
     return Job(**given | more)
 

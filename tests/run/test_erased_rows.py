@@ -123,7 +123,7 @@ def test_one_row_does_not_decide_whether_a_file_of_hundreds_counts(
     rest = [(f"2024-03-02T{n // 60:02}:{n % 60:02}:00", "b", f"w{n}", "1") for n in range(170)]
     hers: Row = (first[round(400 * share)][0], "a", "zoe", "1")
     nights = [[first, [*same, *rest]], [first, [*same, *rest, hers]]]
-    more = {"append": True, "confirmed": True, **users}
+    more = {"append": True, "yes": True, **users}
     assert moved(tmp_path, "count", *nights, **more) == 1
 
 
@@ -146,7 +146,7 @@ def test_rows_with_chosen_microseconds_decide_nothing_about_those_of_others(
     first, then = day(1, 2000), day(2, 2000)
     without = [first, then]
     with_it = [[*first, *chosen], [*then, *chosen]]
-    more = {"append": True, "user": "reader", "most": 600, "confirmed": True}
+    more = {"append": True, "user": "reader", "most": 600, "yes": True}
     assert moved(tmp_path, "count", without, with_it, **more) == 600
 
 
@@ -293,7 +293,7 @@ def window_sums(
     found: Any = []
     for number, (rows, append, until) in enumerate(nights):
         file = write(folder / f"{number}.csv", rows)
-        stated = {"append": append, "confirmed": True, **more}
+        stated = {"append": append, "yes": True, **more}
         found, _ = totals(asked(file, folder, "sum", until, by=None, domain=None, **stated))
     return np.diff(np.array(found), axis=0, prepend=0)
 

@@ -174,13 +174,13 @@ def test_a_night_without_a_new_file_releases_quiet_windows_where_that_is_confirm
     (folder / "a.csv").write_bytes(csv_of(ROWS))
     before, _ = released(asked(folder, tmp_path, append=True))
     quiet = asked(folder, tmp_path, append=True, until="2024-03-01T07:00")
-    with pytest.raises(InvalidInput, match=r"2 more windows would be .* confirmed=True"):
+    with pytest.raises(InvalidInput, match=r"2 more windows would be .* yes=True"):
         run(quiet)
-    values, outcome = released(quiet.having(confirmed=True))
+    values, outcome = released(quiet.having(yes=True))
     assert (outcome.before, outcome.after) == (5, 7)
     assert np.array_equal(np.rint(values[5:]), np.rint([before[-1]] * 2))
     (folder / "b.csv").write_bytes(csv_of(LATER[:4]))
-    last = asked(folder, tmp_path, append=True, until="2024-03-01T09:00", confirmed=True)
+    last = asked(folder, tmp_path, append=True, until="2024-03-01T09:00", yes=True)
     assert np.rint(released(last)[0][-1]).sum() == 44
 
 
@@ -210,7 +210,7 @@ def test_a_night_whose_only_file_has_late_rows_counts_them(
     before, _ = released(asked(first, tmp_path, what, append=True))
     rows = [f"2024-03-01T0{k % 5}:59,a,new{k},1\n" for k in range(40)]
     late.write_bytes(csv_of(rows + LATER[:new]))
-    job = asked(late, tmp_path, what, append=True, until="2024-03-01T06:00", confirmed=True)
+    job = asked(late, tmp_path, what, append=True, until="2024-03-01T06:00", yes=True)
     after, outcome = released(job)
     assert outcome.for_operator().late == 40
     came = np.rint(np.sum(after[-1]) - np.sum(before[-1]))

@@ -152,7 +152,7 @@ def by_request(each: Case, folder: Path) -> list[Any]:
     """What a service has released after each night."""
     file = folder / "jobs.toml"
     job = each.job(folder, 0).having(state=folder / "served.db", until=None)
-    save(job.having(append=False, confirmed=False), file)
+    save(job.having(append=False, yes=False), file)
     lines = file.read_text().splitlines()
     file.write_text("\n".join(line for line in lines if not line.startswith("events")))
     found = []

@@ -73,7 +73,7 @@ def job(way: dict[str, Any], state: Path, **more: Any) -> Job:
     asked: dict[str, Any] = {
         "time": "at", "every": "1h", "start": START, "steps": 48, "by": "page", "user": "who",
         "domain": list(GROUPS), "strategy": "binary", "epsilon": 10**7, "value": "paid",
-        "lower": 0, "upper": 2, "resolution": 1, "append": True, "confirmed": True,
+        "lower": 0, "upper": 2, "resolution": 1, "append": True, "yes": True,
     }  # fmt: skip
     return Job("sum", state=state, **{**asked, **way, **more})
 

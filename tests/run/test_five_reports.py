@@ -104,7 +104,7 @@ def made(name: str, folder: Path) -> Job:
     own, statistics = REPORTS[name]
     stream: dict[str, Any] = {
         "time": "at", "every": "1d", "start": "2024-03-01", "steps": STEPS, "until": "2024-03-07",
-        "confirmed": True,
+        "yes": True,
     }  # fmt: skip
     given: dict[str, Any] = {**stream, **own}
     return Job("report", frame, folder / "s.db", statistics=statistics, **given)

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[list[Row]], bool]] =
     "events": (HOURS, NEXT_HOURS, EVENTS, True),
     "new events alone": (
         {**HOURS, "append": True},
-        {**NEXT_HOURS, "append": True, "confirmed": True},
+        {**NEXT_HOURS, "append": True, "yes": True},
         [[row("02:30")], [row("03:30")], [row("02:59", files=(1,))]],
         True,
     ),
@@ -255,7 +255,7 @@ BERLIN: dict[str, Any] = {
     "timezone": "Europe/Berlin",
     "clock_change": "earliest",
     "append": True,
-    "confirmed": True,
+    "yes": True,
 }
 #: Before the clocks' second time around, at 01:00Z, as these runs begin to read it; and after it as
 #: they may go on: a time that comes twice, one with hour and minute for each other, and another.
@@ -313,7 +313,7 @@ def go_on_in_berlin(
 def runs_of_berlin(folder: Path, more: dict[str, Any], when: str) -> list[Job]:
     """Two of the first stream, and two of the next."""
     events, nothing, state = (folder / name for name in ("events.csv", "nothing.csv", "state.db"))
-    again: dict[str, Any] = {name: BERLIN[name] for name in ("append", "confirmed")}
+    again: dict[str, Any] = {name: BERLIN[name] for name in ("append", "yes")}
     other = {**again, **({} if when == "next" else more)}
     next_one = {**again, "clock_change": "earliest", **(more if when == "both" else {})}
     next_one.pop("rename", None)  # a stream that begins takes the name that there is

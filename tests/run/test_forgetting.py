@@ -40,7 +40,7 @@ def job(state: str | Path, events: Path, until: str, **more: Any) -> Job:
         "user": "who",
         "most": 1,
         "append": True,
-        "confirmed": True,
+        "yes": True,
         "strategy": "binary",
     }
     return Job("count", events, state, until=until, **{**terms, **more})

@@ -67,13 +67,13 @@ def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
 @each_job
 def test_hundreds_of_windows_after_the_newest_event(folder: Path, job: Callable[..., int]) -> None:
     late = "2025-02-01"
-    with pytest.raises(InvalidInput, match=r"would release 336 windows after the newest event"):
+    with pytest.raises(InvalidInput, match=r"would release 336 windows as if nothing had happened"):
         job(folder, **NEW, until=late)
     assert not (folder / "s.db").exists()
     assert job(folder, **NEW, until="2024-03-03") == 2
-    with pytest.raises(InvalidInput, match=r"would release 335 windows after the newest event"):
+    with pytest.raises(InvalidInput, match=r"would release 335 windows as if nothing had happened"):
         job(folder, until=late)
-    assert job(folder, until=late, confirmed=True) == 337
+    assert job(folder, until=late, yes=True) == 337
 
 
 @each_job
@@ -150,7 +150,10 @@ def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
 @each_job
 def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int]) -> None:
     """So how many steps there are is no matter of the data; those of the past are told to say."""
-    for steps, words in ((2, "so these are data of the past"), (9999, "of data of the past give")):
+    for steps, words in (
+        (2, "so these are data of the past"),
+        (9999, "until=newest of data of"),
+    ):
         with pytest.raises(InvalidInput, match=words):
             job(folder, **{**NEW, "steps": steps})
     assert not (folder / "s.db").exists()
@@ -158,9 +161,9 @@ def test_without_a_time_the_clock_decides(folder: Path, job: Callable[..., int])
     for rows in ([yesterday], [yesterday, yesterday - timedelta(days=2)], []):
         lines = "".join(f"{row:%Y-%m-%dT00:00},a,x,y\n" for row in rows)
         (folder / "visits.csv").write_text(f"time,page,node,other\n{lines}")
-        start = f"{yesterday - timedelta(days=4):%Y-%m-%d}"
+        start = f"{yesterday - timedelta(days=2):%Y-%m-%d}"
         for name, until in ((f"{len(rows)}", None), (f"{len(rows)} now", "now")):
-            assert job(folder, **{**NEW, "start": start}, until=until, name=name) == 5
+            assert job(folder, **{**NEW, "start": start}, until=until, name=name) == 3
 
 
 @each_job
@@ -194,7 +197,7 @@ def test_the_last_window_waits_for_its_watermark_too(folder: Path, job: Callable
     assert job(folder, **asked, until="2024-03-03") == 0
     with pytest.raises(HorizonExceeded, match=r"03-05T00:00.* with its watermark of 2d; give"):
         job(folder, until="2024-03-06")
-    with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00, or an earlier time"):
+    with pytest.raises(InvalidInput, match=r"until=2024-03-05T00:00:00\+00:00"):
         job(folder)
     assert job(folder, until="2024-03-05") == 2
 

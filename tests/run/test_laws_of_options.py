@@ -23,7 +23,7 @@ OPTIONS = options_of(Job)
 #: Where a later run cannot come with the value of `OTHERWISE`.
 VALUES: dict[str, Any] = {
     **{name: value for name, value in OTHERWISE.items() if value is not None},
-    **dict.fromkeys(("append", "confirmed", "integers", "nonnegative"), True),
+    **dict.fromkeys(("append", "yes", "integers", "nonnegative"), True),
     "continues": "before",
     "cut": "a,b;c",
     "events": "others.csv",

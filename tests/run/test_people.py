@@ -67,7 +67,7 @@ def request(log: Log, state: Path, **more: Any) -> Job:
         "epsilon": SECRET_FREE,
         "user": "visitor",
         "append": log.append,
-        "confirmed": True,
+        "yes": True,
         **log.options,
         **more,
     }

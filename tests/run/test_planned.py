@@ -52,7 +52,7 @@ def whole(name: str, folder: Path, **more: Any) -> Job:
     Of moments with narrow noise: how many rows there are is cut off at 0.
     """
     job = made(name, folder).having(epsilon="5000" if name == "moments" else "0.05", **more)
-    return job if name.endswith("once") else job.having(until="2024-03-01T06:00", confirmed=True)
+    return job if name.endswith("once") else job.having(until="2024-03-01T06:00", yes=True)
 
 
 @pytest.mark.parametrize("name", NAMES)

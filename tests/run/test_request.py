@@ -41,7 +41,7 @@ COUNT = Job(
             {"time": []},
             "of type dict, which is neither the path of a file nor a data frame",
         ),
-        *[(name, "no", "give True or False") for name in ("append", "confirmed", "expire")],
+        *[(name, "no", "give True or False") for name in ("append", "yes", "expire")],
         *[(name, "a\0b", "is no text in UTF-8") for name in ("name", "by", "state", "events")],
     ],
 )

@@ -197,7 +197,7 @@ def test_a_release_says_that_rows_in_the_middle_are_not_protected(
     """Where each row is a step: one more moves all later ones."""
     events = tmp_path / "calls.csv"
     events.write_text("at,one,two\n2024-03-01T00:10,ann,bob\n2024-03-01T01:10,bob,cy\n")
-    asked: dict[str, Any] = {"edge": "one,two", "steps": 8, "epsilon": 1, "confirmed": True}
+    asked: dict[str, Any] = {"edge": "one,two", "steps": 8, "epsilon": 1, "yes": True}
     if timed:
         asked |= {"time": "at", "every": "1h", "start": "2024-03-01", "until": "2024-03-01T02:00"}
     job = Job("edges", events, tmp_path / "s.db", **asked)

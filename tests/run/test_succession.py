@@ -107,9 +107,7 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
         end_stream(request_.state, "events")
     new = append(request_, "05:20,a,1")
-    go_on = replace(
-        successor(request_), append=True, confirmed=True
-    )  # which answers another question
+    go_on = replace(successor(request_), append=True, yes=True)  # which answers another question
     with pytest.raises(
         InvalidInput, match=r"release their windows first .*or give drop_waiting=True"
     ):

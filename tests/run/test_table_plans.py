@@ -64,7 +64,7 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
         start="2024-01-01",
         steps=3,
         until="2024-04-01",
-        confirmed=True,
+        yes=True,
         unknown="drop",
     )
     if what == "ranges":

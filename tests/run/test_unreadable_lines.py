@@ -81,7 +81,7 @@ WHATS: dict[str, dict[str, Any]] = {
 def asked(events: Path, what: str, folder: Path, **more: Any) -> Job:
     given: dict[str, Any] = {
         "time": "time", "every": "1h", "start": "2024-03-01", "steps": 9, "epsilon": 10**6,
-        "until": "2024-03-01T04:00", "confirmed": True, **WHATS[what], **more,
+        "until": "2024-03-01T04:00", "yes": True, **WHATS[what], **more,
     }  # fmt: skip
     name: Any = {"users": "count", "discovered": "count", "all": "sum"}.get(what, what)
     return Job(name, events, folder / "s.db", **given)

@@ -21,7 +21,7 @@ def asked(name: str, folder: Path, **more: Any) -> Job:
     job = made(name, folder).having(**{"epsilon": None, "within": 200, **more})
     if name.endswith("once"):
         return job
-    return job.having(until=more.get("until", "2024-03-01T06:00"), confirmed=True)
+    return job.having(until=more.get("until", "2024-03-01T06:00"), yes=True)
 
 
 @pytest.mark.parametrize("name", NAMES)

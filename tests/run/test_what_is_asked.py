@@ -43,6 +43,7 @@ def year(tmp_path: Path) -> Job:
         timezone="Europe/Berlin",
         steps=8784,
         until="2025-01-01",
+        yes=True,
         epsilon=1,
     )
 

@@ -287,7 +287,7 @@ def test_somebody_who_was_forgotten_does_not_come_back(
     state.parent.mkdir()
     events.write_text("time,who\n2024-03-01T09:00,ann\n2024-03-02T09:00,bob\n")
     asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 1}
-    asked |= {"user": "who", "most": 2, "per": "1d", "confirmed": True, "time": "time"}
+    asked |= {"user": "who", "most": 2, "per": "1d", "yes": True, "time": "time"}
 
     def go_on() -> None:
         run(Job("count", events, state, until=until, **asked)).close()

@@ -149,7 +149,7 @@ def test_under_another_key_too(file: Path, make: Make) -> None:
 def test_a_forgotten_successor(file: Path) -> None:
     _job(file, "first")
     old = file.read_bytes()
-    following: dict[str, Any] = {"continues": "first", "until": "2024-03-04", "confirmed": True}
+    following: dict[str, Any] = {"continues": "first", "until": "2024-03-04", "yes": True}
     events = file.with_name("visits.csv")
 
     def go_on(name: str, **more: Any) -> None:

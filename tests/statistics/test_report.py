@@ -396,7 +396,7 @@ def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
     state = str(tmp_path / "late.db")
     for until, rows in (("2024-03-09", parts[1]), ("2024-03-10", parts[0])):
         again = release(
-            daily(), rows, state=state, append=True, epsilon=4000, confirmed=True,
+            daily(), rows, state=state, append=True, epsilon=4000, yes=True,
             **{**STREAM, "until": until},
         )  # fmt: skip
     late = again.table().filter((pl.col("step") == 9) & (pl.col("statistic") == "visits"))

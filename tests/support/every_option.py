@@ -53,7 +53,7 @@ COMMON: list[dict[str, Any]] = [
     {**USERS, "distinct": True},
     {**USERS, "most": None, "first": True},
     {**USERS, **BY, "first": True},
-    {**ROWS_ARE, "watermark": "1h"},
+    {**ROWS_ARE, "watermark": "1h", "quiet": 9},
     {"separator": ";", "decimal": ",", "comment": "#"},
     {"bad_rows": "quarantine:aside.csv", "bad_rows_most": 5, "missing": "skip"},
     {"late": "drop"},

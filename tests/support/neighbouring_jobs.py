@@ -191,7 +191,7 @@ def published(
             job = Job(
                 what, path, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
                 start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
-                confirmed=True, **{**usual, **options},
+                yes=True, **{**usual, **options},
             )  # fmt: skip
             try:
                 with run(job) as outcome:

@@ -9,7 +9,7 @@ from typing import Any
 OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
     "drop_waiting": True,
-    **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
+    **dict.fromkeys(("yes", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
     "witness": "homes.db",
     "separator": ";",
@@ -23,6 +23,7 @@ OTHERWISE: dict[str, Any] = {
     "around": 9,
     "start": "2013-10-26",
     "watermark": "1h",
+    "quiet": 9,
     "timezone": "UTC",
     "by": "user",
     "domain": "u,o",

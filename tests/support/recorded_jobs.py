@@ -105,7 +105,7 @@ def published(pair: Neighbours, *, with_unit: bool, say: Callable[[str, Any], An
             job = Job(
                 pair.what, events, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
                 start="2024-03-01", steps=6, until=f"2024-03-01T0{3 * night + 3}:00",
-                confirmed=True,
+                yes=True,
                 **{"epsilon": 1, "strategy": "binary", **pair.options},
             )  # fmt: skip
             try:

@@ -216,7 +216,7 @@ def counted(
             events = copy / f"{minute}.jsonl"
             events.write_bytes(b"".join(batches))
             job = Job(
-                "count", events, state, name="visits", append=True, confirmed=True,
+                "count", events, state, name="visits", append=True, yes=True,
                 key=copy / "visits.key", until=START + timedelta(minutes=until),
             )  # fmt: skip
             with run(job) as outcome:

@@ -97,7 +97,7 @@ class Case(NamedTuple):
         asked: dict[str, Any] = {
             "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 9,
             "until": f"2024-03-{ENDS[night]:02}", "strategy": "binary", "name": "it",
-            "append": self.append, "confirmed": True, "missing": "skip",
+            "append": self.append, "yes": True, "missing": "skip",
             **self.own, **more,
         }  # fmt: skip
         return Job(self.what, "-", folder / "s.db", **asked)

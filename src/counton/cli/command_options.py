@@ -159,7 +159,7 @@ class RunOptions(OptionRecord):
     file: str | None = argument("a job file: TOML with [defaults] and [jobs.NAME]", None)
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
     until: str | None = of_job("until")
-    confirmed: bool = of_job("confirmed")
+    yes: bool = of_job("yes")
     also: str | None = of_job("also")
     rename: str | None = of_job("rename")
     drop_waiting: bool = of_job("drop_waiting")
@@ -412,10 +412,9 @@ class ForgetOptions:
     wait: int = option(
         0, "while a service runs: how many seconds it may take to count the rows that wait now"
     )
-    confirmed: bool = option(
+    yes: bool = option(
         False,
         "forget the person, also where a thousandth of all new people no longer counts then",
-        "yes",
     )
 
 
@@ -702,6 +701,7 @@ class VerifyOptions:
 #: What is no option of its own: the command, and another command.
 _COMMANDS = {
     "what": "counton",
+    "end_stream": "counton end",
     "accept_old_copy": "counton verify --accept-old-copy",
     "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
 }

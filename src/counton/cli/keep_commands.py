@@ -76,7 +76,7 @@ def print_forgotten(options: ForgetOptions) -> None:
             name=name,
             key=key,
             wait=options.wait,
-            confirmed=options.confirmed,
+            yes=options.yes,
         )
     console = Console()
     for one in done:

@@ -259,7 +259,7 @@ def print_release(released: Release, as_json: bool) -> None:
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
         *([] if once else [("noise", sharing_in_words(terms.strategy)), ("paper", paper)]),
         ("unit", definition.unit),
-        *([] if once else [("publishes", _publishes(definition.release))]),
+        *([] if once else [("publishes", publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
         *_besides(definition),
         ("written by", promised["written_by"]),
@@ -300,7 +300,7 @@ def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
     return {"first": first, "last": last, "missing_steps": missing}
 
 
-def _publishes(release: str) -> str:
+def publishes(release: str) -> str:
     periods = "of each period in which users are counted anew, its number so far"
     return {"both": "totals and windows", "periods": periods}.get(release, release)
 
@@ -420,7 +420,7 @@ def _statistic(saved: dict[str, Any]) -> str:
 
 def _living(definition: Definition) -> Iterable[tuple[str, str]]:
     """What has changed since a stream was created, and what is left open."""
-    yield "publishes", _publishes(definition.release)
+    yield "publishes", publishes(definition.release)
     if definition.other is not None:
         yield "other", f"rows of groups that are not declared count as {definition.other!r}"
     for group, step in definition.named:

@@ -11,7 +11,7 @@ from counton.cli.exits import ExitCode, exit_code
 from counton.cli.print_forms import Console, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
-from counton.job.jobfile import for_all, load, schema, select_jobs
+from counton.job.jobfile import for_all, last_date, load, schema, select_jobs
 from counton.job.stated_options import words_of_files
 from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared
@@ -40,6 +40,13 @@ def perform(options: RunOptions) -> None:
         try:
             tonight = _tonight(job, options, known=name in states.begun)
             reports[name] = carried_out(tonight, silently=options.json, about=f"job {name}: ")
+            if options.until is None and (date := last_date(job)) is not None:
+                reports[name]["until_in_file"] = date
+                if not options.json:
+                    console.write_line(
+                        f"the file says until = {date}: no run releases a later window before you "
+                        f"take that line out"
+                    )
             if shared.publish is not None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:

@@ -6,6 +6,7 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 from __future__ import annotations
 
 import shlex
+from contextlib import ExitStack
 from typing import Any
 
 from rich.table import Table
@@ -13,6 +14,7 @@ from rich.table import Table
 from counton.base.errors import hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
+from counton.cli.first_release import ask_before
 from counton.cli.print_forms import (
     Console,
     print_json,
@@ -38,12 +40,14 @@ _OUT = "--out"
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal."""
     printing = Printing() if printing is None else printing
-    report = carried_out(job, silently=printing.json, bar=bar)
+    report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
-        from counton.job.jobfile import save
+        from counton.job.jobfile import last_date, save
 
         save(job, printing.save)
-        Console(stderr=True).write_line(f"saved as job {job.name} in {printing.save}")
+        date = last_date(job)
+        less = f", without --until {date}, which is of this run" if date else ""
+        Console(stderr=True).write_line(f"saved as job {job.name} in {printing.save}{less}")
     if printing.json:
         print_json(report)
     if report["not_drawn"]:
@@ -80,7 +84,9 @@ def _print_table_plan(job: Job, printing: Printing) -> None:
     console.write_table(table)
 
 
-def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
+def carried_out(
+    job: Job, *, silently: bool, bar: bool = False, about: str = "", asks: bool = False
+) -> dict[str, Any]:
     """Release what is due and write it; print it, or give the machine's report.
 
     What went wrong with a chart is in what is given alone: ``not_drawn``.
@@ -88,14 +94,21 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
     Args:
         silently: print what is for the operator alone, and give the whole report.
         about: before what is for the operator, of one job of several.
+        asks: a new stream begins if whoever sits at the terminal says so.
     """
     errors = Console(stderr=True)
-    with working(errors, always=bar) as progress, resolve(job, progress=progress) as settled:
-        outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
+    with ExitStack() as held:
+        with working(errors, always=bar) as progress:
+            settled = held.enter_context(resolve(job, progress=progress))
+            outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
+            rows = read_rows(settled, progress)
+        if asks:
+            ask_before(settled, rows, errors)
         if not about:
             state = job.state, [job.key], job.witness
             warn_of_no_witness(errors, state, option="--witness", opened=lambda _: settled.store)
-        with commit(settled, read_rows(settled, progress), progress) as outcome:
+        progress = held.enter_context(working(errors, always=bar))
+        with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
             definition, stated = outcome.definition, job.epsilon or job.rho or job.within
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)

@@ -325,8 +325,15 @@ class Times(JobPart):
         kept="policy",
         words="length",
     )
-    confirmed: bool = option(
-        False, "release windows even long after the newest event", "yes", nightly=True
+    yes: bool = option(
+        False, "ask nothing, and release windows even long after the newest event", nightly=True
+    )
+    quiet: int | None = option(
+        None,
+        "so many windows after the newest event are usual; after more of them a run stops; "
+        "default: 3",
+        kept="policy",
+        served=False,
     )
     timezone: str | None = option(
         None, "zone of local times and calendar windows; default: UTC", kept="stream"

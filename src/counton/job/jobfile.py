@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from counton.base.errors import CountonError, InvalidInput, field, is_text, without_secrets
 from counton.base.options import Kind, Option, split_names
 from counton.base.outside_input import parse_toml, read_plain
-from counton.job.job import Events, Job, guarantee_from, options_of
+from counton.job.job import NEWEST, NOW, Events, Job, guarantee_from, options_of
 from counton.job.own_strategies import is_file_of
 from counton.job.refusals import refuse_of_service
 from counton.job.stated_options import (
@@ -390,9 +390,9 @@ def _seen_from(name: str, value: str, folder: Path) -> str:
 def save(job: Job, path: str | os.PathLike[str]) -> None:
     """Write a job into a file, beside the jobs that it has, in place of one of its name.
 
-    Comments and the order of what is there stay as they are. Addresses of databases are written
-    without their passwords, which the environment may give (PGPASSWORD, PGPASSFILE); a new file is
-    its owner's alone.
+    Comments and the order of what is there stay as they are. A date of `until` is of one run, and
+    is not written. Addresses of databases are written without their passwords, which the
+    environment may give (PGPASSWORD, PGPASSFILE); a new file is its owner's alone.
 
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
@@ -418,7 +418,7 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
     written = tomlkit.table()
-    stated = job_entries(job, file.parent)
+    stated = job_entries(job.having(until=None) if last_date(job) else job, file.parent)
     known = _keys(own_options(job.what))
     shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
     if shared:
@@ -432,6 +432,15 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     jobs[job.name] = written
     mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
     replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
+
+
+def last_date(job: Job) -> str | None:
+    """The date after which a job releases nothing more; None where the rows or the clock decide.
+
+    >>> last_date(Job("count", "visits.csv", "visits.db", until="2024-03-04"))
+    '2024-03-04'
+    """
+    return None if job.until in (None, NOW, NEWEST) else str(job.until)
 
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:

@@ -53,7 +53,8 @@ class JobFields(RowFields, total=False):
     start: str | date | None
     until: str | date | None
     watermark: str | timedelta | None
-    confirmed: bool
+    yes: bool
+    quiet: int | None
     timezone: str | None
     by: str | Sequence[str] | None
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None

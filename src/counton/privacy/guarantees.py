@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -18,7 +19,6 @@ from counton.base.exact import (
     Number,
     check_positive,
     exact,
-    first_digits,
     float_above,
     readable,
     text,
@@ -129,10 +129,6 @@ _CHANGES = 2  # a unit that is replaced is removed, and another is added
 _SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
 
 
-def _short(value: Fraction) -> str:
-    return first_digits(value, 6)
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PureDP(Guarantee):
     """Pure epsilon-differential privacy.
@@ -193,7 +189,7 @@ class ApproxDP(Guarantee):
         """What epsilon and delta bound, in words."""
         return (
             f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
-            f"likely or as unlikely, plus a probability of {_short(self.delta)}"
+            f"likely or as unlikely, plus a probability of {_up(_decimal(self.delta), 6)}"
         )
 
 
@@ -220,7 +216,7 @@ class ZCDP(Guarantee):
 
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What rho bounds, in words."""
-        apart = f"{math.sqrt(2 * self.rho):.4g}"
+        apart = _root(2 * self.rho)
         return (
             f"{change(unit, relation)} changes what is released, in Renyi divergences of whole "
             f"order, by no more than moving a bell curve by {apart} standard "
@@ -336,4 +332,27 @@ def _delta_factor(epsilon: Fraction) -> Fraction:
 
 
 def _exp(epsilon: Fraction) -> str:
-    return f"{math.exp(epsilon):.4g}" if epsilon < 700 else f"e^{_short(epsilon)}"
+    """e^epsilon in four digits, rounded up: a promise is never said to be better than it is."""
+    if epsilon >= 700:
+        return f"e^{_up(_decimal(epsilon), 6)}"
+    return _up(_FINE.next_plus(_FINE.exp(_decimal(epsilon))), 4)
+
+
+def _root(value: Fraction) -> str:
+    """A square root in four digits, rounded up."""
+    found = _FINE.sqrt(_decimal(value))
+    return _up(found if Fraction(found) ** 2 >= value else _FINE.next_plus(found), 4)
+
+
+#: With so many digits is computed what is shown with a few.
+_FINE = Context(prec=60, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return _FINE.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _up(value: Decimal, digits: int) -> str:
+    """The first digits of a number above 0, rounded up."""
+    above = Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value)
+    return f"{float(above) or above:.{digits}g}"

@@ -83,7 +83,7 @@ def release(
     protected: one event more or less, counted in one group of one window by at most 1
                people are not protected: a person with 100 events loses 100 times the epsilon
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-               one event more or less makes no output more than 2.718 times as likely or as
+               one event more or less makes no output more than 2.719 times as likely or as
                unlikely
     cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
                this series of releases: later ones cost nothing more; another stream about the same

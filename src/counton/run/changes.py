@@ -181,14 +181,16 @@ def ended_steps(
     if not definition.cut.timed or source is None:
         return None, tally.rows
     begin = microseconds(definition.windows.start)
-    told = ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
+    facts = source.name, tally.newest, tally.beyond > 0, released
+    told = ClockFacts(*facts, all_of_them=not job.append)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(
         job.until,
         definition.windows,
         told,
-        confirmed=job.confirmed,
+        yes=job.yes,
+        quiet=job.quiet,
         watermark=job.watermark,
         now=now,
     )

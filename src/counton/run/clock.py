@@ -14,8 +14,8 @@ from counton.base.errors import HorizonExceeded, InvalidInput, field
 from counton.base.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW
 
-#: Windows without an event before ``until``: from this many on it looks like a mistake.
-_QUIET_LEAST, _QUIET_MOST = 12, 100
+#: More windows than this without an event before ``until`` look like a mistake, unless stated.
+_QUIET = 3
 #: By what windows have ended where nobody says.
 _UNSTATED = NOW
 #: A stream that ended longer ago holds data of the past, of which the clock says nothing.
@@ -32,12 +32,14 @@ class ClockFacts(NamedTuple):
         newest: microsecond of the newest one; None where there is none.
         beyond: whether one lies after the last window.
         released: steps released before; None for a new stream.
+        all_of_them: whether these are all events since the first window, and not new ones alone.
     """
 
     events: str
     newest: int | None
     beyond: bool
     released: int | None
+    all_of_them: bool = True
 
 
 def windows_ended(
@@ -45,7 +47,8 @@ def windows_ended(
     windows: Windows,
     seen: ClockFacts,
     *,
-    confirmed: bool,
+    yes: bool,
+    quiet: int | None = None,
     watermark: str | None = None,
     now: datetime | None = None,
 ) -> tuple[int, int]:
@@ -55,7 +58,8 @@ def windows_ended(
         until: a time, "now", or "newest"; None: now.
         windows: of the stream.
         seen: of the events.
-        confirmed: release also what looks like a mistake.
+        yes: release also what looks like a mistake.
+        quiet: how many windows after the newest event are none; None: three.
         watermark: a window is released only so long after its end, whatever says what time it is:
             the clock, the newest event, or ``until``.
         now: what the clock says; None: that of this machine.
@@ -76,12 +80,12 @@ def windows_ended(
         us = _newest(windows, seen, end, now) - late
         return us, windows.ended_by(us)
     if until == NOW:
-        if not stated and now - moment(windows.end) > _PAST and not confirmed:
+        if not stated and now - moment(windows.end) > _PAST and not yes:
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
                 f"the past, and the clock does not say up to when they are complete; give "
-                f"{field('until', end)}, or an earlier time "
-                f"({field('until', NEWEST)} takes the newest event's, which is not protected)"
+                f"{field('until', NEWEST)}, which tells readers the window of the newest event, or "
+                f"the time by which they are complete, at most {field('until', end)}"
             )
         us, given = min(microseconds(now), whole), field("until", NOW)
     else:
@@ -101,7 +105,7 @@ def windows_ended(
             f"follows"
         )
     begin = microseconds(windows.start)
-    if us - late <= begin and (us > begin or (until == NOW and (late or confirmed))):
+    if us - late <= begin and (us > begin or (until == NOW and (late or yes))):
         return us - late, 0
     us -= late
     if us <= begin:
@@ -110,8 +114,8 @@ def windows_ended(
             f"no window can have ended; give a later time, or correct {field('start')}"
         )
     count = windows.ended_by(us)
-    if not confirmed:
-        _refuse_quiet(given, count, windows, seen, stated=stated)
+    if not yes:
+        _refuse_quiet(given, count, windows, seen, _QUIET if quiet is None else quiet)
     return us, count
 
 
@@ -139,20 +143,24 @@ def is_stated(until: str | datetime | None) -> bool:
     return (_UNSTATED if until is None else until) != NEWEST
 
 
-def _refuse_quiet(
-    given: str, count: int, windows: Windows, seen: ClockFacts, *, stated: bool
-) -> None:
-    """Refuse to release many windows in which nothing is known to have happened."""
-    newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
-    quiet = count - max(newest, seen.released or 0)
-    if quiet <= min(_QUIET_MOST, max(_QUIET_LEAST, windows.steps // 4)):
+def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, most: int) -> None:
+    """Refuse to release windows after many in which nothing is known to have happened.
+
+    Of new events alone it is not known whether there were some in windows released before.
+    """
+    newest, released = 0 if seen.newest is None else windows.ended_by(seen.newest), seen.released
+    new = count - max(newest, released or 0)
+    since = count - newest if seen.all_of_them else new
+    if new <= 0 or since <= most:
         return
-    last = "there is none" if seen.newest is None else f"it is of {windows.local(seen.newest)}"
-    correct = "correct it" if stated else f"of data of the past give {field('until')}"
+    last = "there is no event"
+    if seen.newest is not None:
+        last = f"the newest event is of {windows.local(seen.newest)}, {since:,} windows before"
+    would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
     raise InvalidInput(
-        f"{given} would release {quiet:,} windows after the newest event ({last}) as if "
-        f"nothing had happened in them, and those steps would be gone; {correct}, or give "
-        f"{field('confirmed', True)} if that is what happened"
+        f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), for ever: is a "
+        f"file missing? Give it; or {field('until', NEWEST)} of data of the past, "
+        f"{field('yes', True)} if nothing happened, {field('quiet', since)} if that is usual"
     )
 
 

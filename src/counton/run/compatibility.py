@@ -53,7 +53,8 @@ def check_compatible(definition: Definition, request: Job) -> None:
         raise RequestMismatch(
             f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
             f"{request.name!r} was created {created}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}"
+            f"start another one with another {field('name')}; {field('end_stream')} ends this one, "
+            f"and what it has spent stays spent: the losses of both add up"
         )
 
 

@@ -72,7 +72,7 @@ def forget(
     key: Kept = None,
     now: datetime | None = None,
     wait: float = 0,
-    confirmed: bool = True,
+    yes: bool = True,
 ) -> list[Forgetting]:
     """Delete what a state keeps of a person, in all of its streams or in one.
 
@@ -87,10 +87,10 @@ def forget(
         now: what the clock says, aware; None: that of this machine.
         wait: at most this many seconds for a service to count the rows that wait in its inbox now,
             and for a run that writes a stream or its state.
-        confirmed: a bucket of people to come may be closed: for any name, known or not.
+        yes: a bucket of people to come may be closed: for any name, known or not.
 
     Raises:
-        InvalidInput: a bucket would be closed, which is not confirmed, whoever the person is; a
+        InvalidInput: a bucket would be closed, and nobody says yes, whoever the person is; a
             stream keeps rows or an exact table, rows wait in an inbox, or there are
             rows of the person that are dated later than now; nothing is deleted.
         StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
@@ -102,12 +102,12 @@ def forget(
     patience = _Patience(wait)
     done, streams = [], _streams(state, name, patience)
     open_ended = [one for one, kept in streams.items() if kept.of_people and not kept.over]
-    if open_ended and not confirmed:
+    if open_ended and not yes:
         raise InvalidInput(
             f"to forget {person!r} closes one of {BUCKETS:,} buckets of "
             f"{', '.join(map(repr, open_ended))}, whoever that is: who is new and falls into it "
             f"does not count from now on, and that cannot be undone; look at the name again, and "
-            f"give {field('confirmed', True)}"
+            f"give {field('yes', True)}"
         )
     for one, kept in streams.items():
         if kept.definition is None or not kept.of_people:

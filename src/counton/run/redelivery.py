@@ -76,14 +76,14 @@ def new_files(source: Source, definition: Definition, counted: Counted) -> Sourc
     return source.without([part for part in source.parts if part not in new])
 
 
-def is_counted(files: Private[KnownBy], counted: Counted, windows: int, *, confirmed: bool) -> bool:
+def is_counted(files: Private[KnownBy], counted: Counted, windows: int, *, yes: bool) -> bool:
     """Whether new events are those of earlier runs, all of whose rows are in the state.
 
     Args:
         files: of the run.
         counted: what the stream has counted.
         windows: how many would be released without a new event.
-        confirmed: nothing happened in them.
+        yes: nothing happened in them.
 
     Raises:
         InvalidInput: windows would be, and nobody says so.
@@ -91,13 +91,13 @@ def is_counted(files: Private[KnownBy], counted: Counted, windows: int, *, confi
     known = open_private(files)
     if not known.marks or not all(map(counted, known.marks)):
         return False
-    if windows > 0 and not confirmed:
+    if windows > 0 and not yes:
         have = "has" if len(known.marks) == 1 else "have"
         would = "window would" if windows == 1 else "windows would"
         raise InvalidInput(
             f"{known.source.name} {have} been counted already, and {windows:,} more {would} be "
             f"released without a new event; give the file of the new events, or "
-            f"{field('confirmed', True)} if nothing happened, or drop {field('append', True)} if "
+            f"{field('yes', True)} if nothing happened, or drop {field('append', True)} if "
             f"the file holds everything since the first window"
         )
     return True

@@ -166,7 +166,7 @@ class TalliedRows(ReadRows):
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
         once = job.append and definition.columns.id is None
         windows = self.ended - before
-        again = once and is_counted(self.files, has, windows, confirmed=job.confirmed)
+        again = once and is_counted(self.files, has, windows, yes=job.yes)
         bounding, whole = None if again else self.bounding, None
         if not definition.cut.goes_on and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.

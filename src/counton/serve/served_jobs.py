@@ -177,7 +177,7 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
         **dict.fromkeys(("out", "plot", "sums")),
         events=empty_inbox(columns or ("time",)),
         append=True,
-        confirmed=True,
+        yes=True,
     )
     job = opened.job
     if known is not None and known.details.get("once"):

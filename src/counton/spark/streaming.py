@@ -173,7 +173,7 @@ class Batches:
             self._refuse_unknown(opened, query, number)
             source: Any = SparkSource(rows, MicroBatch(query, number))
             aside = self._aside(opened.job.bad_rows, number)
-            given = opened.having(events=source, confirmed=True, bad_rows=aside)
+            given = opened.having(events=source, yes=True, bad_rows=aside)
             settled = resolve(given)
             self.check(settled.definition)
             outputs = Outputs.of_run(settled)
@@ -191,7 +191,7 @@ class Batches:
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
         """Refuse a query and a state of which one has forgotten what the other knows."""
-        if self.job.confirmed:
+        if self.job.yes:
             return
         name, there = self.job.name, opened.saved is not None
         if opened.saved is not None:
@@ -204,11 +204,11 @@ class Batches:
             raise RequestMismatch(
                 f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
                 f"does not say which; go on with the checkpoint that belongs to the stream, or "
-                f"give {field('confirmed', True)} if none of its rows was counted"
+                f"give {field('yes', True)} if none of its rows was counted"
             )
         if number > self.empty:
             raise OldCopy(
                 f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
                 f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "
-                f"the checkpoint, or give {field('confirmed', True)} if these batches had no rows"
+                f"the checkpoint, or give {field('yes', True)} if these batches had no rows"
             )

@@ -1,0 +1,55 @@
+"""The question before the first release of a new stream, to whoever sits at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from counton.cli.exits import ExitCode
+from counton.cli.print_forms import Console
+
+if TYPE_CHECKING:
+    from counton.run.changes import ReadRows
+    from counton.run.settlement import SettledJob
+
+
+def ask_before(settled: SettledJob, rows: ReadRows, console: Console) -> None:
+    """Ask whether a new stream may begin: what it spends and publishes cannot be taken back.
+
+    Nobody is asked where the stream is there, the job says yes, or there is no terminal.
+
+    Raises:
+        SystemExit: the answer is not yes; nothing is released or kept.
+    """
+    asked = settled.saved is None and not settled.job.yes
+    if not (asked and console.is_terminal and sys.stdin.isatty()):
+        return
+    console.write_line(_in_one_line(settled, rows))
+    try:
+        answer = console.input("Release? [y/N] ", markup=False)
+    except (EOFError, KeyboardInterrupt):
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        console.write_line("nothing is released or spent")
+        raise SystemExit(int(ExitCode.FAILED))
+
+
+def _in_one_line(settled: SettledJob, rows: ReadRows) -> str:
+    from counton.cli.look_commands import publishes
+    from counton.released.stream_words import groups_in_words, statistic_in_words
+
+    definition, cut = settled.definition, settled.definition.cut
+    additive = definition.statistic.card.additive
+    what = (definition.subject if additive else statistic_in_words(definition)).removesuffix(",")
+    if definition.domain:
+        what += f" by {groups_in_words(definition)} ({len(definition.domain):,} groups)"
+    if cut.goes_on:
+        most = definition.strategy.horizon
+        ever = "without an end" if most is None else f"of {most:,} {cut.noun}s"
+        now = f"{rows.ended:,} {cut.noun}{'s' * (rows.ended != 1)}"
+        what += f": {publishes(definition.release)} {ever}, {now} now"
+    loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
+    return (
+        f"New stream {settled.job.name!r} publishes the {what}, and spends {loss} of the privacy "
+        f"of each {definition.unit}. Neither can be taken back."
+    )

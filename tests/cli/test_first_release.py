@@ -1,0 +1,99 @@
+"""Before a new stream begins, whoever sits at a terminal is asked; nobody else is."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
+NEW = [
+    "count", "visits.csv", "--state", "v.db", "--time", "time", "--by", "page",
+    "--domain", "home,shop", "--every", "1d", "--start", "2024-03-01", "--steps", "365",
+    "--epsilon", "0.5", "--unit", "visit", "--until", "2024-03-03",
+]  # fmt: skip
+
+
+class Shown(NamedTuple):
+    code: int
+    screen: str
+
+
+def on_a_terminal(folder: Path, words: list[str], typed: str) -> Shown:
+    """What a command shows on a terminal where this is typed when it asks."""
+    outer, inner = pty.openpty()
+    command = [sys.executable, "-m", "counton.cli", *words]
+    process = subprocess.Popen(
+        command, cwd=folder, stdin=inner, stdout=inner, stderr=inner, start_new_session=True,
+        preexec_fn=_take_terminal, env=os.environ | {"TERM": "dumb", "COLUMNS": "200"},
+    )  # fmt: skip
+    os.close(inner)
+    screen = b""
+    while True:
+        try:
+            read = os.read(outer, 4096)
+        except OSError:  # the end of a terminal that nobody holds any more
+            read = b""
+        if not read:
+            break
+        screen += read
+        if typed and screen.endswith(b"[y/N] "):
+            os.write(outer, typed.encode())
+            typed = ""
+    os.close(outer)
+    return Shown(process.wait(60), screen.decode())
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal of the new session, so that Ctrl-C comes from it."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "visits.csv").write_text(ROWS)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", ["n\n", "\n", "maybe\n", "\x03", "\x04"])
+def test_what_is_no_yes_leaves_nothing(folder: Path, typed: str) -> None:
+    code, screen = on_a_terminal(folder, NEW, typed)
+    assert code == 1
+    said = "publishes the number of visits by page (2 groups): totals of 365 windows, 2 windows now"
+    assert f"New stream 'events' {said}, and spends epsilon = 0.5 of the privacy of each" in screen
+    assert "nothing is released or spent" in screen
+    assert [one.name for one in folder.iterdir()] == ["visits.csv"]
+
+
+@pytest.mark.slow
+def test_a_yes_begins_the_stream_and_nobody_is_asked_again(folder: Path) -> None:
+    code, screen = on_a_terminal(folder, NEW, "y\n")
+    assert (code, "Released 2 new windows" in screen) == (0, True)
+    code, screen = on_a_terminal(folder, [*NEW[:4], "--until", "2024-03-04"], "")
+    assert (code, "[y/N]" in screen, "Released 1 new window" in screen) == (0, False, True)
+
+
+@pytest.mark.slow
+def test_nobody_is_asked_who_said_yes_who_runs_jobs_or_who_sits_at_no_terminal(
+    folder: Path,
+) -> None:
+    code, screen = on_a_terminal(folder, [*NEW, "--yes", "--save", "nightly.toml"], "")
+    assert (code, "[y/N]" in screen) == (0, False)
+    jobs = folder / "nightly.toml"
+    jobs.write_text(jobs.read_text().replace("yes = true", "").replace("v.db", "other.db"))
+    code, screen = on_a_terminal(folder, ["run", "nightly.toml", "--until", "2024-03-03"], "")
+    assert (code, "[y/N]" in screen) == (0, False)
+    command = [sys.executable, "-m", "counton.cli", *NEW, "--name", "more"]
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "[y/N]" in done.stdout + done.stderr) == (0, False)
