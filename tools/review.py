@@ -60,6 +60,11 @@ PRIVATE = (
          "tests/run/test_erased_rows.py"),
     ),
     Room(
+        ("run/first_look.py",),
+        "what a first look finds is told to the operator alone, and no row decides a line of a job",
+        ("tests/cli/test_init.py",),
+    ),
+    Room(
         ("run/settlement.py", "run/compatibility.py", "run/runs.py", "run/clock.py",
          "job/job.py", "run/journal_values.py"),
         "all that can be refused is refused before a release; when it happens is public",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
     from counton.run import Job as Job
+    from counton.run import init as init
     from counton.run import inspect as inspect
     from counton.run import read as read
     from counton.run import release as release
@@ -65,7 +66,7 @@ _load, __dir__, __all__ = attach(__name__, __file__)
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
-    __all__ = [name for name in __all__ if name not in ("inspect", "read", "release")]
+    __all__ = [name for name in __all__ if name not in ("init", "inspect", "read", "release")]
 
 
 def __getattr__(name: str) -> Any:

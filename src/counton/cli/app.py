@@ -77,6 +77,7 @@ def statistic(context: typer.Context) -> None:
 #: All other commands by name: their heading, what carries them out, and the records of their
 #: options. What the first record says of itself is the help of the command.
 _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
+    "init": (RELEASE, "init.perform", (options.InitOptions,)),
     "run": (RELEASE, "run_command.perform", (options.RunOptions,)),
     "serve": (RELEASE, "serve_commands.perform", (options.ServeOptions,)),
     "serve-token": (KEEP, "serve_commands.perform_token", (options.TokenOptions,)),

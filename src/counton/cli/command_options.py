@@ -168,6 +168,60 @@ class RunOptions(OptionRecord):
 
 
 @dataclass(frozen=True)
+class InitOptions(OptionRecord):
+    """Make a job file for events: it asks what has to be said, with what it found as the default.
+
+    It reads the header and the first rows, spends nothing, and writes the job file alone. What is
+    stated is not asked. --yes asks nothing, and says what is left to say. Then: counton run
+    nightly.toml
+    """
+
+    events: str = argument(
+        "CSV, Parquet or JSON lines, one row per event; a folder of them; or duckdb:///FILE"
+    )
+    save: Path = option(Path("nightly.toml"), "the job file; one that is there stays")
+    force: bool = option(False, "write the job file in place of one that is there")
+    yes: bool = option(False, "ask nothing: take what is usual where nothing is stated")
+    time: str | None = of_job("time")
+    time_format: str | None = of_job("time_format")
+    timezone: str | None = of_job("timezone")
+    every: str | None = of_job("every")
+    start: str | None = of_job("start")
+    steps: int | None = of_job("steps")
+    around: int | None = of_job("around")
+    watermark: str | None = of_job("watermark")
+    clock_change: str | None = option(None, options_of(Job)["clock_change"].help)
+    release: str | None = option(None, "totals so far, windows (each one's own number), or both")
+    by: str | None = of_job("by")
+    domain: str | None = option(None, options_of(Job)["domain"].help)
+    other: str | None = of_job("other")
+    unknown: str | None = option(None, options_of(Job)["unknown"].help)
+    user: str | None = of_job("user")
+    most: int | None = of_job("most")
+    per: str | None = of_job("per")
+    first: bool = of_job("first")
+    unit: str | None = of_job("unit")
+    epsilon: str | None = option(None, options_of(Job)["epsilon"].help)
+    delta: str | None = option(None, options_of(Job)["delta"].help)
+    rho: str | None = option(None, options_of(Job)["rho"].help)
+    within: str | None = option(None, options_of(Job)["within"].help)
+    missing: str | None = option(None, options_of(Job)["missing"].help)
+    bad_rows: str | None = option(None, options_of(Job)["bad_rows"].help)
+    id: str | None = of_job("id")
+    append: bool = of_job("append")
+    query: str | None = of_job("query")
+    file_format: str | None = of_job("file_format")
+    separator: str | None = option(None, options_of(Job)["separator"].help)
+    state: str | None = option(None, "SQLite file or database URL; default: beside the events")
+    name: str | None = option(None, "name of the stream; default: as the events are called")
+    key: str | None = option(None, options_of(Job)["key"].help)
+    witness: str | None = option(None, options_of(Job)["witness"].help)
+    out: str | None = option(
+        None, f"where the numbers go ({_ENDINGS}); default: beside the events, as CSV"
+    )
+
+
+@dataclass(frozen=True)
 class ServeOptions:
     """Run the jobs of a file as a service: it takes rows by HTTP and publishes on time.
 

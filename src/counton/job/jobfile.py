@@ -387,12 +387,22 @@ def _seen_from(name: str, value: str, folder: Path) -> str:
     return value if found is None else found[0] + str(folder / found[1])
 
 
-def save(job: Job, path: str | os.PathLike[str]) -> None:
+def save(
+    job: Job,
+    path: str | os.PathLike[str],
+    comments: Mapping[str, str] | None = None,
+    *,
+    anew: bool = False,
+) -> None:
     """Write a job into a file, beside the jobs that it has, in place of one of its name.
 
     Comments and the order of what is there stay as they are. A date of `until` is of one run, and
     is not written. Addresses of databases are written without their passwords, which the
     environment may give (PGPASSWORD, PGPASSFILE); a new file is its owner's alone.
+
+    Args:
+        comments: what stands above keys, and under "" above the job.
+        anew: in place of all that the file has.
 
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
@@ -401,14 +411,14 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    file = Path(path)
+    file, comments = Path(path), comments or {}
     if not isinstance(job.what, str):
         raise InvalidInput(
             f"{field('what')} is {job.what!r}; a job file names its statistic: one of "
             f"{', '.join(keywords())}"
         )
     try:
-        text = read_plain(file).decode() if file.exists() else ""
+        text = read_plain(file).decode() if file.exists() and not anew else ""
         document = tomlkit.parse(text)
     except OSError as error:
         raise InvalidInput(
@@ -416,6 +426,8 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
         ) from error
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    for line in comments.get("", "").splitlines():
+        document.add(tomlkit.comment(line))
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
     written = tomlkit.table()
     stated = job_entries(job.having(until=None) if last_date(job) else job, file.parent)
@@ -428,6 +440,8 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
             f"save it into another file"
         )
     for key, value in stated.items():
+        if key in comments:
+            written.add(tomlkit.comment(comments[key]))
         written.add(key, value)
     jobs[job.name] = written
     mode = file.stat().st_mode & 0o777 if file.exists() else 0o600

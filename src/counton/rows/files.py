@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -130,6 +131,22 @@ class EventFile(Rows):
         if self._bytes is not None:
             return Path(other).read_bytes() == self._bytes
         return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
+
+    def beginning(self, size: int) -> tuple[EventFile, bool, int]:
+        """The first lines of text as a file, whether these are all, and how many bytes they have.
+
+        Args:
+            size: bytes at most, unpacked.
+        """
+        try:
+            with self._content() as lines:
+                held = lines.read(size + 1)
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+        whole = len(held) <= size
+        found = copy(self)
+        found._bytes = held if whole else held[: held.rfind(b"\n") + 1]
+        return found, whole, len(held)
 
     def has_changed(self) -> bool:
         """Whether the file was written, or replaced, since it was opened."""

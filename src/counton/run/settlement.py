@@ -205,7 +205,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     job = _with_numbered_rows(job, before)
     _check_policies(job)
     nodes = declares_nodes(job)  # what they are is said by rows
-    source = _open_source(job, before) if nodes else None
+    source = open_source(job, before) if nodes else None
     if before is None:
         definition = define(job, [*(() if store is None else store.units), *units, *in_ledger])
     else:
@@ -213,7 +213,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         definition = before
     text = definition.statistic.card.of_letters and definition.parts == OwnColumns()
     if source is None and not text:
-        source = _open_source(job, before)
+        source = open_source(job, before)
     if source is not None:
         _refuse_no_order(definition, source)
         source = source if saved is None else source.for_known_stream()
@@ -325,7 +325,8 @@ def number_rows(job: Job) -> Job:
     return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
 
 
-def _open_source(job: Job, before: Definition | None) -> Source:
+def open_source(job: Job, before: Definition | None = None) -> Source:
+    """The rows of a job; groups that are read from them are refused."""
     if is_database(job.events):
         from counton.rows.databases import open_question
 

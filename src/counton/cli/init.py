@@ -1,0 +1,503 @@
+"""The command ``init``: from a file to a job file, by six questions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.options import MissingOptions
+from counton.base.outside_input import printable
+from counton.cli.command_options import InitOptions, command_line, option_names
+from counton.cli.print_forms import Console
+from counton.cli.run_words import EXACT, promise
+from counton.job.job import Job
+from counton.job.jobfile import save
+from counton.run.first_job import (
+    FirstFacts,
+    FirstLook,
+    Said,
+    asked,
+    check_column,
+    checked,
+    completed,
+    days_of,
+    default_state,
+    errors_in_words,
+    holds_new_events,
+    is_unpromised,
+    look_at,
+    noun_of,
+    person_column,
+    refuse_state,
+    unsaid,
+    usual_start,
+    usual_wait,
+    within,
+)
+from counton.run.job_plan import PlannedJob
+
+#: What is said of the job file, and not of the job.
+_OF_FILE = ("save", "force", "yes")
+#: Answers that say that there is nothing.
+_NONE = "none"
+_RELEASES = ("windows", "totals", "both")
+#: Windows after the newest event from which on the clock would release quiet ones.
+_QUIET = 3
+
+
+def perform(options: InitOptions) -> None:
+    """Ask, write the job file, and say what it does and how it runs every night."""
+    console = Console()
+    if options.save.exists() and not options.force:
+        raise InvalidInput(
+            f"{str(options.save)!r} is there, and may be a stream's: write another one "
+            f"({field('save', 'other.toml')}), or in its place ({field('force', True)})"
+        )
+    if options.events == "-":
+        raise InvalidInput("standard input comes once, and a job runs every night: name a file")
+    said = _stated(options)
+    refuse_state(asked(said))
+    look = look_at(asked(said))
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if options.yes or not terminal:
+        _refuse_unsaid(options, said, look)
+    else:
+        said = _Questions(console, look, said).answered()
+    job, plan = checked(said, look)
+    save(job, options.save, _comments(job, plan), anew=True)
+    _print(console, job, plan, look, options.save)
+
+
+def _stated(options: InitOptions) -> Said:
+    """What options say of the job."""
+    found = {
+        one.name: options.option(one.name)
+        for one in fields(options)
+        if one.name not in _OF_FILE and options.option(one.name) not in (None, False)
+    }
+    return {"state": default_state(options.events)} | found
+
+
+def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
+    """Say all that is left to say at once, with a whole command to edit."""
+    left = unsaid(said, look)
+    if options.yes and not left:
+        return
+    example = {name: str(value) for one in left for name, value in one.example.items()}
+    if "most" in example:
+        example |= {"most": int(example["most"])}  # type: ignore[dict-item]
+    command = command_line("init", replace(options, yes=True, **example))  # type: ignore[arg-type]
+    lines = [
+        f"  {' '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
+        for one in left
+    ]
+    whole = "" if look.whole else "; of the rows a sample from the start was looked at"
+    columns = f"its columns are {', '.join(look.columns)}{whole}"
+    why = "no file tells this" if options.yes else "there is no terminal to ask at"
+    raise MissingOptions(
+        "\n".join([f"{why}; {columns}; say it:", *lines, "as in:", command]),
+        [name for one in left for name in one.example],
+    )
+
+
+class _Questions:
+    """What is asked at a terminal, in its order; what is stated is not asked."""
+
+    def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
+        self.console, self.look, self.said = console, look, dict(said)
+        self.names = option_names(InitOptions)
+
+    @property
+    def job(self) -> Job:
+        """What is said so far."""
+        return asked(self.said)
+
+    def answered(self) -> Said:
+        """What options and answers say of the job."""
+        sample = "" if self.look.whole else "; a sample from the start is looked at, not all rows"
+        self.say(f"columns: {', '.join(self.look.columns)}{sample}")
+        self.say(
+            "Numbers that are called exact are for you alone, not private: they are shown here, "
+            "and written nowhere. Enter takes what stands in brackets."
+        )
+        for question in (self.when, self.what, self.groups, self.whom, self.rows, self.error):
+            self.console.write_line("")
+            question()
+        self.console.write_line("")
+        return self.said
+
+    def say(self, text: str, *, bold: bool = False) -> None:
+        self.console.write_line(text, bold=bold)
+
+    def exact(self, text: str) -> None:
+        self.say(f"  {EXACT}: {text}")
+
+    def facts(self, entered: str | None = None) -> FirstFacts:
+        """What the sample says of what is answered so far."""
+        return self.look.for_operator(completed(self.said, self.look), entered)
+
+    def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
+        """Ask until an answer can be taken, each time with the reason."""
+
+        def taken(answer: str) -> None:
+            try:
+                take(answer.strip())
+            except CountonError as error:
+                raise typer.BadParameter(printable(error.translate(self.names))) from error
+
+        typer.prompt(printable(text), default=usual, value_proc=taken)
+
+    def field(self, name: str, text: str, usual: str | None) -> None:
+        """Ask for a field of the job, unless it is stated; a run must take the answer."""
+        if name not in self.said:
+            self.ask(text, usual, lambda answer: self.having(**{name: answer}))
+
+    def having(self, **more: Any) -> None:
+        said = self.said | more
+        checked(said, self.look)
+        self.said = said
+
+    def when(self) -> None:
+        self.say("1. When? Each row is counted in the window of its time.", bold=True)
+        if self.job.time is None:
+            usual = self.look.times[0].name if self.look.times else None
+            self.ask("   column of times", usual, self.take_time)
+        column = next((one for one in self.look.times if one.name == self.job.time), None)
+        if column is None or column.local:
+            text = "zone of these local times" if column else "zone of times that say none"
+            self.field("timezone", f"   {text}", _zone_here())
+        else:
+            self.field("timezone", "   zone in which days begin", _zone_here())
+        self.field("every", "   length of a window: 15m, 1h, 1d, 1w, 1mo", "1d")
+        facts = self.facts()
+        if facts.first is not None and facts.newest is not None:
+            span = f"events from {facts.first:%Y-%m-%d} to {facts.newest:%Y-%m-%d}"
+            self.exact(f"{span}; rows before the first window do not count")
+        text = "   the first window begins (published: a day that anybody may know)"
+        self.field("start", text, usual_start())
+
+    def take_time(self, name: str) -> None:
+        check_column(self.look, name)
+        if name not in {one.name for one in self.look.times}:
+            text = "   how its times are written, as in %d.%m.%Y %H:%M, or epoch"
+            self.ask(text, None, lambda form: self.take_format(name, form))
+            return
+        self.said["time"] = name
+
+    def take_format(self, name: str, form: str) -> None:
+        said = self.said | {"time": name, "time_format": form}
+        if self.look.for_operator(asked(said)).first is None:
+            raise InvalidInput(f"no row looked at has a time in {name!r} that {form!r} reads")
+        self.said = said
+
+    def what(self) -> None:
+        if "release" in self.said or self.job.first:
+            return
+        self.say(
+            "2. What? The noise depends on what is published. With epsilon = 1 for one row:",
+            bold=True,
+        )
+        for place, release in enumerate(_RELEASES, 1):
+            plan = checked(self.said | {"release": release, "epsilon": "1"}, self.look)[1]
+            both = "both: " if release == "both" else ""
+            self.say(f"   {place}  {both}{'; '.join(errors_in_words(plan))}")
+        self.ask("   which", "1", self.take_release)
+
+    def take_release(self, answer: str) -> None:
+        numbers = dict(zip("123", _RELEASES, strict=True))
+        if answer not in numbers:
+            raise InvalidInput(f"{answer!r} is none of 1, 2 and 3")
+        self.having(release=numbers[answer])
+
+    def groups(self) -> None:
+        self.say("3. Groups? Each has a number of its own, and its name is published.", bold=True)
+        if self.job.by is None:
+            self.ask("   column of groups, or none", _NONE, self.take_by)
+        if self.job.by is None or self.job.domain is not None or self.job.unknown == "discover":
+            return
+        names, many = self.facts().names
+        shown = ", ".join(names) + (" and others" if many > len(names) else "")
+        self.exact(f"{many:,} names: {shown}")
+        self.say(
+            "  Do not take these as they are: a name that one person's row brings says that this "
+            "person is there. Take the names from a list that is public."
+        )
+        self.ask("   names, A,B,C, or a file with one in each line", None, self.take_domain)
+        if not {"other", "unknown"} & {*self.said}:
+            text = f"   rows of other names, or of none: the name of a group for them, or {_NONE}"
+            self.ask(text, "other", self.take_other)
+
+    def take_by(self, answer: str) -> None:
+        if answer != _NONE:
+            for name in answer.split(","):
+                check_column(self.look, name)
+            self.said["by"] = answer
+
+    def take_domain(self, answer: str) -> None:
+        names: Any = (
+            answer if Path(answer).is_file() else [one.strip() for one in answer.split(",")]
+        )
+        self.having(domain=names)
+
+    def take_other(self, answer: str) -> None:
+        self.having(**({"unknown": "drop"} if answer == _NONE else {"other": answer}))
+
+    def whom(self) -> None:
+        self.say("4. Whom does it protect? One row, or a person with all rows.", bold=True)
+        if self.job.user is None and self.job.unit is None:
+            text = f"   column that names the person, or {_NONE} to protect one row"
+            self.ask(text, person_column(self.look) or _NONE, self.take_user)
+        if self.job.user is None or self.job.first:
+            return
+        if self.job.per is None and self.job.most is None:
+            text = "   protect what a person does in each day (1d), month (1mo), ..., or for ever"
+            self.ask(text, "1d", self.take_per)
+        if self.job.most is not None:
+            return
+        beyond = self.facts().beyond
+        shares = ", ".join(f"{share:.1%} with {most}" for most, share in beyond.items())
+        if shares:
+            self.exact(f"rows beyond the bound, which do not count: {shares}")
+        self.say("  The noise grows with this number. The rows must not choose it alone.")
+        self.ask("   how many rows of one count at most", "3", self.take_most)
+
+    def take_user(self, answer: str) -> None:
+        if answer == _NONE:
+            self.said["unit"] = completed(self.said, self.look).unit
+        else:
+            self.having(user=answer)
+
+    def take_per(self, answer: str) -> None:
+        if answer not in ("ever", "for ever"):
+            self.having(per=answer)
+
+    def take_most(self, answer: str) -> None:
+        if not answer.isdecimal():
+            raise InvalidInput(f"{answer!r} is no whole number from 1 on, such as 3")
+        self.having(most=int(answer))
+
+    def rows(self) -> None:
+        self.say("5. Rows without a value, and late ones?", bold=True)
+        if "missing" not in self.said:
+            without = self.facts().without
+            every = without.pop("", 0)
+            each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
+            self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
+            if (other := completed(self.said, self.look).other) is not None:
+                self.say(f"  Those without {self.job.by} alone count in the group {other}.")
+            self.ask("   leave them out, or stop", "leave out", self.take_missing)
+        if "watermark" in self.said:
+            return
+        entered, others = None, [one.name for one in self.look.times if one.name != self.job.time]
+        if others:
+            text = f"   column that says when a row was there ({', '.join(others)}), or {_NONE}"
+            said: list[str] = []
+            self.ask(text, _NONE, lambda answer: said.append(self.entered(answer)))
+            entered = None if said[-1] == _NONE else said[-1]
+        late = self.facts(entered).late
+        if late:
+            shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
+            self.exact(f"rows that come later than that after their window's end: {shares}")
+        self.say(f"  A row that comes after its window is released {_late_row(self.job)}.")
+        usual = usual_wait(self.job.every or "1d")
+        self.field("watermark", "   wait for late rows so long after a window's end", usual)
+
+    def entered(self, name: str) -> str:
+        if name != _NONE:
+            check_column(self.look, name)
+        return name
+
+    def take_missing(self, answer: str) -> None:
+        words = {"leave out": "skip", "leave": "skip", "stop": "refuse"}
+        if answer not in words:
+            raise InvalidInput(f"{answer!r} is neither 'leave out' nor 'stop'")
+        self.said["missing"] = words[answer]
+
+    def error(self) -> None:
+        if not is_unpromised(self.said):
+            return
+        self.say("6. How accurate? What is more accurate hides less.", bold=True)
+        for epsilon in ("1", "0.1"):
+            plan = checked(self.said | {"epsilon": epsilon}, self.look)[1]
+            self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
+        release = completed(self.said, self.look).release
+        what = "it" if release == "windows" else "the total at the end"
+        text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
+        self.ask(text, "epsilon=1", self.take_error)
+
+    def take_error(self, answer: str) -> None:
+        name, is_loss, loss = answer.replace(" ", "").partition("=")
+        if is_loss and name == "epsilon":
+            self.having(epsilon=loss)
+        elif is_loss:
+            raise InvalidInput(f"{answer!r} is neither an error, as in 15, nor epsilon=1")
+        else:
+            self.having(epsilon=within(self.said, self.look, answer))
+
+
+def _late_row(job: Job) -> str:
+    if holds_new_events(job.events) or job.user is not None or job.id is not None:
+        return "counts in the next one"
+    return "does not count, since a file of all events without ids does not tell late rows"
+
+
+def _zone_here() -> str:
+    """The zone of this machine's clock."""
+    for found in (os.environ.get("TZ", ""), os.path.realpath("/etc/localtime")):
+        name = found.rpartition("zoneinfo/")[2].removeprefix(":")
+        try:
+            return ZoneInfo(name).key
+        except (ValueError, OSError, KeyError):
+            continue
+    return "UTC"
+
+
+def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
+    """What stands above each line of the job file: no exact number."""
+    errors = "; ".join(errors_in_words(plan))
+    noun = noun_of(job.every or "1d")
+    heading = (
+        "Run every night by: counton run. Change what you like before the first run; after it\n"
+        "what defines the stream stays. Paths are seen from the folder of this file."
+    )
+    whose = "one row" if job.user is None else "one person"
+    return {
+        "": heading,
+        "statistic": "how many rows there are",
+        "events": "one row each",
+        "state": "keeps the stream, with exact sums and beside it the key: secret",
+        "time": "column of the times",
+        "every": f"length of a window: a {noun}" if noun != "window" else "length of a window",
+        "steps": "how many windows there will ever be",
+        "start": "beginning of the first window: published, so not taken from rows",
+        "watermark": "a window is released so long after its end, for rows that come late",
+        "timezone": "zone of local times, and of days",
+        "by": "column of the groups",
+        "domain": "the groups, published: from a public list, not from the rows",
+        "other": "one more group, for rows of other names or of none",
+        "unknown": "rows of other groups",
+        "epsilon": f"what {whose} may lose by all releases together: {errors}",
+        "unit": "what is protected is called so",
+        "release": {
+            "windows": f"each {noun}'s own number",
+            "totals": "the total so far",
+            "both": f"each {noun}'s own number, and the total so far",
+        }.get(job.release or "totals", "what is published"),
+        "user": "column that names the person, who is protected",
+        "most": "so many rows of one person count; further ones do not",
+        "per": "in each of these, and one of them of a person is protected",
+        "append": "each file holds new rows only, and counts once",
+        "clock-change": "local times that come twice when clocks go back",
+        "bad-rows": "rows that cannot be read are set aside in this file, which is secret",
+        "missing": "rows without a time, group, person or id: skip leaves them out",
+        "separator": "what stands between fields",
+        "time-format": "how times are written",
+        "out": "the numbers, which may be published",
+    }
+
+
+def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path) -> None:
+    """The plan in words, and how the job runs: now, and every night."""
+    definition = plan.definition
+    of = "" if job.by is None else f" of each of {len(definition.groups):,} groups ({job.by})"
+    noun = noun_of(job.every or "1d")
+    what = _comments(job, plan)["release"]
+    console.write_line(
+        f"{file} is written. It publishes {what}{of}, from {job.start} on.", bold=True
+    )
+    for said in errors_in_words(plan):
+        console.write_line(f"  {said[0].upper()}{said[1:]}.")
+    console.write_line(f"  promise: {promise(definition)}")
+    console.write_line(
+        f"  For {job.steps:,} windows at most. No {noun} is released yet." if job.steps else ""
+    )
+    newest = look.for_operator(job).newest
+    old = newest is not None and (
+        (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400 / days_of(job.every or "1d")
+        > _QUIET
+    )
+    run = shlex.join(["counton", "run", str(file)])
+    console.write_line("")
+    console.write_line("the first time:", bold=True)
+    if old and look.whole:
+        console.write_line(f"  {run} --until newest")
+        console.write_line(
+            "  The newest row is some windows old: the clock would release empty windows. Its "
+            "time is not protected."
+        )
+    else:
+        console.write_line(f"  {run}")
+    folder, command = str(file.resolve().parent), f"{_program()} run {shlex.quote(file.name)}"
+    console.write_line("every night, a line for crontab -e:", bold=True)
+    console.write_line(f"  {_crontab(job)} cd {shlex.quote(folder)} && {command}")
+    name = f"counton-{file.stem}"
+    console.write_line(
+        f"or two files in ~/.config/systemd/user, then systemctl --user enable --now {name}.timer:",
+        bold=True,
+    )
+    for line in _systemd(job, name, folder, command):
+        console.write_line(f"  {line}".rstrip())
+
+
+def _program() -> str:
+    """The command by its whole path: crontab and systemd look in few folders."""
+    here = os.path.abspath(sys.argv[0])
+    return shlex.quote(here if os.path.basename(here) == "counton" else "counton")
+
+
+def _clock(job: Job) -> tuple[str, str]:
+    """Hour and minute at which a run finds the last day over, in the job's zone."""
+    wait = job.watermark or "0s"
+    seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
+    minutes = seconds // 60 % 1440 + 5
+    return f"{minutes // 60 % 24:02}", f"{minutes % 60:02}"
+
+
+def _crontab(job: Job) -> str:
+    """When cron runs the job, on this machine's clock; the later time where clocks change."""
+    every = job.every or "1d"
+    if days_of(every) < 1:
+        return "*/15 * * * *" if days_of(every) < 1 / 24 else "5 * * * *"
+    hour, minute = _clock(job)
+    zone, here = ZoneInfo(job.timezone or "UTC"), ZoneInfo(_zone_here())
+    year = datetime.now(zone).year
+    days = [datetime(year, month, 15, int(hour), int(minute), tzinfo=zone) for month in (1, 7)]
+    late = max(days, key=lambda day: (day.astimezone(here) - _midnight(day, here)).seconds)
+    at = late.astimezone(here)
+    return f"{at.minute} {at.hour} * * *"
+
+
+def _midnight(day: datetime, here: ZoneInfo) -> datetime:
+    return day.astimezone(here).replace(hour=0, minute=0)
+
+
+def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
+    """A service and its timer, as a user's own."""
+    hour, minute = _clock(job)
+    every = days_of(job.every or "1d")
+    at = f"*-*-* {hour}:{minute} {job.timezone or 'UTC'}"
+    if every < 1:
+        at = "*:0/15" if every < 1 / 24 else "*:05"
+    return [
+        f"# {name}.service",
+        "[Service]",
+        "Type=oneshot",
+        f"WorkingDirectory={folder}",
+        f"ExecStart={command}",
+        f"# {name}.timer",
+        "[Timer]",
+        f"OnCalendar={at}",
+        "Persistent=true",
+        "[Install]",
+        "WantedBy=timers.target",
+    ]

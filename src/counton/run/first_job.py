@@ -1,0 +1,328 @@
+"""A first job for events: what their header tells, what is usual, and what is left to say.
+
+Rows decide nothing here: `first_look` tells names of columns and how times are written, and all
+other defaults are the same whatever the rows say.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, Unpack
+
+from counton.base.errors import InvalidInput, field
+from counton.base.exact import figures
+from counton.base.lengths import PERIODS, days_in
+from counton.base.options import MissingOptions
+from counton.job.job import Events, Job
+from counton.job.keywords import JobFields
+from counton.rows.paths import is_database
+from counton.run.first_look import FirstFacts as FirstFacts
+from counton.run.first_look import FirstLook as FirstLook
+from counton.run.first_look import check_column as check_column
+from counton.run.first_look import look_at as look_at
+from counton.run.job_plan import PlannedJob, planned_job
+from counton.run.new_stream import EACH_WINDOW
+from counton.state.database import state_file
+
+#: A stream is made for so many years: each window's own number is no less accurate for it.
+_YEARS, _MOST_WINDOWS = 10, 100_000
+#: Names of columns that name people.
+_PEOPLE = re.compile(
+    r"(^|[^a-z])(reader|user|person|people|patient|customer|client|member|visitor|student|"
+    r"employee|driver|rider|author|owner|cookie|account|email|e-mail|phone|passenger|guest|"
+    r"borrower|household|device|ip)s?([^a-z]|$)",
+    re.I,
+)
+
+#: What is said of a job, by the names of its fields, events and state among them.
+Said: TypeAlias = Mapping[str, Any]
+
+
+class Unsaid(NamedTuple):
+    """Something that no file tells.
+
+    Attributes:
+        why: it has to be said.
+        example: fields of a `Job` that say it.
+    """
+
+    why: str
+    example: Mapping[str, Any]
+
+
+def init(
+    events: Events, *, state: str | os.PathLike[str] | None = None, **more: Unpack[JobFields]
+) -> Job:
+    """Make a job that counts events, to print, to change and to run; nothing is spent or stored.
+
+    The header says which column holds times, and the first rows how they are written. What is not
+    stated is as usual: each day's own number (``release="windows"``), rows without a value and
+    those that cannot be read left out, ten years. Groups are those that ``by`` and ``domain``
+    declare.
+
+    Args:
+        events: as of `counton.release`; also the address of a database, with ``query``.
+        state: as of `counton.release`; None: beside the file.
+        more: the fields of `Job`.
+
+    Raises:
+        InvalidInput: it names all that is left to say: what no file tells. Or the events cannot be
+            read, or a run would refuse the job.
+
+    >>> import polars as pl
+    >>> import counton
+    >>> loans = pl.DataFrame({"at": ["2026-03-01T09:00"], "reader": ["ann"], "branch": ["north"]})
+    >>> counton.init(loans, by="branch")
+    Traceback (most recent call last):
+    counton.base.options.MissingOptions: no file tells: timezone=Europe/Berlin: ...
+    >>> job = counton.init(
+    ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
+    ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1,
+    ... )
+    >>> job.time, job.every, job.release, job.unit, job.missing
+    ('at', '1d', 'windows', 'reader', 'skip')
+    """
+    given = {name: value for name, value in more.items() if value is not None}
+    said = {"events": events, "state": state or default_state(events), **given}
+    look = look_at(asked(said))
+    if left := unsaid(said, look):
+        told = (
+            f"{', '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
+            for one in left
+        )
+        names = [name for one in left for name in one.example]
+        raise MissingOptions(f"no file tells: {'; '.join(told)}", names)
+    return checked(said, look)[0]
+
+
+def asked(said: Said) -> Job:
+    """A job that says this and no more."""
+    return Job("count", **said)
+
+
+def checked(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
+    """A job with what is usual, and its plan; a run would refuse what is refused here.
+
+    Raises:
+        CountonError: as of a run, up to its first row.
+    """
+    job = completed(said, look)
+    for name in filter(None, (job.time, job.user, job.id, *(job.by or "").split(","))):
+        check_column(look, name)
+    return job, planned_job(job)
+
+
+def default_state(events: object) -> str:
+    """Where a stream is kept unless it is said: beside its file.
+
+    >>> default_state("library/loans.csv.gz"), default_state("logs/2024-*.csv")
+    ('library/loans.counton.db', 'logs.counton.db')
+    """
+    return os.fspath(_beside(events, ".counton.db"))
+
+
+def _beside(events: object, ending: str) -> Path:
+    """A file beside the events, called as they are."""
+    path = _path_of(events)
+    return Path(f"counts{ending}") if path is None else path.parent / f"{_stem(path)}{ending}"
+
+
+def _path_of(events: object) -> Path | None:
+    """The file, or the folder of several; None of a frame or a database."""
+    first = events[0] if isinstance(events, list | tuple) and events else events
+    if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
+        return None
+    path = Path(first)
+    return path.parent if "*" in path.name or isinstance(events, list | tuple) else path
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0] or path.resolve().name or "counts"
+
+
+def holds_new_events(events: object) -> bool:
+    """Whether each file holds events of its own: there are several, or will be."""
+    if isinstance(events, list | tuple):
+        return True
+    path = None if _path_of(events) is None else os.fspath(events)  # type: ignore[call-overload]
+    return path is not None and ("*" in path or Path(path).is_dir())
+
+
+def usual_start() -> str:
+    """The beginning of this year: it is published, so no row chooses it."""
+    return f"{datetime.now(UTC).year}-01-01"
+
+
+def usual_wait(every: str) -> str:
+    """How long a run waits for late rows: where a window is a day or more, some hours."""
+    return "6h" if days_of(every) >= 1 else "0s"
+
+
+def days_of(every: str) -> float:
+    """Days of a window, about; of what is no length, which a run refuses, as many as one has."""
+    try:
+        return days_in(every) or 1
+    except (KeyError, ValueError):
+        return 1
+
+
+def noun_of(every: str) -> str:
+    """What a window is called.
+
+    >>> noun_of("1d"), noun_of("36h")
+    ('day', 'window')
+    """
+    return PERIODS.get(every, "window")
+
+
+def person_column(look: FirstLook) -> str | None:
+    """A column whose name says that it names people."""
+    return next((name for name in look.columns if _PEOPLE.search(name.replace("_", " "))), None)
+
+
+def _steps(every: str) -> int:
+    return min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
+
+
+def completed(said: Said, look: FirstLook) -> Job:
+    """A job with what is usual, wherever nothing is said; epsilon = 1 where nothing is promised."""
+    job, times = asked(said), {one.name: one for one in look.times}
+    path, endless = _path_of(job.events), job.around is not None or job.expire
+    found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
+    found["time"] = job.time or next(iter(times), None)
+    column = times.get(found["time"])
+    local = column is None or column.local
+    found["time_format"] = None if column is None else column.time_format
+    if local and (job.timezone or "UTC") != "UTC":
+        found["clock_change"] = "earliest"
+    every = found["every"] = job.every or "1d"
+    found |= {"start": usual_start(), "watermark": usual_wait(every)}
+    if not endless:
+        found["steps"] = _steps(every)
+        found["release"] = None if job.first else "windows"
+    if is_unpromised(said):
+        found["epsilon"] = "1"
+    if job.user is not None and not job.first:
+        found["most"] = 1
+    if job.domain is not None and "unknown" not in said:
+        found["other"] = "other"
+    if job.id is None and holds_new_events(job.events):
+        found["append"] = True
+    found["unit"] = _unit(job.user or ("" if path is None else _stem(path)))
+    if path is not None:
+        found |= {
+            "name": _stem(path),
+            "out": os.fspath(_beside(job.events, ".released.csv")),
+            "bad_rows": f"quarantine:{_beside(job.events, '.unreadable.csv')}",
+        }
+    return asked(found | dict(said))
+
+
+def is_unpromised(said: Said) -> bool:
+    """Whether nothing says how much may be lost, or how far off a number may be."""
+    return not {"epsilon", "rho", "within"} & {*said}
+
+
+def _unit(name: str) -> str:
+    """What one is called of which a column or a file has the name.
+
+    >>> _unit("reader_id"), _unit("loans"), _unit("2024")
+    ('reader', 'loan', 'row')
+    """
+    word = re.sub(r"[_ -]?(id|no|nr|number|name|key|hash)$", "", name, flags=re.I)
+    word = word.replace("_", " ").strip().lower()
+    if not re.fullmatch("[a-z][a-z ]*", word):
+        return "row"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
+    """What is left to say, which the events do not tell."""
+    job, found = asked(said), list[Unsaid]()
+    times, people = [one.name for one in look.times], person_column(look)
+    if job.time is None and len(times) != 1:
+        why = f"{' or '.join(map(repr, times))} may say when it happened"
+        if not times:
+            why = f"no column was seen to hold times; there are {', '.join(look.columns)}"
+        found.append(Unsaid(why, {"time": times[0] if times else look.columns[0]}))
+    named = [one for one in look.times if one.name == job.time]
+    column = next(iter(named or ([] if job.time else look.times)), None)
+    if job.timezone is None and (column is None or column.local):
+        why = "the times say no zone, and days are cut by it"
+        found.append(Unsaid(why, {"timezone": "Europe/Berlin"}))
+    if job.start is None:
+        why = "the first window's beginning is published, so choose a day that anybody may know"
+        found.append(Unsaid(why, {"start": usual_start()}))
+    if job.by is not None and job.domain is None and job.unknown != "discover":
+        why = "the names of groups are published, so take them from a public list, not from rows"
+        found.append(Unsaid(why, {"domain": "A,B,C"}))
+    if job.user is None and job.unit is None:
+        row = completed(said, look).unit
+        why = "whom to protect: one row, by what it is called"
+        example: Mapping[str, Any] = {"unit": row}
+        if people is not None:
+            why = (
+                f"whom to protect: people; or one row, by what it is called ({field('unit', row)})"
+            )
+            example = {"user": people, "most": 3, "per": "1d"}
+        found.append(Unsaid(why, example))
+    elif job.user is not None and job.most is None and not job.first:
+        why = "how many rows of one person count: noise hides them all"
+        found.append(Unsaid(why, {"most": 3} | ({} if job.per else {"per": "1d"})))
+    if is_unpromised(said):
+        why = f"what one may lose; or how far off a number may be ({field('within', 15)})"
+        found.append(Unsaid(why, {"epsilon": "1"}))
+    return found
+
+
+def refuse_state(job: Job) -> None:
+    """Refuse a state that is there where nobody named it: its streams are begun."""
+    file = state_file(job.state)
+    if file is not None and file.exists() and os.fspath(job.state) == default_state(job.events):
+        raise InvalidInput(
+            f"{os.fspath(job.state)!r} is there, and what it has begun goes on as it was begun; "
+            f"name another state ({field('state', 'other.db')}), or this one, and a "
+            f"{field('name')} that is new"
+        )
+
+
+def within(said: Said, look: FirstLook, most: str) -> str:
+    """The least epsilon with which a number is at most this far off: see `counton.run.Job`.
+
+    >>> import polars as pl
+    >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
+    >>> within(said, look_at(asked(said)), "15")
+    '0.193'
+    """
+    plan = checked({**said, "within": most}, look)[1]
+    return str(plan.definition.guarantee.to_dict()["epsilon"])
+
+
+def errors_in_words(plan: PlannedJob) -> list[str]:
+    """How far off the numbers of a count are, a sentence each.
+
+    >>> import polars as pl
+    >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
+    >>> errors_in_words(checked(said, look_at(asked(said)))[1])
+    ["a day's number is off by at most 3 in 95 of 100 days"]
+    """
+    definition, told = plan.definition, []
+    noun = noun_of(definition.windows.every)
+    of = "" if definition.by is None else f" of one {definition.by}"
+    often = f"{100 * plan.level:g} of 100"
+    for number in plan.numbers:
+        halves = [figures(one) for one in number.halfwidths]
+        off = f"is off by at most {halves[0]}"
+        if len(set(halves)) > 1:
+            off += f" at first, {halves[len(halves) // 2]} half-way and {halves[-1]} at the end"
+        if number.what == EACH_WINDOW:
+            a = "an" if noun == "hour" else "a"
+            told.append(f"{a} {noun}'s number{of} {off} in {often} {noun}s")
+        else:
+            told.append(f"the total so far{of} {off}, in {often}")
+    return told

@@ -1,0 +1,337 @@
+"""A first look at events: what their header and first rows say, before anything is asked of them.
+
+Nothing is written and nothing spent. Names of columns, and how times are written, are the schema of
+the events. All else is exact: it stays closed, and `FirstLook.for_operator` tells it to whoever may
+see the events. Nothing that it says belongs into a job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from counton.base.errors import InvalidInput
+from counton.base.exact import name_alone
+from counton.base.private import Private, open_private
+from counton.base.windows import NO_MOMENT, moment
+from counton.job.job import Job
+from counton.rows.files import EventFile
+from counton.rows.paths import SEPARATORS
+from counton.rows.sources import UNREADABLE, Rows, UnreadableRow
+from counton.rows.timestamps import EPOCH_FORMATS, format_like, moments
+from counton.run.clock import length_of
+from counton.run.contribution_bounds import period_of
+from counton.run.settlement import open_source
+
+#: So many bytes of each file are looked at, unpacked, and so many rows of what has no lines.
+SAMPLE_BYTES, _SAMPLE_ROWS = 2**25, 500_000
+#: Texts by which a column is taken for one of times, and the part of them that must be times.
+_TRIED, _MOST_ARE_TIMES = 1000, 0.9
+#: Years of a number of seconds since 1970 that looks like a time: 2001 to 2065.
+_EPOCH_SECONDS = (1e9, 3e9)
+_OFFSET = re.compile(r"(?:[Zz]|[T ].*[+-]\d\d(?::?\d\d)?)$")
+#: Bounds on the rows of a person, and waits for late rows, of which shares are told.
+BOUNDS, WAITS = (1, 2, 3, 5, 10, 20, 50), ("0s", "1h", "6h", "1d", "2d", "7d")
+#: Names of groups that are told.
+_NAMES = 20
+#: What holds when a file was written, beside its rows.
+_WRITTEN = "counton written"
+#: Files whose times are this far apart were not all copied at once.
+_APART_SECONDS = 3600
+
+
+class TimeColumn(NamedTuple):
+    """A column whose values are times.
+
+    Attributes:
+        name: of the column.
+        local: whether they say no zone, so that one has to be stated.
+        time_format: as of `Job`; None: ISO 8601, or a type of times.
+    """
+
+    name: str
+    local: bool
+    time_format: str | None
+
+
+@name_alone
+class FirstFacts(NamedTuple):
+    """What rows say, exactly: for the operator alone.
+
+    Attributes:
+        rows: how many were looked at.
+        first, newest: times of the events, on clocks of the job's zone; None: nothing is known.
+        without: by column, how many rows have no value there; under "" in any of them.
+        names: of groups, those that have most rows, and how many there are.
+        beyond: by bound, the share of rows that do not count under it.
+        late: by wait, the share of rows that come later than that after their window's end.
+    """
+
+    rows: int
+    first: datetime | None
+    newest: datetime | None
+    without: dict[str, int]
+    names: tuple[list[str], int]
+    beyond: dict[int, float]
+    late: dict[str, float]
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """The header of events, and their first rows, closed.
+
+    Attributes:
+        columns: names of the columns.
+        times: those that hold times, likelier ones first.
+        whole: whether all rows were looked at.
+        written: whether the files say when each of their rows was there.
+        separator: what stands between fields of CSV.
+    """
+
+    columns: tuple[str, ...]
+    times: tuple[TimeColumn, ...]
+    whole: bool
+    written: bool
+    separator: str
+    _sample: Private[pl.DataFrame]
+
+    def for_operator(self, job: Job, entered: str | None = None) -> FirstFacts:
+        """What the rows say about a job, as far as it states anything.
+
+        Args:
+            entered: column that says when a row was there; None: the files say it, or nobody.
+        """
+        sample, zone = open_private(self._sample), job.timezone or "UTC"
+        named = (job.time, *_parts(job.by), job.user)
+        asked = [name for name in dict.fromkeys(named) if name in sample.columns]
+        empty = {name: _is_empty(sample, name) for name in asked}
+        without = {name: int(sample.select(said.sum()).item()) for name, said in empty.items()}
+        either = pl.any_horizontal(*empty.values()) if empty else pl.lit(False)
+        without[""] = int(sample.select(either.sum()).item()) if empty else 0
+        times = pl.Series([], dtype=pl.Int64)
+        if job.time in sample.columns and job.time is not None:
+            given = _moments(sample, job.time, zone, job.time_format)
+            times = given.filter(given > NO_MOMENT)
+        span: list[Any] = [] if times.is_empty() else [times.min(), times.max()]
+        first, newest = [moment(int(us)).astimezone(_zone(zone)) for us in span] or (None, None)
+        return FirstFacts(
+            *(sample.height, first, newest, without),
+            names=_names(sample, job.by),
+            beyond=_beyond(sample, job, zone),
+            late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
+        )
+
+
+def look_at(job: Job) -> FirstLook:
+    """Look at the events of a job: their header, and the first rows of each file.
+
+    Raises:
+        InvalidInput: they cannot be read, as a run would say.
+
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00", None], "reader": ["ann", "bob"]})
+    >>> found = look_at(Job("count", rows, "visits.db"))
+    >>> found.times, found.columns
+    ((TimeColumn(name='at', local=True, time_format=None),), ('at', 'reader'))
+    >>> found.for_operator(Job("count", rows, "visits.db", time="at", user="reader")).without
+    {'at': 1, 'reader': 0, '': 1}
+    """
+    source = open_source(job)
+    if (other := _other_separator(job, source.columns())) is not None:
+        job = job.having(separator=other)
+        source = open_source(job)
+    names, parts, whole = source.columns(), [], True
+    left = SAMPLE_BYTES
+    for part in source.parts:
+        sample, all_of_it, size = _beginning(part, names, left)
+        parts.append(sample)
+        whole &= all_of_it
+        left -= size
+        if left <= 0:
+            whole &= part is source.parts[-1]
+            break
+    sample = pl.concat(parts, how="diagonal_relaxed")
+    stamps = sample[_WRITTEN].drop_nulls() if _WRITTEN in sample.columns else pl.Series([0])
+    low, high = [int(stamps.min() or 0), int(stamps.max() or 0)]  # type: ignore[arg-type]
+    found = [_time_column(sample, name) for name in names if name in sample.columns]
+    times = sorted((one for one in found if one is not None), key=_unlikely)
+    return FirstLook(
+        columns=tuple(names),
+        times=tuple(times),
+        whole=whole,
+        written=high - low > _APART_SECONDS * 1_000_000,
+        separator=job.separator,
+        _sample=Private(sample),
+    )
+
+
+def _other_separator(job: Job, columns: Sequence[str]) -> str | None:
+    """What stands between fields, where a header of one column has it and nobody said another."""
+    if job.states("separator") or len(columns) != 1:
+        return None
+    found = next((sign for sign in SEPARATORS[1:] if sign in columns[0]), None)
+    return "tab" if found == "\t" else found
+
+
+def _beginning(part: Rows, names: Sequence[str], size: int) -> tuple[pl.DataFrame, bool, int]:
+    """The first rows, whether these are all, and how many bytes they took."""
+    whole, taken = True, 0
+    if isinstance(part, EventFile) and part.kind != "parquet":
+        part, whole, taken = part.beginning(size)
+    try:
+        found = _rows_of(part, names)
+    except UNREADABLE as error:
+        try:
+            sifted = part.sift(names, _SAMPLE_ROWS)  # a run sets these rows aside
+        except UnreadableRow:
+            raise part.unreadable(error) from error
+        found = _rows_of(sifted, names)
+        if 2 * len(sifted.unread) > found.height:  # as where the file has another encoding
+            raise part.unreadable(error) from error
+    if found.height > _SAMPLE_ROWS and not taken:
+        found, whole = found.head(_SAMPLE_ROWS), False
+    if isinstance(part, EventFile) and os.path.exists(part.path):
+        stamp = Path(part.path).stat().st_mtime_ns // 1000
+        found = found.with_columns(pl.lit(stamp).alias(_WRITTEN))
+    return found, whole, taken
+
+
+def _rows_of(part: Rows, names: Sequence[str]) -> pl.DataFrame:
+    present = [name for name in names if name in part.columns()]
+    frame = part.frame(present)
+    types = frame.collect_schema()
+    flat = [one for one in present if not (types[one].is_nested() or types[one] == pl.Object)]
+    return frame.select(flat).head(_SAMPLE_ROWS + 1).collect(engine="streaming")
+
+
+def _time_column(sample: pl.DataFrame, name: str) -> TimeColumn | None:
+    """How the times of a column are written; None where it holds none."""
+    values = sample[name].drop_nulls().head(_TRIED)
+    dtype = values.dtype
+    if isinstance(dtype, pl.Datetime) or dtype == pl.Date:
+        zone = dtype.time_zone if isinstance(dtype, pl.Datetime) else None
+        return TimeColumn(name, zone is None, None)
+    if dtype == pl.String:
+        values = values.filter(values.str.strip_chars() != "")
+    if values.is_empty() or not (dtype == pl.String or dtype.is_numeric()):
+        return None
+    for form in [None, *_formats(str(values[0])), *_epochs(values)]:
+        if dtype.is_numeric() and form not in EPOCH_FORMATS:
+            continue
+        read = _moments(values.to_frame(), name, "UTC", form)
+        if (read > NO_MOMENT).mean() >= _MOST_ARE_TIMES:  # type: ignore[operator]
+            offset = form in EPOCH_FORMATS or _OFFSET.search(str(values[0]).strip())
+            return TimeColumn(name, not offset, form)
+    return None
+
+
+def _formats(text: str) -> list[str]:
+    """Formats that a text may have which is no ISO 8601: as in Europe, and with the year first."""
+    like = format_like(text)
+    return [form for form in (like, "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M") if form is not None]
+
+
+def _epochs(values: pl.Series) -> list[str]:
+    """The format of numbers since 1970, where they are in the years around now."""
+    number = values.cast(pl.Float64, strict=False).drop_nulls()
+    if number.len() < values.len() or number.is_empty():
+        return []
+    low, high = (float(str(one)) for one in (number.min(), number.max()))
+    sizes = {"epoch": 1.0, "epoch_ms": 1e3, "epoch_us": 1e6, "epoch_ns": 1e9}
+    least, most = _EPOCH_SECONDS
+    return [form for form, size in sizes.items() if least * size < low <= high < most * size]
+
+
+#: Words in names of columns of times that are not when something happened.
+_OTHER_TIMES = re.compile(r"birth|born|due|until|expir|return|updat|enter|insert|load|import", re.I)
+
+
+def _unlikely(one: TimeColumn) -> bool:
+    return _OTHER_TIMES.search(one.name) is not None
+
+
+def _parts(by: str | None) -> list[str]:
+    return [] if by is None else by.split(",")
+
+
+def _is_empty(sample: pl.DataFrame, name: str) -> pl.Expr:
+    column = pl.col(name)
+    if sample.schema[name] == pl.String:
+        return (column == "").fill_null(True)
+    return column.is_null()
+
+
+def _moments(sample: pl.DataFrame, name: str, zone: str, form: str | None) -> pl.Series:
+    dtype = sample.schema[name]
+    return sample.select(moments(name, dtype, zone, "earliest", form)).to_series()
+
+
+def _zone(name: str) -> Any:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
+
+
+def _names(sample: pl.DataFrame, by: str | None) -> tuple[list[str], int]:
+    if by is None or by not in sample.columns:
+        return [], 0
+    found = sample[by].cast(pl.String, strict=False).drop_nulls().value_counts(sort=True)
+    names = found.filter(pl.col(by) != "")[by]
+    return names.head(_NAMES).to_list(), names.len()
+
+
+def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
+    """Of the rows of users, the share beyond each bound, in each period where there is one."""
+    if job.user is None or job.user not in sample.columns:
+        return {}
+    keys = [pl.col(job.user).cast(pl.String, strict=False).alias("user")]
+    if job.per is not None and job.time is not None:
+        us = _moments(sample, job.time, zone, job.time_format).alias("us")
+        known = sample.with_columns(us).filter(pl.col("us") > NO_MOMENT)
+        keys.append(period_of(pl.col("us"), job.per, zone).alias("period"))
+    else:
+        known = sample
+    sizes = known.filter(~_is_empty(known, job.user)).group_by(keys).len()["len"]
+    rows = int(sizes.sum())
+    if not rows:
+        return {}
+    return {most: int((sizes.cast(pl.Int64) - most).clip(0).sum()) / rows for most in BOUNDS}
+
+
+def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
+    """The share of rows that were there later than each wait after the end of their window."""
+    if entered is None or job.time is None or job.every is None:
+        return {}
+    us = _moments(sample, job.time, zone, job.time_format).alias("us")
+    if entered == _WRITTEN:
+        there = sample[_WRITTEN].alias("there")
+    else:
+        form = next((one.time_format for one in [_time_column(sample, entered)] if one), None)
+        there = _moments(sample, entered, zone, form).alias("there")
+    both = pl.DataFrame([us, there]).filter(pl.col("us") > NO_MOMENT, pl.col("there") > NO_MOMENT)
+    if both.is_empty():
+        return {}
+    local = pl.from_epoch("us", time_unit="us").dt.convert_time_zone("UTC")
+    clock = local.dt.convert_time_zone(zone).dt.replace_time_zone(None)  # a day is one by its date
+    end = clock.dt.truncate(job.every).dt.offset_by(job.every)
+    ended = end.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.epoch("us")
+    delay = both.select((pl.col("there") - ended).alias("delay"))["delay"].drop_nulls()
+    return {wait: float(str((delay > length_of(wait)).mean())) for wait in WAITS}
+
+
+def check_column(look: FirstLook, name: str) -> None:
+    """Refuse what is no column of the events.
+
+    >>> rows = pl.DataFrame({"at": ["2024-03-01T09:00"]})
+    >>> check_column(look_at(Job("count", rows, "visits.db")), "time")
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: there is no column 'time'; there are at
+    """
+    if name not in look.columns:
+        raise InvalidInput(f"there is no column {name!r}; there are {', '.join(look.columns)}")

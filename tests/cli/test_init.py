@@ -1,0 +1,396 @@
+"""``counton init``: from a file to a job file that runs, at a terminal and without one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import counton
+from counton.base.errors import InvalidInput
+from counton.job.jobfile import load
+from counton.run import first_look, run
+from tests.cli.conftest import Result, Workplace
+from tests.cli.terminal import Answers, Talk, attend, talk
+
+#: Loans on local clocks of Berlin: also in the hour that comes twice, and in one that is skipped.
+LOANS = (
+    "reader,branch,borrowed_at\n"
+    "ann,north,2026-10-24 09:00\n"
+    "ann,south,2026-10-24 10:00\n"
+    "ann,north,2026-10-24 11:00\n"
+    ",north,2026-10-24 12:00\n"
+    "bob,,2026-10-24 13:00\n"
+    "bob,north,2026-10-25 02:30\n"
+    "cyd,east,2026-10-25 04:00\n"
+    "dan,south,2026-03-29 02:30\n"
+)
+#: All that no file of loans tells.
+SAID = (
+    *("--timezone", "Europe/Berlin", "--start", "2026-10-24", "--user", "reader", "--most", "2"),
+    *("--per", "1d", "--epsilon", "100", "--by", "branch", "--domain", "north,south"),
+)
+Terminal = Callable[..., Talk]
+
+
+@pytest.fixture
+def loans(tmp_path: Path) -> Path:
+    (tmp_path / "loans.csv").write_text(LOANS)
+    return tmp_path
+
+
+@pytest.fixture
+def terminal(loans: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    return lambda *words, **answers: talk(loans, monkeypatch, "init", *words, **answers)
+
+
+@pytest.fixture
+def init(loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    monkeypatch.chdir(loans)
+    return lambda *words: place.plain("init", *words)
+
+
+def job_of(folder: Path, file: str = "nightly.toml") -> dict[str, Any]:
+    (job,) = tomllib.loads((folder / file).read_text())["jobs"].values()
+    return dict(job)
+
+
+# --------------------------------------------------------------------------------- at a terminal
+
+
+def test_enter_takes_what_was_found_and_what_no_file_tells_is_typed(
+    terminal: Terminal, loans: Path, place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = terminal(
+        *("loans.csv", "--save", "loans.toml"),
+        window_begins=["2026-10-24"], column_of_groups=["branch"], names=["north,south"],
+        how_far_off=["15"],
+    )  # fmt: skip
+    assert (done.code, done.left) == (0, {}), done.out
+    job = job_of(loans, "loans.toml")
+    assert job.pop("epsilon") == "0.579"
+    assert job.pop("steps") == 3653
+    assert job == {
+        "statistic": "count", "events": "loans.csv", "state": "loans.counton.db",
+        "time": "borrowed_at", "every": "1d", "start": "2026-10-24", "timezone": "Europe/Berlin",
+        "watermark": "6h", "by": "branch", "domain": ["north", "south"], "other": "other",
+        "unit": "reader", "release": "windows", "user": "reader", "most": 3, "per": "1d",
+        "clock-change": "earliest", "bad-rows": "quarantine:loans.unreadable.csv",
+        "missing": "skip", "out": "loans.released.csv",
+    }  # fmt: skip
+    assert "day's number of one branch is off by at most 15 in 95 of 100 days" in done.out
+    assert "counton run loans.toml --until newest" in done.out  # rows of 2026 grow old
+    monkeypatch.chdir(loans)
+    ran = place.plain("run", "loans.toml", "--until", "2026-10-26T06:00")
+    assert ran.code == 0, ran.err
+    assert "Released 2 new windows (1 to 2 of 3,653)" in ran.out
+
+
+def test_each_line_of_the_job_file_has_a_comment_and_none_an_exact_number(
+    terminal: Terminal, loans: Path
+) -> None:
+    shown = terminal("loans.csv", window_begins=["2026-10-24"]).out
+    assert "exact, not to be published: 1 without reader: 1 rows in all" in shown
+    assert "16.7% with 2" in shown  # ann's third row of a day, of six with a reader and a time
+    text = (loans / "nightly.toml").read_text()
+    lines = text.partition("[jobs.loans]\n")[2].splitlines()
+    assert all(line.startswith("# ") for line in lines[::2])
+    assert not any(line.startswith("#") for line in lines[1::2])
+    other = LOANS + "".join(f"r{i},west,2026-11-02 0{i}:00\n" for i in range(9))
+    (loans / "loans.csv").write_text(other)
+    terminal("loans.csv", "--force", window_begins=["2026-10-24"])
+    assert (loans / "nightly.toml").read_text() == text  # rows decide nothing
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wrong", "right", "why"),
+    [
+        ("column_of_times", "when", "borrowed_at", "there is no column 'when'; there are reader"),
+        ("zone", "Berlin", "Europe/Berlin", "'Berlin'"),
+        ("length", "soon", "1d", "window length 'soon' is not a whole number"),
+        ("window_begins", "yesterday", "2026-10-24", "'yesterday'"),
+        ("which", "4", "1", "'4' is none of 1, 2 and 3"),
+        ("column_of_groups", "shop", "none", "there is no column 'shop'"),
+        ("column_that_names", "who", "reader", "there is no column 'who'"),
+        ("protect_what", "always", "ever", "'always'"),
+        ("how_many_rows", "many", "2", "'many' is no whole number from 1 on"),
+        ("how_many_rows", "0", "2", "would count nothing; give at least 1"),
+        ("leave_them", "perhaps", "stop", "'perhaps' is neither"),
+        ("wait", "long", "6h", "'long'; write a length"),
+        ("how_far", "e=3", "epsilon=2", "'e=3' is neither an error"),
+        ("how_far", "-1", "epsilon=2", "-1"),
+    ],
+)
+def test_a_wrong_answer_is_asked_again_with_the_reason(
+    terminal: Terminal, loans: Path, prompt: str, wrong: str, right: str, why: str
+) -> None:
+    done = terminal("loans.csv", **{prompt: [wrong, right]})
+    assert (done.code, done.left) == (0, {}), done.out
+    assert any("Error: " in line and why in line for line in done.out.splitlines()), done.out
+    assert load(loans / "nightly.toml")
+
+
+def test_names_are_asked_again_until_they_are_some(terminal: Terminal, loans: Path) -> None:
+    (loans / "branches.txt").write_text("north\nsouth\n")
+    done = terminal(
+        *("loans.csv", "--epsilon", "1"),
+        column_of_groups=["branch"], names=["north,north", "branches.txt"], other_names=["none"],
+    )  # fmt: skip
+    assert done.code == 0
+    assert "'north' twice" in done.out
+    assert "Take the names from a list that is public" in done.out
+    job = job_of(loans)
+    assert (job["domain"], job["unknown"], "other" in job) == ("branches.txt", "drop", False)
+
+
+def test_totals_rows_and_stopping_are_answers_too(terminal: Terminal, loans: Path) -> None:
+    done = terminal(
+        "loans.csv", which=["2"], column_that_names=["none"], leave_them=["stop"], wait=["0s"]
+    )
+    job = job_of(loans)
+    assert done.code == 0
+    assert not {"user", "most", "per", "missing"} & {*job}
+    assert (job["release"], job["unit"]) == ("totals", "loan")
+
+
+def test_what_is_stated_is_not_asked(terminal: Terminal) -> None:
+    done = terminal("loans.csv", *SAID, "--release", "windows", "--missing", "skip",
+                    "--watermark", "1h", "--every", "1d", "--time", "borrowed_at",
+                    "--other", "other")  # fmt: skip
+    assert done.code == 0
+    assert "[" not in done.out.replace("[Service]", "").replace("[Timer]", "").replace(
+        "[Install]", ""
+    ).replace("stands in brackets", "").replace("\x1b[", "")
+
+
+def test_times_of_another_form_are_asked_for(terminal: Terminal, loans: Path) -> None:
+    (loans / "till.csv").write_text("when\n2026|10|24\n")
+    done = terminal(
+        *("till.csv", "--epsilon", "1", "--unit", "sale"),
+        column_of_times=["when"], how_its_times=["%Y", "%Y|%m|%d"],
+    )  # fmt: skip
+    assert done.code == 0
+    assert "no row looked at has a time in 'when' that '%Y' reads" in done.out
+    assert job_of(loans)["time-format"] == "%Y|%m|%d"
+
+
+def test_a_second_column_of_times_tells_how_late_rows_come(terminal: Terminal, loans: Path) -> None:
+    (loans / "late.csv").write_text(
+        "at,entered\n2026-10-24 09:00,2026-10-24 10:00\n2026-10-24 09:00,2026-10-25 03:00\n"
+    )
+    done = terminal("late.csv", "--unit", "loan", "--epsilon", "1", when_a_row=["entered"])
+    assert "their window's end: 50.0% after 0s, 50.0% after 1h, 0.0% after 6h" in done.out
+
+
+def test_dates_of_files_tell_how_late_rows_come(terminal: Terminal, loans: Path) -> None:
+    (loans / "events").mkdir()
+    for day, late in ((24, 3600), (25, 90_000)):
+        file = loans / f"events/{day}.csv"
+        file.write_text(f"at\n2026-10-{day}T12:00Z\n")
+        ends = 1_792_800_000 + (day - 24) * 86_400 + 86_400  # 2026-10-24T00:00Z is 1,792,800,000
+        os.utime(file, (ends + late, ends + late))
+    done = terminal("events", "--unit", "loan", "--epsilon", "1", zone=["UTC"])
+    assert "100.0% after 0s, 50.0% after 1h, 50.0% after 6h, 50.0% after 1d, 0.0%" in done.out
+    assert job_of(loans)["append"] is True
+
+
+def test_ctrl_c_leaves_nothing(loans: Path) -> None:
+    """In a process of its own, whose terminal it is."""
+    before = sorted(loans.iterdir())
+    child, master = pty.fork()
+    if not child:  # nothing but another program is run here
+        os.chdir(loans)
+        os.execv(sys.executable, [sys.executable, "-m", "counton", "init", "loans.csv"])
+    answers, typed = Answers({}), 0
+    try:
+        while typed < 4:
+            answers.shown += os.read(master, 65536)
+            if (said := answers.reply()) is not None:
+                typed += 1
+                os.write(master, b"\x03" if typed == 4 else said)
+        done = threading.Event()
+        done.set()
+        attend(master, answers, done)
+        _, status = os.waitpid(child, 0)
+        child = 0
+    finally:
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        os.close(master)
+    assert os.waitstatus_to_exitcode(status) != 0
+    assert sorted(loans.iterdir()) == before, answers.shown.decode()
+
+
+# ----------------------------------------------------------------------------- without a terminal
+
+
+def test_without_a_terminal_one_refusal_says_all_with_a_command_that_runs(
+    loans: Path, init: Callable[..., Result], place: Workplace
+) -> None:
+    refused = init("loans.csv", "--by", "branch")
+    assert refused.code == 2
+    assert "there is no terminal to ask at; its columns are reader, branch" in refused.err
+    for option in ("--timezone", "--start", "--domain", "--user reader --most 3", "--epsilon"):
+        assert f"\n  {option}" in refused.err
+    assert [path.name for path in loans.iterdir()] == ["loans.csv"]
+    command = refused.err.partition("as in:\n")[2].replace("\\\n", " ")
+    done = place.plain(*command.split()[1:])
+    assert done.code == 0, done.err
+    assert place.plain("run", "nightly.toml", "--until", "2026-10-27").code == 0
+
+
+def test_yes_says_what_is_left_and_asks_nothing(init: Callable[..., Result]) -> None:
+    refused = init("loans.csv", "--yes", *SAID[:-4], "--by", "branch")
+    assert refused.code == 2
+    assert "no file tells this" in refused.err
+    assert "--domain A,B,C" in refused.err
+    assert "--timezone Europe/Berlin:" not in refused.err
+    assert init("loans.csv", "--yes", *SAID).code == 0
+
+
+def test_a_job_file_that_is_there_stays(loans: Path, init: Callable[..., Result]) -> None:
+    assert init("loans.csv", "--yes", *SAID).code == 0
+    before = (loans / "nightly.toml").read_bytes()
+    refused = init("loans.csv", "--yes", *SAID, "--release", "totals")
+    assert refused.code == 2
+    assert "--save other.toml" in refused.err
+    assert "--force" in refused.err
+    assert (loans / "nightly.toml").read_bytes() == before
+    assert init("loans.csv", "--yes", *SAID, "--release", "totals", "--force").code == 0
+    assert job_of(loans)["release"] == "totals"
+
+
+def test_a_state_that_has_begun_is_not_taken(
+    loans: Path, init: Callable[..., Result], place: Workplace
+) -> None:
+    assert init("loans.csv", "--yes", *SAID).code == 0
+    assert place.plain("run", "nightly.toml", "--until", "2026-10-27").code == 0
+    refused = init("loans.csv", "--yes", *SAID, "--force")
+    assert refused.code == 2
+    assert "--state other.db" in refused.err
+
+
+def test_a_table_of_a_database_is_events_too(loans: Path, init: Callable[..., Result]) -> None:
+    import sqlite3
+
+    with sqlite3.connect(loans / "library.db") as database:
+        database.execute("create table loans (reader text, branch text, borrowed_at text)")
+        database.execute("insert into loans values ('ann', 'north', '2026-10-24 09:00')")
+    database.close()
+    done = init("sqlite:///library.db", "--query", "select * from loans", "--yes", *SAID)
+    assert done.code == 0, done.err
+    assert job_of(loans)["query"] == "select * from loans"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("none.csv", None, "'none.csv' is not a file"),
+        ("empty.csv", b"", "empty.csv is empty (0 bytes)"),
+        ("latin.csv", "at,branch\n2026-10-24T09:00Z,M\xfcnchen\n".encode("latin-1"), "not UTF-8"),
+        ("wide.csv", "at,branch\n".encode("utf-16"), "wide.csv is UTF-16"),
+        ("till.csv", b"page,price\nhome,3\n", "no column was seen to hold times"),
+        ("two.csv", b"sent,read\n2026-10-24,2026-10-25\n", "'sent' or 'read' may say when"),
+    ],
+)
+def test_files_that_no_job_reads_are_refused_as_a_run_refuses_them(
+    loans: Path, init: Callable[..., Result], name: str, content: bytes | None, why: str
+) -> None:
+    if content is not None:
+        (loans / name).write_bytes(content)
+    refused = init(name, "--yes")
+    assert refused.code == 2
+    assert why in refused.err, refused.err
+    assert not (loans / "nightly.toml").exists()
+
+
+def test_semicolons_parquet_and_a_header_alone_are_read(
+    loans: Path, init: Callable[..., Result]
+) -> None:
+    (loans / "semi.csv").write_text(LOANS.replace(",", ";"))
+    pl.read_csv(loans / "loans.csv").write_parquet(loans / "loans.parquet")
+    (loans / "header.csv").write_text(LOANS.partition("\n")[0] + "\n")
+    assert init("semi.csv", "--yes", *SAID, "--save", "semi.toml").code == 0
+    assert job_of(loans, "semi.toml")["separator"] == ";"
+    assert init("loans.parquet", "--yes", *SAID, "--save", "parquet.toml").code == 0
+    named = ("--time", "borrowed_at", "--save", "header.toml")
+    done = init("header.csv", "--yes", *SAID, *named)
+    assert done.code == 0, done.err
+
+
+def test_of_a_large_file_a_sample_from_the_start_is_looked_at_and_said(
+    terminal: Terminal, loans: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_look, "SAMPLE_BYTES", 1000)
+    rows = "".join(f"r{i},north,2026-10-24 09:00\n" for i in range(1000))
+    (loans / "loans.csv").write_text(LOANS + rows + "broken,line\n")
+    done = terminal("loans.csv")
+    assert done.code == 0
+    assert "a sample from the start is looked at, not all rows" in done.out
+
+
+# ----------------------------------------------------------------------------------- from Python
+
+
+def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
+    frame = pl.read_csv(loans / "loans.csv")
+    said: dict[str, Any] = {
+        "timezone": "Europe/Berlin", "start": "2026-10-24", "unit": "loan", "epsilon": 100,
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="no file tells: timezone=Europe/Berlin") as refused:
+        counton.init(frame)
+    assert set(refused.value.fields) >= {"timezone", "start", "user", "epsilon"}
+    job = counton.init(frame, state=loans / "s.db", **said)
+    assert (job.release, job.missing, job.clock_change) == ("windows", "skip", "earliest")
+    assert "ann" not in repr(job)
+    read = frame.filter(~pl.col("borrowed_at").str.contains("2026-03"))  # clocks skip this hour
+    with run(job.having(until="2026-10-26T06:00", events=read)) as done:
+        assert done.after == 2
+
+
+def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
+    said: dict[str, Any] = {"events": str(loans / "loans.csv"), "state": "s.db", "time": "borrowed_at"}
+    look = first_look.look_at(counton.Job("count", **said))
+    assert "north" not in repr(look)
+    assert "2026" not in repr(look)
+    facts = look.for_operator(counton.Job("count", **said))
+    assert facts.rows == 8
+    assert repr(facts) == "FirstFacts(secret)"
+
+
+# ------------------------------------------------------------------------------------ every night
+
+
+def test_the_lines_for_cron_and_systemd_run_after_the_window_and_its_wait(
+    terminal: Terminal, loans: Path
+) -> None:
+    shown = terminal("loans.csv", window_begins=["2026-10-24"]).out
+    assert f"\n  5 6 * * * cd {loans} && " in shown
+    assert "\n  OnCalendar=*-*-* 06:05 Europe/Berlin\n" in shown
+    hourly = terminal("loans.csv", "--every", "1h", "--force").out
+    assert "\n  5 * * * * cd" in hourly
+    assert "\n  OnCalendar=*:05\n" in hourly
+
+
+def test_the_command_of_the_crontab_line_runs(loans: Path, init: Callable[..., Result]) -> None:
+    shown = init("loans.csv", "--yes", *SAID).out
+    line = next(one for one in shown.splitlines() if "* * *" in one)
+    _, _, command = line.partition("cd ")
+    words = command.replace("counton run", f"{sys.executable} -m counton run")
+    done = subprocess.run(
+        ["sh", "-c", f"cd {words} --until 2026-10-27"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Released 2 new windows" in done.stdout
