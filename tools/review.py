@@ -230,7 +230,7 @@ PROMISES = (
         "state/stream_writer.py: Writer._check_copy",
     ),
 )
-#: Files to be read whole besides the reference; for the rest there is `tools.brute_force`, and tests.
+#: Files to be read whole besides the reference; `tools.brute_force` and tests try the rest.
 BESIDES = (
     "base/private.py",
     "run/contribution_bounds.py",
@@ -366,7 +366,7 @@ def main() -> None:
         print(f"opens    {opening.file}: {opening.function}")  # noqa: T201
     once_more, besides, every = numbers()
     print(  # noqa: T201
-        f"{besides:,} lines are read besides the {once_more:,} of the reference, of {every:,} in all"
+        f"{besides:,} lines are read besides the {once_more:,} of the reference, of {every:,}"
     )
 
 

@@ -76,7 +76,7 @@ def _run(file: Path, what: str, **more: Any) -> None:
     state = file.with_name("table.db")
     job = Job(
         *(what, file, state), time="time", every="1d", start="2024-03-01", steps=DAYS,
-        until="newest", epsilon=1, unit="visit", key=Key.generate(), confirmed=True, **more,
+        until="newest", epsilon=1, unit="visit", key=Key.generate(), yes=True, **more,
     )  # fmt: skip
     run(job).close()
     for left in file.parent.glob("table.db*"):

@@ -191,7 +191,7 @@ def draw_file(chance: random.Random) -> Case:
     for night in nights:
         for _ in range(chance.randrange(3)):
             night.insert(chance.randrange(len(night)), line())
-    ending = chance.choice(["csv", "csv.gz"])  # what is no UTF-8 within zstd ends a run: promised.md
+    ending = chance.choice(["csv", "csv.gz"])  # bytes in zstd that are no UTF-8 end a run
     return {
         "statistic": name,
         "key": chance.randrange(2**63),

@@ -361,7 +361,11 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
 
 
 def test_what_a_first_look_found_shows_no_number_by_itself(loans: Path) -> None:
-    said: dict[str, Any] = {"events": str(loans / "loans.csv"), "state": "s.db", "time": "borrowed_at"}
+    said: dict[str, Any] = {
+        "events": str(loans / "loans.csv"),
+        "state": "s.db",
+        "time": "borrowed_at",
+    }
     look = first_look.look_at(counton.Job("count", **said))
     assert "north" not in repr(look)
     assert "2026" not in repr(look)

@@ -1,7 +1,7 @@
 """Rows and exact numbers on their way from room to room: what is inside tells nothing by accident.
 
 A mistake in a message, a log, a table or a chart cannot show what it cannot take out. What is
-inside comes out in one way, `open_private`, and `docs/how-to-check.md` lists every function that uses it.
+inside comes out in one way, `open_private`; `docs/how-to-check.md` lists all who use it.
 """
 
 from __future__ import annotations

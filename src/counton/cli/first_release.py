@@ -9,11 +9,10 @@ from counton.cli.exits import ExitCode
 from counton.cli.print_forms import Console
 
 if TYPE_CHECKING:
-    from counton.run.changes import ReadRows
     from counton.run.settlement import SettledJob
 
 
-def ask_before(settled: SettledJob, rows: ReadRows, console: Console) -> None:
+def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     """Ask whether a new stream may begin: what it spends and publishes cannot be taken back.
 
     Nobody is asked where the stream is there, the job says yes, or there is no terminal.
@@ -24,7 +23,7 @@ def ask_before(settled: SettledJob, rows: ReadRows, console: Console) -> None:
     asked = settled.saved is None and not settled.job.yes
     if not (asked and console.is_terminal and sys.stdin.isatty()):
         return
-    console.write_line(_in_one_line(settled, rows))
+    console.write_line(_in_one_line(settled, ended))
     try:
         answer = console.input("Release? [y/N] ", markup=False)
     except (EOFError, KeyboardInterrupt):
@@ -34,7 +33,7 @@ def ask_before(settled: SettledJob, rows: ReadRows, console: Console) -> None:
         raise SystemExit(int(ExitCode.FAILED))
 
 
-def _in_one_line(settled: SettledJob, rows: ReadRows) -> str:
+def _in_one_line(settled: SettledJob, ended: int) -> str:
     from counton.cli.look_commands import publishes
     from counton.released.stream_words import groups_in_words, statistic_in_words
 
@@ -46,7 +45,7 @@ def _in_one_line(settled: SettledJob, rows: ReadRows) -> str:
     if cut.goes_on:
         most = definition.strategy.horizon
         ever = "without an end" if most is None else f"of {most:,} {cut.noun}s"
-        now = f"{rows.ended:,} {cut.noun}{'s' * (rows.ended != 1)}"
+        now = f"{ended:,} {cut.noun}{'s' * (ended != 1)}"
         what += f": {publishes(definition.release)} {ever}, {now} now"
     loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
     return (

@@ -26,15 +26,15 @@ from counton.run.first_job import (
     FirstFacts,
     FirstLook,
     Said,
-    asked,
     check_column,
-    checked,
-    completed,
+    check_job,
+    complete_job,
     days_of,
     default_state,
     errors_in_words,
     holds_new_events,
     is_unpromised,
+    job_of,
     look_at,
     noun_of,
     person_column,
@@ -65,20 +65,20 @@ def perform(options: InitOptions) -> None:
         )
     if options.events == "-":
         raise InvalidInput("standard input comes once, and a job runs every night: name a file")
-    said = _stated(options)
-    refuse_state(asked(said))
-    look = look_at(asked(said))
+    said = _read_options(options)
+    refuse_state(job_of(said))
+    look = look_at(job_of(said))
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.yes or not terminal:
         _refuse_unsaid(options, said, look)
     else:
-        said = _Questions(console, look, said).answered()
-    job, plan = checked(said, look)
+        said = _Questions(console, look, said).ask_all()
+    job, plan = check_job(said, look)
     save(job, options.save, _comments(job, plan), anew=True)
     _print(console, job, plan, look, options.save)
 
 
-def _stated(options: InitOptions) -> Said:
+def _read_options(options: InitOptions) -> Said:
     """What options say of the job."""
     found = {
         one.name: options.option(one.name)
@@ -111,7 +111,7 @@ def _refuse_unsaid(options: InitOptions, said: Said, look: FirstLook) -> None:
 
 
 class _Questions:
-    """What is asked at a terminal, in its order; what is stated is not asked."""
+    """Questions at a terminal, in their order; those are left out that options answer."""
 
     def __init__(self, console: Console, look: FirstLook, said: Said) -> None:
         self.console, self.look, self.said = console, look, dict(said)
@@ -119,11 +119,11 @@ class _Questions:
 
     @property
     def job(self) -> Job:
-        """What is said so far."""
-        return asked(self.said)
+        """The job so far."""
+        return job_of(self.said)
 
-    def answered(self) -> Said:
-        """What options and answers say of the job."""
+    def ask_all(self) -> Said:
+        """Ask all questions, and give what options and answers say."""
         sample = "" if self.look.whole else "; a sample from the start is looked at, not all rows"
         self.say(f"columns: {', '.join(self.look.columns)}{sample}")
         self.say(
@@ -143,19 +143,19 @@ class _Questions:
         self.say(f"  {EXACT}: {text}")
 
     def facts(self, entered: str | None = None) -> FirstFacts:
-        """What the sample says of what is answered so far."""
-        return self.look.for_operator(completed(self.said, self.look), entered)
+        """Exact facts of the sample about the job so far."""
+        return self.look.for_operator(complete_job(self.said, self.look), entered)
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
         """Ask until an answer can be taken, each time with the reason."""
 
-        def taken(answer: str) -> None:
+        def take_it(answer: str) -> None:
             try:
                 take(answer.strip())
             except CountonError as error:
                 raise typer.BadParameter(printable(error.translate(self.names))) from error
 
-        typer.prompt(printable(text), default=usual, value_proc=taken)
+        typer.prompt(printable(text), default=usual, value_proc=take_it)
 
     def field(self, name: str, text: str, usual: str | None) -> None:
         """Ask for a field of the job, unless it is stated; a run must take the answer."""
@@ -164,7 +164,7 @@ class _Questions:
 
     def having(self, **more: Any) -> None:
         said = self.said | more
-        checked(said, self.look)
+        check_job(said, self.look)
         self.said = said
 
     def when(self) -> None:
@@ -196,7 +196,7 @@ class _Questions:
 
     def take_format(self, name: str, form: str) -> None:
         said = self.said | {"time": name, "time_format": form}
-        if self.look.for_operator(asked(said)).first is None:
+        if self.look.for_operator(job_of(said)).first is None:
             raise InvalidInput(f"no row looked at has a time in {name!r} that {form!r} reads")
         self.said = said
 
@@ -208,7 +208,7 @@ class _Questions:
             bold=True,
         )
         for place, release in enumerate(_RELEASES, 1):
-            plan = checked(self.said | {"release": release, "epsilon": "1"}, self.look)[1]
+            plan = check_job(self.said | {"release": release, "epsilon": "1"}, self.look)[1]
             both = "both: " if release == "both" else ""
             self.say(f"   {place}  {both}{'; '.join(errors_in_words(plan))}")
         self.ask("   which", "1", self.take_release)
@@ -273,7 +273,7 @@ class _Questions:
 
     def take_user(self, answer: str) -> None:
         if answer == _NONE:
-            self.said["unit"] = completed(self.said, self.look).unit
+            self.said["unit"] = complete_job(self.said, self.look).unit
         else:
             self.having(user=answer)
 
@@ -293,7 +293,7 @@ class _Questions:
             every = without.pop("", 0)
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
-            if (other := completed(self.said, self.look).other) is not None:
+            if (other := complete_job(self.said, self.look).other) is not None:
                 self.say(f"  Those without {self.job.by} alone count in the group {other}.")
             self.ask("   leave them out, or stop", "leave out", self.take_missing)
         if "watermark" in self.said:
@@ -302,7 +302,7 @@ class _Questions:
         if others:
             text = f"   column that says when a row was there ({', '.join(others)}), or {_NONE}"
             said: list[str] = []
-            self.ask(text, _NONE, lambda answer: said.append(self.entered(answer)))
+            self.ask(text, _NONE, lambda answer: said.append(self.take_entered(answer)))
             entered = None if said[-1] == _NONE else said[-1]
         late = self.facts(entered).late
         if late:
@@ -312,7 +312,7 @@ class _Questions:
         usual = usual_wait(self.job.every or "1d")
         self.field("watermark", "   wait for late rows so long after a window's end", usual)
 
-    def entered(self, name: str) -> str:
+    def take_entered(self, name: str) -> str:
         if name != _NONE:
             check_column(self.look, name)
         return name
@@ -328,9 +328,9 @@ class _Questions:
             return
         self.say("6. How accurate? What is more accurate hides less.", bold=True)
         for epsilon in ("1", "0.1"):
-            plan = checked(self.said | {"epsilon": epsilon}, self.look)[1]
+            plan = check_job(self.said | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
-        release = completed(self.said, self.look).release
+        release = complete_job(self.said, self.look).release
         what = "it" if release == "windows" else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)

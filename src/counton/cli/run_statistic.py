@@ -103,7 +103,7 @@ def carried_out(
             outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
             rows = read_rows(settled, progress)
         if asks:
-            ask_before(settled, rows, errors)
+            ask_before(settled, rows.ended, errors)
         if not about:
             state = job.state, [job.key], job.witness
             warn_of_no_witness(errors, state, option="--witness", opened=lambda _: settled.store)

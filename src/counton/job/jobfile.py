@@ -404,6 +404,10 @@ def save(
         comments: what stands above keys, and under "" above the job.
         anew: in place of all that the file has.
 
+    Args:
+        comments: what stands above keys, and under "" above the job.
+        anew: in place of all that the file has.
+
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
             file is no job file.

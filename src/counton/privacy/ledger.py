@@ -102,7 +102,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
     """Why an entry may not follow the one that it names, in words; None where it may.
 
     A unit counts in one stream alone of those that follow each other, so what they promise together
-    is the largest of what each promises (docs/promised.md, "A stream that follows another"). That is
+    is the largest of what each promises (docs/promised.md, "A stream that follows another"). It is
     so of units added or removed; and as long as one stream alone follows another, since two that
     begin at the same end count the same units.
 

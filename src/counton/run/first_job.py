@@ -89,7 +89,7 @@ def init(
     """
     given = {name: value for name, value in more.items() if value is not None}
     said = {"events": events, "state": state or default_state(events), **given}
-    look = look_at(asked(said))
+    look = look_at(job_of(said))
     if left := unsaid(said, look):
         told = (
             f"{', '.join(field(name, value) for name, value in one.example.items())}: {one.why}"
@@ -97,21 +97,21 @@ def init(
         )
         names = [name for one in left for name in one.example]
         raise MissingOptions(f"no file tells: {'; '.join(told)}", names)
-    return checked(said, look)[0]
+    return check_job(said, look)[0]
 
 
-def asked(said: Said) -> Job:
+def job_of(said: Said) -> Job:
     """A job that says this and no more."""
     return Job("count", **said)
 
 
-def checked(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
+def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
     """A job with what is usual, and its plan; a run would refuse what is refused here.
 
     Raises:
         CountonError: as of a run, up to its first row.
     """
-    job = completed(said, look)
+    job = complete_job(said, look)
     for name in filter(None, (job.time, job.user, job.id, *(job.by or "").split(","))):
         check_column(look, name)
     return job, planned_job(job)
@@ -189,9 +189,9 @@ def _steps(every: str) -> int:
     return min(_MOST_WINDOWS, math.ceil(_YEARS * 365.25 / days_of(every)))
 
 
-def completed(said: Said, look: FirstLook) -> Job:
+def complete_job(said: Said, look: FirstLook) -> Job:
     """A job with what is usual, wherever nothing is said; epsilon = 1 where nothing is promised."""
-    job, times = asked(said), {one.name: one for one in look.times}
+    job, times = job_of(said), {one.name: one for one in look.times}
     path, endless = _path_of(job.events), job.around is not None or job.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
     found["time"] = job.time or next(iter(times), None)
@@ -220,7 +220,7 @@ def completed(said: Said, look: FirstLook) -> Job:
             "out": os.fspath(_beside(job.events, ".released.csv")),
             "bad_rows": f"quarantine:{_beside(job.events, '.unreadable.csv')}",
         }
-    return asked(found | dict(said))
+    return job_of(found | dict(said))
 
 
 def is_unpromised(said: Said) -> bool:
@@ -242,8 +242,8 @@ def _unit(name: str) -> str:
 
 
 def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
-    """What is left to say, which the events do not tell."""
-    job, found = asked(said), list[Unsaid]()
+    """List what is left to say: the events do not tell it."""
+    job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
     if job.time is None and len(times) != 1:
         why = f"{' or '.join(map(repr, times))} may say when it happened"
@@ -262,7 +262,7 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
         why = "the names of groups are published, so take them from a public list, not from rows"
         found.append(Unsaid(why, {"domain": "A,B,C"}))
     if job.user is None and job.unit is None:
-        row = completed(said, look).unit
+        row = complete_job(said, look).unit
         why = "whom to protect: one row, by what it is called"
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
@@ -296,10 +296,10 @@ def within(said: Said, look: FirstLook, most: str) -> str:
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
-    >>> within(said, look_at(asked(said)), "15")
+    >>> within(said, look_at(job_of(said)), "15")
     '0.193'
     """
-    plan = checked({**said, "within": most}, look)[1]
+    plan = check_job({**said, "within": most}, look)[1]
     return str(plan.definition.guarantee.to_dict()["epsilon"])
 
 
@@ -308,7 +308,7 @@ def errors_in_words(plan: PlannedJob) -> list[str]:
 
     >>> import polars as pl
     >>> said = {"events": pl.DataFrame({"at": ["2026-03-01T09:00Z"]}), "state": "loans.db"}
-    >>> errors_in_words(checked(said, look_at(asked(said)))[1])
+    >>> errors_in_words(check_job(said, look_at(job_of(said)))[1])
     ["a day's number is off by at most 3 in 95 of 100 days"]
     """
     definition, told = plan.definition, []
