@@ -30,7 +30,7 @@ def test_they_are_those_of_the_multiplied_change() -> None:
         l1, l2_squared = int(abs(found).sum()), int(found @ found)
         true = (int(abs(moved).sum()), int(moved @ moved))
         assert scaled_norms(l1, l2_squared, by) == true
-        pattern = BoundedChange(l1, l2_squared, once=True).scaled(by)
+        pattern = BoundedChange(l1, l2_squared, once=True).scaled_by(by)
         assert pattern == BoundedChange(*true, once=True)
 
 

@@ -33,6 +33,7 @@ HANGS = 60
 _FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)")
 #: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
 COMMANDS = {
+    "init": "e.csv --save n.toml",
     "run": "n.toml",
     "serve": "n.toml --listen nowhere",
     "serve-token": "n.toml",

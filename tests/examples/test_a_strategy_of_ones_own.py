@@ -80,7 +80,7 @@ def said(*words: str) -> str:
 def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
     job = load(installed / "jobs.toml")["visits"]
     out = installed / "o.parquet"
-    with run(job.having(until="2024-03-04")) as outcome:
+    with run(job.having(until="2024-03-04", quiet=48)) as outcome:
         assert outcome.definition.strategy == blocks(168, 24)
         assert outcome.after == 72
     with run(job.having(until="2024-03-05")) as outcome:  # and goes on

@@ -51,8 +51,8 @@ MADE_OF = {
 BELOW = ("statistics", "strategies", "numbers", "privacy", "noise", "laws")
 #: Where the classes of statistics are imported from.
 _ROOM = "counton.statistics"
-#: The job of a file that says no statistic.
-DEFAULTS = {("job/jobfile.py", "count")}
+#: The job of a file that says no statistic, and the first one of a new user.
+DEFAULTS = {("job/jobfile.py", "count"), ("run/first_job.py", "count")}
 
 
 def named_in(text: str) -> Iterator[str]:

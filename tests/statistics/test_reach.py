@@ -85,7 +85,7 @@ def job(way: dict[str, Any], state: Path, rows: Sequence[Row], nights: int, **mo
     asked: dict[str, Any] = {
         "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who",
         "strategy": "binary", "epsilon": 10**7, "append": True,
-        "until": START + timedelta(days=7 * nights), **own, **more,
+        "until": START + timedelta(days=7 * nights), "quiet": 7, **own, **more,
     }  # fmt: skip
     frame = pl.DataFrame(rows, named, orient="row")
     return Job(way.get("what", "reach"), frame, state, **asked)

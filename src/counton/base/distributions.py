@@ -330,10 +330,10 @@ class BoundedChange:
                 f"integers with 1 <= l1 <= l2_squared <= l1^2, and l1 at most 2^40"
             )
 
-    def scaled(self, by: int) -> BoundedChange:
+    def scaled_by(self, by: int) -> BoundedChange:
         """The pattern of a unit that changes every count this many times as much.
 
-        >>> BoundedChange(2, 4).scaled(3)
+        >>> BoundedChange(2, 4).scaled_by(3)
         BoundedChange(l1=6, l2_squared=36, once=False)
         """
         l1, l2_squared = scaled_norms(self.l1, self.l2_squared, by)

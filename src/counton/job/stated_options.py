@@ -213,7 +213,7 @@ def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
     """The options that a stream keeps in one way (`counton.base.options.Kept`).
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
-    ['watermark', 'unknown', 'retain']
+    ['watermark', 'quiet', 'unknown']
     """
     return [option for option in known.values() if option.kept == kind]
 

@@ -264,7 +264,7 @@ class Bounded(Counting):
                 f"released here changes in several cells with each row; leave it out"
             )
         assert isinstance(row.pattern, BoundedChange)
-        rows_together = replace(row.pattern.scaled(self.most), once=False)
+        rows_together = replace(row.pattern.scaled_by(self.most), once=False)
         pattern = BoundedChange(*norms) if norms else rows_together
         rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
         words = f"of whom {rows} {row.words}"

@@ -155,7 +155,7 @@ class Degrees(GraphStatistic):
                 l1, l2_squared = 2, 4
             else:
                 l1, l2_squared = 8 * self.highest - 8, 24 * self.highest - 24
-            pattern = BoundedChange(l1, l2_squared).scaled(factor)
+            pattern = BoundedChange(l1, l2_squared).scaled_by(factor)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)

@@ -58,7 +58,7 @@ class Subgraphs(GraphStatistic):
         if self.changes == 1:
             if most == up == 1 and not down:
                 return Contribution.add_remove(unit=UNIT)
-            pattern: Pattern = BoundedChange(up + down, up**2 + down**2).scaled(most)
+            pattern: Pattern = BoundedChange(up + down, up**2 + down**2).scaled_by(most)
         else:
             r, w = self.size, self.changes
             changes = r * w - r + 1 if w % 2 else r * w - 2 * r + 2
