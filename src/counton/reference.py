@@ -125,21 +125,24 @@ class Bits:
     number) or cells (of several); above them stand row (4 bytes: the node, of several cells), lane,
     attempt, level and purpose (a byte each). Lane 0 is shared by several samples, words of two or
     eight bytes side by side; further lanes belong to one sample.
+
+    Attributes:
+        read: addresses of all bytes that were given: a block, and the place of a byte in it.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._cipher = Cipher(algorithms.AES(secret), modes.ECB()).encryptor()
-        self._read: set[tuple[bytes, int]] = set()
+        self.read: set[tuple[bytes, int]] = set()
 
     def part(self, where: Place, fields: Place, block: int, first: int, size: int) -> int:
         """Some bytes of a block, as an integer; ``fields``: purpose, attempt and lane."""
         (level, row, _), (purpose, attempt, lane) = where, fields
         plain = block.to_bytes(8, "little") + row.to_bytes(4, "little")
         plain += bytes([lane, attempt, level, purpose])
-        places = {(plain, at) for at in range(first, first + size)}
-        if places & self._read:
+        addresses = {(plain, at) for at in range(first, first + size)}
+        if addresses & self.read:
             raise Unreadable(f"the noise at level {level}, {where[1:]} reads bits a second time")
-        self._read |= places
+        self.read |= addresses
         return int.from_bytes(self._cipher.update(plain)[first : first + size], "little")
 
     def word(self, purpose: int, where: Place, size: int) -> int:
@@ -1066,11 +1069,14 @@ class WrittenOut(Strategy):
 
     Args:
         rows, columns: of each step the nodes that a release reads and that an item enters:
-            [level, index, weight].
+            [level, index, weight]. No node is named twice: both would have the same noise.
     """
 
     def __init__(self, rows: list[Any], columns: list[Any], bits: int = 0) -> None:
         self._rows, self._columns, self.bits = rows, columns, bits
+        for nodes in (*rows, *columns):
+            if len({(level, index) for level, index, _ in nodes}) < len(nodes):
+                raise Unreadable(f"the matrices name a node twice in a step: {str(nodes)[:200]}")
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         return {(level, index): weight for level, index, weight in self._columns[step - 1]}

@@ -9,7 +9,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from by_reference import known_key, recomputed, strategy_by_reference, written_out
+from by_reference import (
+    AnyNumbers,
+    check_it_estimates,
+    known_key,
+    recomputed,
+    strategy_by_reference,
+    written_out,
+)
 
 from counton import ZCDP, ApproxDP, Counter, PureDP, reference
 from counton.base.errors import InvalidInput
@@ -92,34 +99,18 @@ def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: i
         assert mine.column(step, horizon) == found
 
 
-class AnyNumbers:
-    """z that is whatever it is: numbers by node, drawn as they are asked for."""
-
-    def __init__(self, seed: int, most: int) -> None:
-        self._chance, self._most = random.Random(seed), most
-        self.drawn: dict[reference.Node, int] = {}
-
-    def __call__(self, level: int, index: int) -> int:
-        return self.drawn.setdefault(
-            (level, index), self._chance.randrange(-self._most, self._most)
-        )
-
-
 @pytest.mark.parametrize(("strategy", "horizon"), EXAMPLES)
 def test_releases_are_functions_of_what_is_measured(strategy: StreamStrategy, horizon: int) -> None:
     """noise(z + C x) = noise(z) + A x for any z and x, rounding included."""
-    mine, z = strategy_by_reference(strategy), AnyNumbers(horizon, 2**45)
-    x = [random.Random(horizon + step).randrange(-100, 100) for step in range(horizon)]
-    counted: dict[reference.Node, int] = {}
-    for step, one in enumerate(x, start=1):
-        for level, index, weight in column_until(strategy, step, horizon):
-            whole = int(Fraction(weight) * 2**mine.bits)
-            counted[level, index] = counted.get((level, index), 0) + whole * one
-    y = mine.noise(lambda *node: z(*node) + counted.get(node, 0), horizon)
-    late = [0] * mine.delay + x
-    sums = late if mine.windows else np.cumsum(late).tolist()
-    moved = [total << mine.places for total in sums[:horizon]]
-    assert y == [one + by for one, by in zip(mine.noise(z, horizon), moved, strict=True)]
+    mine = strategy_by_reference(strategy)
+    columns = [
+        {
+            (level, index): int(Fraction(weight) * 2**mine.bits)
+            for level, index, weight in column_until(strategy, step, horizon)
+        }
+        for step in range(1, horizon + 1)
+    ]
+    check_it_estimates(mine, columns, horizon)
 
 
 @pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)

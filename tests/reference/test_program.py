@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -263,16 +262,3 @@ def test_a_key_of_several_states_needs_its_salt(
 def test_a_strategy_of_another_package_needs_its_matrices() -> None:
     with pytest.raises(reference.Unreadable, match="the strategy Ternary is of another package"):
         reference.strategy_of({"strategy": "Ternary"})
-
-
-def test_no_bits_are_read_twice_in_one_draw() -> None:
-    """Two cells with one address, and a part of a word that was read as a whole."""
-    bits, law = reference.Bits(bytes(32)), reference.Laplace(Fraction(3))
-    first, second = (reference.Noise(bits, lambda _: law, cell) for cell in (0, 1))
-    assert [first(0, 4), first(0, 4), first(0, 5)] == [first(0, 4)] * 2 + [first(0, 5)]
-    second(0, 4)
-    again = reference.Noise(bits, lambda _: law, 1)
-    with pytest.raises(reference.Unreadable, match=r"level 0, \(4, 1\) reads bits a second time"):
-        again(0, 4)
-    with pytest.raises(reference.Unreadable, match="a second time"):
-        bits.word(reference.MAIN, (0, 4, 0), 8)

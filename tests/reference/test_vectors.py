@@ -38,7 +38,7 @@ def test_the_reference_meets_them(answer: dict[str, Any]) -> None:
     secret = reference.subkey(bytes.fromhex(answer["key"]), b"counter", bound)
     assert secret.hex() == answer["subkey"]
     if len(answer["sums"][0]) > 100:  # of so many draws of wide Gaussian noise some are rejected
-        assert any(block[15] == reference.RETRY for block, _ in stream._bits._read)
+        assert any(block[15] == reference.RETRY for block, _ in stream._bits.read)
 
 
 def test_they_have_all_strategies_both_laws_wide_scales_and_rejections() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,44 @@ def recomputed(
         mine = [stream.value(total, one) for total, one in zip(totals, noise, strict=False)]
         assert mine == values[:, cell].tolist(), (released._design.strategy, cell)
     return int(values.size)
+
+
+class AnyNumbers:
+    """z that is whatever it is: numbers by node, drawn as they are asked for."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        self._chance, self._most = random.Random(seed), most
+        self.drawn: dict[reference.Node, int] = {}
+
+    def __call__(self, level: int, index: int) -> int:
+        return self.drawn.setdefault(
+            (level, index), self._chance.randrange(-self._most, self._most)
+        )
+
+
+def check_it_estimates(
+    mine: reference.Strategy, columns: list[dict[reference.Node, int]], seed: int
+) -> None:
+    """noise(z + C x) = noise(z) + A x for any z and x, rounding included.
+
+    Args:
+        columns: C of each step.
+        seed: of z and x.
+
+    Raises:
+        AssertionError: a release hangs on more than what is measured, or counts something else.
+    """
+    last, z = len(columns), AnyNumbers(seed, 2**45)
+    x = [random.Random(seed + step).randrange(-100, 100) for step in range(last)]
+    counted: dict[reference.Node, int] = {}
+    for one, column in zip(x, columns, strict=True):
+        for node, weight in column.items():
+            counted[node] = counted.get(node, 0) + weight * one
+    y = mine.noise(lambda *node: z(*node) + counted.get(node, 0), last)
+    late = [0] * mine.delay + x
+    sums = late if mine.windows else np.cumsum(late).tolist()
+    moved = [total << mine.places for total in sums[:last]]
+    assert y == [one + by for one, by in zip(mine.noise(z, last), moved, strict=True)]
 
 
 def known_key() -> Any:
