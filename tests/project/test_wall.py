@@ -162,6 +162,128 @@ def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
     assert len(uses(mistake, "open_private")) == 1
 
 
+# ------------------------------------------------------------------------ how many things there are
+
+#: Lengths of what is open that are plain integers, each with where they stay.
+LENGTHS = {
+    ("run/first_look.py: FirstLook.for_operator", "sample.height"): "told to the operator",
+    ("run/journal_values.py: _found_cells", "len(labels)"): "how many steps are read at a time",
+    ("run/ordered_rows.py: fitting", "len(events.stops)"): "each row is a step, which is released",
+    ("run/ordered_rows.py: fitting", "len(events.events)"): "in a tally, which is closed",
+    ("run/ordered_rows.py: OrderedRows.beside", "len(events.stops)"): "each row is a step",
+    ("run/ordered_rows.py: OrderedRows.beside", "len(closed)"): "how many transactions there are",
+    ("run/unordered_rows.py: _additions", "len(found.known)"): "in an addition, which is closed",
+    ("run/unordered_rows.py: _additions", "len(new)"): "how many steps are new",
+    ("run/unordered_rows.py: compare_changes", "len(open_private(rows.labels).all)"): (
+        "in an intake, which is closed"
+    ),
+    ("state/stream.py: Stream.amounts", "taken.size"): "whether there are cells",
+}
+#: Calls whose arguments say how large an array is, and nothing else.
+SHAPES = {"full", "empty", "zeros", "range"}
+
+
+def is_length(node: ast.AST) -> bool:
+    """Whether an expression says how many things there are in another one."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "len"
+    return isinstance(node, ast.Attribute) and node.attr in ("height", "size", "shape")
+
+
+def open_names(function: ast.AST) -> set[str]:
+    """Names in a function that hold what was opened, or a part of it."""
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for node in ast.walk(function):
+            pairs: list[tuple[ast.expr, ast.expr]] = []
+            if isinstance(node, ast.Assign):
+                pairs = [(target, node.value) for target in node.targets]
+            elif isinstance(node, ast.NamedExpr):
+                pairs = [(node.target, node.value)]
+            elif isinstance(node, ast.comprehension | ast.For):
+                pairs = [(node.target, node.iter)]
+            for target, value in pairs:
+                each = [(target, value)]
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    each = [*zip(target.elts, value.elts, strict=True)]
+                for name, of in each:
+                    if is_open(of, found):
+                        found |= {one.id for one in ast.walk(name) if isinstance(one, ast.Name)}
+        if len(found) == before:
+            return found
+
+
+def is_open(expression: ast.AST, names: set[str]) -> bool:
+    return any(
+        isinstance(node, ast.Name) and (node.id == "open_private" or node.id in names)
+        for node in ast.walk(expression)
+    )
+
+
+def plain_lengths(function: ast.AST) -> set[str]:
+    """Lengths of what is open that may leave a function, as it writes them.
+
+    One that is compared, that is the size of an array, or that is closed at once does not.
+    """
+    names, found = open_names(function), set[str]()
+
+    def walk(node: ast.AST) -> None:
+        if isinstance(node, ast.Compare) or (
+            isinstance(node, ast.Call)
+            and (ast.unparse(node.func).rpartition(".")[2] in SHAPES | {"Private"})
+        ):
+            return
+        if is_length(node) and is_open(node, names):
+            found.add(ast.unparse(node))
+        for child in ast.iter_child_nodes(node):
+            walk(child)
+
+    walk(function)
+    return found
+
+
+def functions(source: str, name: str) -> list[ast.AST]:
+    return [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name == name.rpartition(".")[2]
+        and is_open(node, set())
+    ]
+
+
+def test_a_length_of_what_is_open_is_no_plain_integer_but_where_it_is_said() -> None:
+    """A number of rows, labels or users leaves as `Private`, which no public field takes."""
+    found = set()
+    for file, name in openings():
+        for function in functions((SOURCE / file).read_text(encoding="utf-8"), name):
+            found |= {(f"{file}: {name}", length) for length in plain_lengths(function)}
+    assert found == {*LENGTHS}
+
+
+@pytest.mark.parametrize(
+    ("line", "leaves"),
+    [
+        ("return End(3, len(rows))", True),
+        ("return [len(part) for part in rows]", True),
+        ("note('read', rows=rows.height)", True),
+        ("self.rows = rows.to_numpy().size", True),
+        ("raise InvalidInput(f'there are {len(rows)} rows')", True),
+        ("some = rows.first\n    return len(some)", True),
+        ("return len(open_private(closed))", True),
+        ("return End(3, Private(len(rows)))", False),
+        ("return np.zeros(len(rows))", False),
+        ("return None if len(rows) < 3 else closed", False),
+        ("return len(closed.names)", False),
+    ],
+)
+def test_a_length_that_leaves_is_found(line: str, leaves: bool) -> None:
+    source = f"def told(closed):\n    rows = open_private(closed)\n    {line}\n"
+    (function,) = functions(source, "told")
+    assert bool(plain_lengths(function)) is leaves
+
+
 # --------------------------------------------------------------------------- what may not import
 
 FACES = {
@@ -264,6 +386,9 @@ MISTAKES = {
     "rows in their order": "first = ordered_rows(source, reading).events[0]",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "what a statistic knows": "saved = outcome.stream.exact().save()",
+    "rows that waited": "report['rows'] = end.dropped",
+    "a sum of rows that waited": "rows: int = end.dropped + 1",
+    "rows that wait": "words = f'{settled.dropped + 1} rows'",
     "what a run adds": (
         "added = np.sum(compare_changes(None, definition, counted, ended=1, append=True))"
     ),
@@ -280,7 +405,9 @@ from counton.rows.ordered_events import ordered_rows
 from counton.rows.remote_rows import Spread
 from counton.rows.window_marks import RowReading
 from counton.rows.tally import tally
+from counton.run.continuation import End
 from counton.run.definition import Definition
+from counton.run.settlement import SettledJob
 from counton.run.runs import Outcome
 from counton.run.unordered_rows import CountedRows, compare_changes
 from counton.base.private import open_private
@@ -291,7 +418,7 @@ from counton.state.store import JournalReader
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
     "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
-    "spread: Spread, definition: Definition, counted: CountedRows"
+    "spread: Spread, definition: Definition, counted: CountedRows, end: End, settled: SettledJob"
 )
 
 

@@ -17,7 +17,7 @@ from counton.noise import Key
 from counton.released.description import CarriedTotals
 from counton.released.release import Release
 from counton.run import Job, run
-from counton.run.continuation import end_stream
+from counton.run.continuation import End, end_stream
 from counton.run.new_stream import define
 from counton.state import Store, Stream, state_summary
 from counton.strategies import noise_variance
@@ -122,13 +122,18 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     assert found.totals.estimates[-1].tolist() == [3, 3, 2]
 
 
+def at_and_dropped(end: End) -> tuple[int, int]:
+    """The step, and the number of rows."""
+    return end.step, end.for_operator()
+
+
 def test_rows_that_came_late_wait_too(request_: Job) -> None:
     run(append(request_, *ROWS[:4])).close()
     run(append(request_, "00:30,a,1")).close()  # nothing is released
     with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
         end_stream(request_.state, "events")
-    assert end_stream(request_.state, "events", drop_waiting=True) == (3, 1)
-    assert end_stream(request_.state, "events") == (3, 0)
+    assert at_and_dropped(end_stream(request_.state, "events", drop_waiting=True)) == (3, 1)
+    assert at_and_dropped(end_stream(request_.state, "events")) == (3, 0)
 
 
 def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
@@ -142,7 +147,7 @@ def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
 def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
     """The successor reads them again, unless its events are new ones alone."""
     run(request_).close()
-    assert end_stream(request_.state, "events") == (3, 0)
+    assert at_and_dropped(end_stream(request_.state, "events")) == (3, 0)
     text = Path(str(request_.events)).read_text()
     append(request_, "05:20,a,1")
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):

@@ -22,11 +22,11 @@ def print_end(options: EndOptions) -> None:
 
     with Store(options.state) as store:
         name = only_name(store.streams) if options.name is None else options.name
-    step, dropped = end_stream(options.state, name, drop_waiting=options.drop_waiting)
-    if dropped:
+    end = end_stream(options.state, name, drop_waiting=options.drop_waiting)
+    if dropped := end.for_operator():
         typer.echo(f"{EXACT}: rows that waited and are not counted: {dropped:,}", err=True)
     typer.echo(
-        f"stream {name!r} has ended at step {step:,}; another one can go on from there with "
+        f"stream {name!r} has ended at step {end.step:,}; another one can go on from there with "
         f"--continues {name}",
     )
     with Store(options.state) as store:

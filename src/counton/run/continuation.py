@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from counton.base.distributions import NoiseDistribution
 from counton.base.errors import InvalidInput, RequestMismatch, field
 from counton.base.exact import name_alone
-from counton.base.private import open_private
+from counton.base.private import Private, open_private
 from counton.base.strategy_names import KINDS, PUBLISHED
 from counton.base.windows import microseconds
 from counton.job.job import Job, options_of
@@ -37,7 +37,7 @@ from counton.job.stated_options import options_of_job, rename_columns
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.released.description import CarriedTotals, Predecessor
-from counton.run.changes import unpack_observed
+from counton.run.changes import for_operator, unpack_observed
 from counton.run.definition import Continuation, Definition
 from counton.state import Store, Stream
 from counton.state.store import JournalReader
@@ -47,30 +47,26 @@ from counton.strategies import StreamStrategy
 
 @name_alone
 class End(NamedTuple):
-    """Where a stream ended, and how many rows it had seen by then and not counted (secret)."""
+    """Where a stream ended, and how many rows it had seen by then and not counted."""
 
     step: int
-    dropped: int
+    dropped: Private[int]
+
+    def for_operator(self) -> int:
+        """How many rows it dropped. Exact: only for the operator."""
+        return for_operator(self.dropped)
 
 
-@name_alone
-class WaitingRows(NamedTuple):
-    """Numbers of rows that a stream has seen and not counted. Secret.
+def waiting_in(reader: JournalReader, *, kept: bool = True, loose: bool = False) -> Private[int]:
+    """How many rows of a stream wait for their windows to end, or came late since its release.
 
-    Attributes:
-        kept: they are in the state alone, since files of new events need not bring them again.
-        loose: the last file of all events had them, and the next such file brings them again.
+    Args:
+        kept: those in the state alone, since files of new events need not bring them again.
+        loose: those that the last file of all events had, and the next such file brings again.
     """
-
-    kept: int
-    loose: int
-
-
-def waiting_in(reader: JournalReader) -> WaitingRows:
-    """The rows of a stream that wait for their windows to end, or came late since its release."""
     cells = unpack_observed(open_private(reader.observed_blocks()), ("rows",))
-    waiting, loose = cells["seen_rows"] - cells["counted_rows"], cells["whole"]
-    return WaitingRows(int((waiting - loose).sum()), int(loose.sum()))
+    waiting = cells["seen_rows"] - cells["counted_rows"] - cells["whole"]
+    return Private(int((kept * waiting + loose * cells["whole"]).sum()))
 
 
 def end_stream(
@@ -102,18 +98,21 @@ def end_stream(
             f"end; leave it as it is, and its numbers can be written again from the state alone"
         )
     if definition.ended is None:
-        waiting = waiting_in(reader).kept
-        if waiting and not drop_waiting:
-            raise _would_drop(name, waiting)
+        waiting = waiting_in(reader)
+        if not drop_waiting:
+            _refuse_dropped(name, waiting)
         step = state.amend(name, lambda step: replace(definition, ended=step).details)
         return End(step, waiting)
-    return End(definition.ended, 0)
+    return End(definition.ended, Private(0))
 
 
-def _would_drop(name: str, rows: int) -> InvalidInput:
-    waiting = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
-    return InvalidInput(
-        f"{waiting} in stream {name!r}, seen and not counted, and no other stream counts what its "
+def _refuse_dropped(name: str, waiting: Private[int]) -> None:
+    rows = for_operator(waiting)
+    if not rows:
+        return
+    wait = "1 row waits" if rows == 1 else f"{rows:,} rows wait"
+    raise InvalidInput(
+        f"{wait} in stream {name!r}, seen and not counted, and no other stream counts what its "
         f"own events lack; release their windows first (late rows are counted with the next "
         f"one), or give {field('drop_waiting', True)} to drop them"
     )
@@ -159,11 +158,10 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"continued as {request.what!r}; use {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
-    waiting = waiting_in(reader)
-    dropped = waiting.kept if before.ended is None else 0  # else it dropped them when it ended
-    dropped += waiting.loose if request.append else 0
-    if dropped and not request.drop_waiting:
-        raise _would_drop(request.continues, dropped)
+    # One that has ended dropped what it kept.
+    dropped = waiting_in(reader, kept=before.ended is None, loose=request.append)
+    if not request.drop_waiting:
+        _refuse_dropped(request.continues, dropped)
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()

@@ -96,13 +96,13 @@ class SettledJob(OpenedJob):
         source: of rows; None where the events are the letters of a text.
         outputs: the job that says what is written and shown: with what is remembered, and with its
             rows as they were named.
-        dropped: how many rows wait in the stream that this one continues.
+        dropped: how many rows wait in the stream that this one continues; None: it continues none.
     """
 
     definition: Definition
     source: Private[Source] | None
     outputs: Job
-    dropped: int = 0
+    dropped: Private[int] | None = None
 
     @property
     def steps_released(self) -> int | None:
@@ -199,7 +199,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
     in_ledger = known_units(database, job.ledger)  # one that cannot be read is refused first
     kept = None if saved is None else Definition.reopen(saved.design, saved.details)
     before = None if kept is None else _as_amended(kept, job, 0 if saved is None else saved.step)
-    predecessor, step, dropped = None, 0, 0
+    predecessor, step, dropped = None, 0, None
     if job.continues is not None and before is None:
         job, predecessor, (step, dropped) = continuation.succeed(job, store)
     job = _with_numbered_rows(job, before)

@@ -202,7 +202,7 @@ class TalliedRows(ReadRows):
                 beyond_most=over if chosen is None else chosen.over,
                 known=0 if new is None else new.known,
                 closed=0 if new is None else new.closed,
-                dropped=settled.dropped,
+                dropped=0 if settled.dropped is None else open_private(settled.dropped),
             )
         )
 

@@ -307,7 +307,7 @@ class Releaser:
         except InvalidInput:
             self.counts.unwritten += 1
             self._unwritten = True
-            warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
+            warn("rows could not be set aside in their file", stream=self.name)
         else:
             self._inbox.mark_written([number for number, _ in kept])
             self._perhaps_written = False
