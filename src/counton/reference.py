@@ -313,7 +313,7 @@ def nearest(top: int, bottom: int) -> int:
     return (2 * top + bottom) // (2 * bottom)
 
 
-def times(value: int, part: Fraction) -> int:
+def part_times(value: int, part: Fraction) -> int:
     """A part of a difference of two estimates: in 2^-40, and the product to the nearest integer."""
     return nearest(value * nearest(part.numerator << 40, part.denominator), 1 << 40)
 
@@ -497,7 +497,7 @@ class HonakerOnline(Strategy):
             if not level:
                 return own
             children = sum(estimate(level - 1, 2 * node + odd) for odd in (0, 1))
-            return own + times(children - own, 1 - Fraction(2**level, 2 ** (level + 1) - 1))
+            return own + part_times(children - own, 1 - Fraction(2**level, 2 ** (level + 1) - 1))
 
         return [
             sum(
@@ -558,7 +558,7 @@ class LookAhead(Strategy):
                 return nearest(drawn, weight), Fraction(1, weight**2)
             said, variance = children_say(level, node, depth)
             own = self._own or weight**2 * variance / (weight**2 * variance + 1)
-            value = said + times(drawn - weight * said, own / weight)
+            value = said + part_times(drawn - weight * said, own / weight)
             return value, (own / weight) ** 2 + (1 - own) ** 2 * variance
 
         @cache
@@ -579,7 +579,7 @@ class LookAhead(Strategy):
                 return value
             parent = node // self._radices[level]
             said, spread = children_say(level + 1, parent, depth + 1)
-            return value + times(final(level + 1, parent) - said, variance / spread)
+            return value + part_times(final(level + 1, parent) - said, variance / spread)
 
         return final
 
@@ -975,12 +975,12 @@ class LeastSquares(Strategy):
         # H stands in units in which the shares are whole numbers.
         unit = 1 if not radices else powers if norm == 1 else math.isqrt(powers - 1) + 1
         self._rows = [{cell: unit * one for cell, one in row.items()} for row in self._rows]
-        lengths = [powers * abs(own) ** norm for own in self._own]
+        column_powers = [powers * abs(own) ** norm for own in self._own]
         for row in self._rows:
             for cell, weight in row.items():
-                lengths[cell] += abs(weight) ** norm
-        longest = max(lengths) if norm == 1 else math.isqrt(max(lengths) - 1) + 1
-        self.bits = max(longest.bit_length() - 1, 1)
+                column_powers[cell] += abs(weight) ** norm
+        norm_above = max(column_powers) if norm == 1 else math.isqrt(max(column_powers) - 1) + 1
+        self.bits = max(norm_above.bit_length() - 1, 1)
         # In estimates the weights of children, in 1/256; of a block's estimate v, a short fraction.
         self._parts, self._v = [0], Fraction(1, self._shares[0] ** 2)
         for level, radix in enumerate(radices, start=1):

@@ -1,7 +1,8 @@
-"""Norms of a change that is multiplied: one function knows which of them grows with the square."""
+"""Squared norms: they are named so, and one function knows how they grow with a change."""
 
 from __future__ import annotations
 
+import ast
 import re
 from itertools import product
 from pathlib import Path
@@ -42,3 +43,44 @@ def test_nobody_else_multiplies_a_squared_norm() -> None:
         for one in SCALED.finditer(path.read_text(encoding="utf-8"))
     }
     assert found - OTHERS == {("base/distributions.py", "**2 * l2_squared")}
+
+
+def squares(node: ast.AST) -> bool:
+    """Whether an expression is a squared 2-norm, or a part or a multiple of one."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        return (node.attr if isinstance(node, ast.Attribute) else node.id) == "l2_squared"
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr == "squared_sensitivity"
+        kept = isinstance(node.func, ast.Name) and node.func.id in ("int", "float", "min", "max")
+        return kept and any(map(squares, node.args))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return squares(node.left) or squares(node.right)
+    return False
+
+
+def misnamed(source: str) -> set[str]:
+    """Names that a squared norm is given, and that do not say so."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        pairs: list[tuple[ast.expr, ast.expr]] = []
+        if isinstance(node, ast.Assign):
+            pairs = [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.NamedExpr):
+            pairs = [(node.target, node.value)]
+        for target, value in pairs:
+            each: list[tuple[ast.expr, ast.expr]] = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                each += zip(target.elts, value.elts, strict=False)
+            names = [ast.unparse(name) for name, of in each if squares(of)]
+            found |= {name for name in names if "squared" not in name}
+    return found
+
+
+def test_a_squared_norm_is_named_so() -> None:
+    for wrong in ("norm = one.l2_squared", "a, norm = one.l1, 3 * int(one.l2_squared)",
+                  "if (norm := strategy.squared_sensitivity()) > 3: pass"):  # fmt: skip
+        assert misnamed(wrong) == {"norm"}
+    assert misnamed("l1, l2_squared = one.l1, 3 * one.l2_squared") == set()
+    for path in SOURCE.rglob("*.py"):
+        assert misnamed(path.read_text(encoding="utf-8")) == set(), path

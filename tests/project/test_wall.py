@@ -204,9 +204,9 @@ def open_names(function: ast.AST) -> set[str]:
             elif isinstance(node, ast.comprehension | ast.For):
                 pairs = [(node.target, node.iter)]
             for target, value in pairs:
-                each = [(target, value)]
+                each: list[tuple[ast.expr, ast.expr]] = [(target, value)]
                 if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                    each = [*zip(target.elts, value.elts, strict=True)]
+                    each += zip(target.elts, value.elts, strict=False)
                 for name, of in each:
                     if is_open(of, found):
                         found |= {one.id for one in ast.walk(name) if isinstance(one, ast.Name)}

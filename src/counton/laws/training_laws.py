@@ -111,25 +111,27 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
 
 
 def check_training_sensitivity(strategy: TrainingStrategy) -> None:
-    """The claimed sensitivity is not below brute force over all sets of steps that are promised.
+    """The claimed squared sensitivity is not below brute force over all sets of promised steps.
 
     In a fixed order it is also no more than that.
     """
     encoder = strategy.encoder()
     gram = np.abs(encoder.T @ encoder)
-    true = max(
+    true_squared = max(
         float(gram[np.ix_(steps, steps)].sum())
         for steps in sets_of_steps(strategy.steps, strategy.schedule)
     )
-    claimed = strategy.squared_sensitivity()
+    claimed_squared = strategy.squared_sensitivity()
     require(
-        claimed >= true * (1 - 1e-12),
+        claimed_squared >= true_squared * (1 - 1e-12),
         strategy,
-        f"claims a squared sensitivity of {claimed}; some steps add up to {true}",
+        f"claims a squared sensitivity of {claimed_squared}; some steps add up to {true_squared}",
     )
     if strategy.schedule.fixed:
         require(
-            claimed <= true * (1 + _NEAR), strategy, f"claims {claimed} where {true} is the most"
+            claimed_squared <= true_squared * (1 + _NEAR),
+            strategy,
+            f"claims {claimed_squared} where {true_squared} is the most",
         )
 
 

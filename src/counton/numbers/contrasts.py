@@ -76,14 +76,14 @@ class Answer:
 
     def describe(self) -> str:
         """The number and its interval, in words, to the digits that its error leaves."""
-        unit, times = ("%", 100) if self.per_cent else ("", 1)
-        error = times * self.std
+        unit, factor = ("%", 100) if self.per_cent else ("", 1)
+        error = factor * self.std
         if not math.isfinite(error):  # the interval says how far it may be off
-            error = times * (self.upper - self.lower) / 4
+            error = factor * (self.upper - self.lower) / 4
         value, lower, upper = (
             (quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}")
             + unit
-            for one in (times * self.value, times * self.lower, times * self.upper)
+            for one in (factor * self.value, factor * self.lower, factor * self.upper)
         )
         if math.isnan(self.value) and math.isfinite(self.upper):
             most = quantity(self.upper, error, self.upper == math.floor(self.upper))

@@ -196,8 +196,8 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
             f"nobody declared; give longer windows"
         )
     variance = noise_variance(strategy, law, range(1, steps + 1))
-    number, times = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
-    return dict(zip(number.astype(int).tolist(), times.tolist(), strict=True))
+    number, releases = np.unique(np.rint(variance / float(law.variance)), return_counts=True)
+    return dict(zip(number.astype(int).tolist(), releases.tolist(), strict=True))
 
 
 def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
@@ -220,13 +220,13 @@ def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fractio
     still = 2 * math.log(-math.expm1(-rate))
     moment = still - np.log(-np.expm1(s - rate)) - np.log(-np.expm1(-s - rate))
     total = 0.0
-    for number, times in counts.items():
+    for number, releases in counts.items():
         variance = np.array([number * float(law.variance)])
         reached = int(_above(variance * (1 - 1e-9), margin)[0])
         tail = math.exp(float(np.min(number * moment - s * reached)))
         if number <= _FEW and reached > 0:
             tail = laplace_tail(law, number)(reached - 1) / 2
-        total += times * min(1.0, tail)
+        total += releases * min(1.0, tail)
     return total * _ROUNDING
 
 

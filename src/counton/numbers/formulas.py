@@ -257,8 +257,8 @@ def quotient(above: Formula, below: Formula) -> Formula:
 
 def product(one: Formula, other: Formula) -> Formula:
     """Of two quotients alone."""
-    ((first, weight),), ((second, times),) = one.quotients, other.quotients
-    return Formula(products=((first, second, weight * times),))
+    ((first, weight),), ((second, other_weight),) = one.quotients, other.quotients
+    return Formula(products=((first, second, weight * other_weight),))
 
 
 @dataclass(frozen=True, eq=False)

@@ -886,9 +886,9 @@ class Errors(Generic[S]):
         node = self.law.variance / 4.0**strategy.lattice_bits
         # Of a difference both totals are rounded; the largest variances are of totals.
         both = metric == "mean" and self.release == "both"
-        times = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
+        roundings = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
         released = released_variance(strategy, metric, self.release)
-        return released * node + times * strategy.facts.rounding_variance
+        return released * node + roundings * strategy.facts.rounding_variance
 
     def by(self, metric: Metric) -> float:
         """``mean_std`` or ``max_std``."""

@@ -370,24 +370,24 @@ def window_of(
     if cells is not None or weights is not None:
         chosen = _cell_numbers(terms, ... if cells is None else cells)
         value, added = value.ravel()[chosen], len(chosen)
-        times = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
-        if len(times) != added or not np.isfinite(times).all() or not times.any():
+        factors = np.ones(added) if weights is None else np.asarray(weights, np.float64).ravel()
+        if len(factors) != added or not np.isfinite(factors).all() or not factors.any():
             raise InvalidInput(
                 f"weights are {weights!r}, for {added} cell{'s' * (added != 1)}: give one finite "
                 f"number for each, and one at least that is not 0"
             )
-        if not np.isin(times, (1, -1)).all():
+        if not np.isin(factors, (1, -1)).all():
             from counton.numbers.contrasts import answer, sum_formula
             from counton.numbers.formulas import Term
 
             of = dict(zip(chosen.tolist(), value.tolist(), strict=True))
-            numbered = zip(times.tolist(), chosen.tolist(), strict=True)
+            numbered = zip(factors.tolist(), chosen.tolist(), strict=True)
             parts = [Term(weight, start, stop, cell) for weight, cell in numbered]
             asked = sum_formula(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0)
             found = answer(asked, level)
             ends = found.lower, found.upper
             return Window(start, stop, found.value, found.std, *ends, float(level), terms)
-        signed = times.astype(np.int64).astype(object) if value.dtype.kind == "i" else times
+        signed = factors.astype(np.int64).astype(object) if value.dtype.kind == "i" else factors
         value = np.asarray((value * signed).sum())
     std = float(terms.window_std(start, stop)) * math.sqrt(added)
     half = terms.window_halfwidths(start, stop, level, cells=added)

@@ -220,17 +220,17 @@ def delta_around(sigma: float, epsilon: float) -> float:
 
 def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> NDArray[np.float64]:
     """ln delta(u) at u = -epsilon + points s^2, both sums without a negative term."""
-    square = sigma**-2
-    u = (-epsilon + points * square)[:, None]
+    inverse_variance = sigma**-2
+    u = (-epsilon + points * inverse_variance)[:, None]
     reach = math.ceil(10 * sigma) + 3
     up = np.arange(reach)
-    falls = -np.expm1((points[:, None] - up - 0.5) * square)
-    gained = np.sum(np.exp(u * up - up**2 * (square / 2)) * np.maximum(falls, 0), axis=1)
-    at = np.round(u / square)
+    falls = -np.expm1((points[:, None] - up - 0.5) * inverse_variance)
+    gained = np.sum(np.exp(u * up - up**2 * (inverse_variance / 2)) * np.maximum(falls, 0), axis=1)
+    at = np.round(u / inverse_variance)
     near = at + np.arange(-reach, reach + 1)
     # Budgets beyond float64 give no number, than which no delta is larger: noise stays wider.
     with np.errstate(over="ignore", invalid="ignore"):
-        exponents = u * near - near**2 * (square / 2)
+        exponents = u * near - near**2 * (inverse_variance / 2)
         highest = exponents.max(axis=1)
         total = highest + np.log(np.sum(np.exp(exponents - highest[:, None]), axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -555,16 +555,16 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
         return one.l2_squared
     horizon = strategy.horizon
     assert horizon is not None
-    found = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
+    found_squared = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
     known = _change_bound(strategy)
     if known is not None:
-        found = min(found, known)
-        if found == one.l2_squared:  # what a single change adds
-            return found
+        found_squared = min(found_squared, known)
+        if found_squared == one.l2_squared:  # what a single change adds
+            return found_squared
     if horizon <= _MOST_WRITTEN_OUT:
         _, *bounds = _alternating_bounds(strategy, norm, 1)
-        found = min(found, *bounds)
-    return found
+        found_squared = min(found_squared, *bounds)
+    return found_squared
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:

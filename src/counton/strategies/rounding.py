@@ -6,7 +6,7 @@ multiple of a power of two, but the boundary of two multiples lies at an irratio
 
 *Parts of differences* of two estimates of one count are fractions. The part is rounded to a
 multiple of 2^-40 beforehand (`part_of`), and the product to the nearest integer, halves up
-(`times`), by integers alone.
+(`part_times`), by integers alone.
 
 Both commute with whole numbers, so that what is released is a function of the measurements.
 ``counton.reference`` has both as a reader without arrays writes them.
@@ -59,12 +59,12 @@ def part_of(exact: Fraction) -> int:
     return (2 * (exact.numerator << PART_BITS) + exact.denominator) // (2 * exact.denominator)
 
 
-def times(numbers: Integers, part: int) -> Integers:
+def part_times(numbers: Integers, part: int) -> Integers:
     """Numbers times a part in units of 2^-40, from 0 to 1: to the nearest integer, halves up.
 
     In three places of the numbers, so that no product leaves int64.
 
-    >>> times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
+    >>> part_times(np.array([3, -3, 2**62]), 1 << 39).tolist() == [2, -1, 2**61]
     True
     """
     middle = (numbers >> _HALF_BITS) & ((1 << _HALF_BITS) - 1)

@@ -119,9 +119,9 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
     """
     alone = (PlaceBound(1, 0.0),)
     epochs = strategy.steps / places
-    square = strategy.squared_sensitivity()
+    squared = strategy.squared_sensitivity()
     if is_independent(strategy):
-        return (PlaceBound(places, 0.0), *alone) if places > 1 and epochs <= square else alone
+        return (PlaceBound(places, 0.0), *alone) if places > 1 and epochs <= squared else alone
     if strategy.steps > LARGEST_DENSE or places > MOST_PLACES:
         return alone
     matrix = np.abs(strategy.encoder())
@@ -131,7 +131,7 @@ def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, .
     padded = np.zeros((strategy.steps, whole * places))
     padded[:, : strategy.steps] = matrix
     moved = padded.reshape(strategy.steps, whole, places).sum(axis=1)
-    gram = moved.T @ moved / square
+    gram = moved.T @ moved / squared
     apart = [float(gram.diagonal(lag).max()) * (1 + SLACK) for lag in range(places)]
     if apart[0] > 1 + 2 * SLACK:  # the sensitivity is not that of places which are kept
         return alone

@@ -199,7 +199,7 @@ class Haar(WeightedTree):
     @override
     def least_inner(self) -> int:
         """Two leaves that meet where few ancestors lie above."""
-        least = self.squared_sensitivity()
+        least_squared = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):
             for node in {0, pairs[meet] - 1}:
@@ -208,8 +208,10 @@ class Haar(WeightedTree):
                     for h in range(meet + 1, self.height + 1)
                     if node >> (h - meet) < pairs[h]
                 )
-                least = min(least, self.weights[0] ** 2 + shared - self.weights[meet] ** 2)
-        return least
+                least_squared = min(
+                    least_squared, self.weights[0] ** 2 + shared - self.weights[meet] ** 2
+                )
+        return least_squared
 
     @cached_property
     @override

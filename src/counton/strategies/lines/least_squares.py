@@ -184,8 +184,8 @@ class IntegerEquations:
             real = residual.astype(np.float64)
             if further is not None:
                 rows = self._line.over(digits % _PRIME)
-                times = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
-                further = (further * pow(2, more, _PRIME) - times) % _PRIME
+                product = modulo_prime(self._line, self._factor, rows, self._diagonal, digits)
+                further = (further * pow(2, more, _PRIME) - product) % _PRIME
                 real += _multiples(residual, further) * 2.0**64
             largest = float(np.abs(real).max())
             norms = np.sqrt((real**2 / self._floor).sum(axis=1)) * _RESERVE

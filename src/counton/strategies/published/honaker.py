@@ -29,7 +29,7 @@ from counton.base.distributions import NoiseDistribution
 from counton.base.errors import SumOverflow
 from counton.base.exact import check_integer
 from counton.strategies.participation import Stretch, Structure
-from counton.strategies.rounding import PART_BITS, part_of, times
+from counton.strategies.rounding import PART_BITS, part_of, part_times
 from counton.strategies.strategy import (
     Metric,
     Node,
@@ -211,7 +211,7 @@ class HonakerOnline(StreamStrategy):
             below, nodes = levels[-1], last >> level
             children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
             own = _draw(field, level, nodes) << bits
-            levels.append(own + times(children - own, _of_children(level)))
+            levels.append(own + part_times(children - own, _of_children(level)))
         sums = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(len(levels))):
             sums = np.repeat(sums, 2, axis=0)[: (last >> level) + 1]

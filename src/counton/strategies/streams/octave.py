@@ -124,8 +124,8 @@ def tables() -> Tables:
     return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
-def interpolate(above: Integers, first: int, nodes: range, times: int = 1) -> Integers:
-    """16 U g, this many times, at some nodes of a level, from g at the nodes of the next one.
+def interpolate(above: Integers, first: int, nodes: range, factor: int = 1) -> Integers:
+    """16 U g times a factor, at some nodes of a level, from g at the nodes of the next one.
 
     Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16, odd ones
     two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. What is not in ``above`` counts as 0.
@@ -134,7 +134,7 @@ def interpolate(above: Integers, first: int, nodes: range, times: int = 1) -> In
         above: g at the nodes ``first``, first + 1, .. of the level above; shape (nodes, ...).
         first: number of the first of them.
         nodes: of the level below.
-        times: a factor.
+        factor: of all of it.
 
     >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
@@ -154,10 +154,10 @@ def interpolate(above: Integers, first: int, nodes: range, times: int = 1) -> In
     found = np.empty((2 * count, *above.shape[1:]), above.dtype)
     even, odd = found[0::2], found[1::2]
     np.add(middle, after, out=odd)
-    odd *= 8 * times
+    odd *= 8 * factor
     np.add(held[:-2], after, out=even)
-    even *= 3 * times
-    even += middle * (10 * times)
+    even *= 3 * factor
+    even += middle * (10 * factor)
     offset = nodes.start - 2 * start
     return found[offset : offset + len(nodes)]
 

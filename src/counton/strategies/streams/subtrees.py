@@ -29,7 +29,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from counton.base.arrays import Integers
-from counton.strategies.rounding import PART_BITS, part_of, times
+from counton.strategies.rounding import PART_BITS, part_of, part_times
 from counton.strategies.strategy import ROWS_CHUNK, NodeNoise, add_up, nodes_per_chunk
 
 #: Estimates are multiples of 2^-16.
@@ -191,10 +191,10 @@ class Subtrees:
             sums = self._said_below(drawn, level, nodes, depth)
             factor, factor_of_last = self._factors[depth][level]
             lack = (own << FRACTION_BITS) - self.weights[level] * sums
-            found = sums + times(lack, factor)
+            found = sums + part_times(lack, factor)
             last = self.counts[level] - 1 - nodes.start
             if 0 <= last < len(found):
-                found[last] = sums[last] + times(lack[last], factor_of_last)
+                found[last] = sums[last] + part_times(lack[last], factor_of_last)
             return found
 
         return drawn.hold((level, depth), nodes, find)
@@ -269,15 +269,15 @@ class Subtrees:
     def _share(self, level: int, first: int, lack: Integers, groups: Integers) -> None:
         """Add to estimates of children, ``(n, k, *shape)``, their share of what they lack."""
         whole, to_each, to_last = self.shares[level - 1]
-        added = times(lack, whole)
+        added = part_times(lack, whole)
         last = self.counts[level] - 1 - first
         if last >= len(lack):
             groups += added[:, None]
             return
         groups[:last] += added[:last, None]
         count = self.children[level - 1][1]
-        groups[last, : count - 1] += times(lack[last], to_each)
-        groups[last, count - 1] += times(lack[last], to_last)
+        groups[last, : count - 1] += part_times(lack[last], to_each)
+        groups[last, count - 1] += part_times(lack[last], to_last)
 
 
 @lru_cache(maxsize=4096)

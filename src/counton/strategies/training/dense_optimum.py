@@ -448,7 +448,7 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
     apart = schedule.apart if members > 1 else steps
     stretch = _stretches(steps, schedule)
     number = int(stretch[-1]) + 1
-    times = members / number
+    members_each = members / number
     inside = _at_lags(steps, lags)
     at = np.arange(steps)
 
@@ -468,8 +468,8 @@ def _optimal_few(steps: int, schedule: Schedule, lags: tuple[int, ...]) -> Float
         np.maximum.at(largest, stretch, costs)
         shares = costs / largest[stretch]
         sums = np.bincount(stretch, shares**sharp)
-        total = times * float(largest @ sums ** (1 / sharp))
-        by_cost = times * shares ** (sharp - 1) * (sums ** (1 / sharp - 1))[stretch] / total
+        total = members_each * float(largest @ sums ** (1 / sharp))
+        by_cost = members_each * shares ** (sharp - 1) * (sums ** (1 / sharp - 1))[stretch] / total
         first = np.zeros((steps, steps))
         for member, (own, largest) in enumerate(reached, 1):
             first[own, own + member * apart] = 2 * by_cost[own] * largest ** (1 - power)
