@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 from counton import PureDP, plan, read, release
 from counton.base.errors import InvalidInput
-from counton.base.literature import REFERENCES, VENUES, paper_of
+from counton.base.literature import REFERENCES, THEOREMS, VENUES, origin_of, paper_of
 from counton.cli.app import app
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies import public_strategies
+from tools.proof import FOLDER, STATEMENTS, theorems
 
 ROWS = "day,page\n2024-03-01,home\n2024-03-03,home\n"
 
@@ -50,7 +51,9 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
         assert "(FORC 202" in found.methods(full=True)
     own = count(rows, PureDP(1))
     assert own.design.strategy.saved_name == "Solved"
-    assert REFERENCES["own"] in own.methods(full=True)
+    for text in (own.methods(full=True), own.describe()):
+        assert "ours: theorem a_floor_estimates in proofs/Statements.v" in text
+    assert REFERENCES["a_floor_estimates"] in own.methods(full=True)
 
 
 def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
@@ -66,12 +69,18 @@ def test_streams_without_an_end_have_none(rows: Path) -> None:
 def test_plans_say_papers_and_what_they_cost() -> None:
     of = plan(365, PureDP(1))
     rows = {row["strategy"]: row["paper"] for row in of.rows()}
-    assert "ours" in rows.values()
+    assert {one for one in rows.values() if one.startswith("ours")} == {
+        "ours: theorem a_floor_estimates in proofs/Statements.v",
+        "ours: theorems trees_estimate_from_below and families_estimate_from_above in "
+        "proofs/Statements.v",
+    }
     assert any("FORC 2025" in paper for paper in rows.values())
     assert "10.29, 30% above the best (7.89); J. D. Andersson" in of.published_in_words
     assert of.published_in_words in of.foot()
     done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1"])
-    assert "10.29, 30% above the best (7.89)" in " ".join(done.output.split())
+    said = " ".join(done.output.split())
+    assert "10.29, 30% above the best (7.89)" in said
+    assert "scale l1 / epsilon; ours: theorem a_floor_estimates in proofs/Statements.v;" in said
 
 
 def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
@@ -86,6 +95,8 @@ def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
     assert read(tmp_path / "file.json").design.strategy.saved_name == "KAry"
     described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
     assert "(FORC 2025)" in " ".join(described.output.split())
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db")])
+    assert "(FORC 2025)" in " ".join(described.output.split())
     with inside(tmp_path, steps=60, strategy="published") as service:
         service.post("b", [visit(0.5)])
         service.at(1)
@@ -93,11 +104,34 @@ def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", public_strategies(), ids=lambda kind: kind.__name__)
-def test_what_has_a_part_of_its_own_is_in_no_paper(kind: Any) -> None:
+def test_each_is_in_a_paper_or_names_theorems_that_are_checked(kind: Any) -> None:
     for strategy in kind.examples(9):
-        assert (paper_of(strategy.sources) is None) == ("own" in strategy.sources)
+        own = {*strategy.sources} & {*THEOREMS}
+        assert (paper_of(strategy.sources) is None) == bool(own)
+        assert origin_of(strategy.sources).startswith("ours: theorem") == bool(own)
+        assert "own" not in strategy.sources
+
+
+def test_blocks_of_steps_rest_on_theorems_about_trees() -> None:
+    single, blocks = (plan(steps, PureDP(1)).best.strategy for steps in (365, 8760))
+    assert {*blocks.sources} - {*single.sources} == {*THEOREMS} - {
+        *("a_floor_estimates", "a_rounded_quotient_estimates")
+    }
+
+
+def test_theorems_are_those_of_the_proofs() -> None:
+    checked = theorems((FOLDER / STATEMENTS).read_text("utf-8"))
+    assert {*THEOREMS} <= {*checked}
+    assert all(
+        REFERENCES[name].endswith(f"theorem {name} in proofs/{STATEMENTS}") for name in THEOREMS
+    )
+
+
+def test_a_strategy_of_somebody_else_is_not_called_ours() -> None:
+    assert origin_of(()) == "its author names no paper"
+    assert origin_of(["own"]).startswith("ours: its proof of privacy")
 
 
 def test_each_venue_is_of_a_reference() -> None:
     assert VENUES.keys() < REFERENCES.keys()
-    assert REFERENCES.keys() - VENUES.keys() == {"own", "fluctuating"}
+    assert REFERENCES.keys() - VENUES.keys() == {"own", "fluctuating", *THEOREMS}

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+#: What is released moves by a count where noise moves by what is measured of it: theorems about
+#: mechanisms of counton, by their names in ``proofs/Statements.v`` and in docs/how-to-check.md.
+THEOREMS: Final = (
+    "a_floor_estimates",
+    "a_rounded_quotient_estimates",
+    "trees_estimate_from_below",
+    "families_estimate_from_above",
+)
+
 #: References by the names by which strategies and statistics give them.
 REFERENCES: Final = {
     "binary": (
@@ -60,7 +69,8 @@ REFERENCES: Final = {
     "gaussian": (
         "C. Canonne, G. Kamath and T. Steinke, The discrete Gaussian for differential privacy, 2020"
     ),
-    # Of mechanisms that stand in no paper.
+    # Of mechanisms that stand in no paper: theorems, and where none is checked by machine.
+    **{name: f"counton's own: theorem {name} in proofs/Statements.v" for name in THEOREMS},
     "own": "counton's own mechanism, whose proof of privacy stands in its documents",
 }
 
@@ -89,10 +99,33 @@ def paper_of(sources: Iterable[str]) -> str | None:
     >>> paper_of(["elders"])
     'J. D. Andersson, R. Pagh, T. A. Steiner and S. Torkamani, Count on your elders: Laplace vs
     Gaussian noise, 2024 (FORC 2025)'
-    >>> paper_of(["matrices", "own"]) is None
+    >>> paper_of(["matrices", "a_floor_estimates"]) is None
     True
     """
     named = tuple(sources)
     if not named or not all(name in VENUES for name in named):
         return None
     return "; ".join(f"{REFERENCES[name]} ({VENUES[name]})" for name in named)
+
+
+def origin_of(sources: Iterable[str]) -> str:
+    """The refereed papers that describe a mechanism whole; else whose it is, and its theorems.
+
+    >>> origin_of(["smooth"])
+    'J. D. Andersson and R. Pagh, A smooth binary mechanism for efficient private continual
+    observation, 2023 (NeurIPS 2023)'
+    >>> origin_of(["matrices", "a_floor_estimates"])
+    'ours: theorem a_floor_estimates in proofs/Statements.v'
+    >>> origin_of([])
+    'its author names no paper'
+    """
+    named = tuple(sources)
+    if (paper := paper_of(named)) is not None:
+        return paper
+    if not named:
+        return "its author names no paper"
+    *others, last = [name for name in named if name in THEOREMS] or [""]
+    if last:
+        words = f"theorems {', '.join(others)} and" if others else "theorem"
+        return f"ours: {words} {last} in proofs/Statements.v"
+    return "ours: its proof of privacy stands in the documents of counton"

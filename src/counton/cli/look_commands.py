@@ -224,7 +224,7 @@ _ROWS = 20
 def print_release(released: Release, as_json: bool) -> None:
     """What a released table, a published database or a service says of its stream."""
     from counton.base.columns import WHEN
-    from counton.base.literature import REFERENCES, paper_of
+    from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import groups_in_words, protected_in_words, sharing_in_words
 
@@ -233,7 +233,7 @@ def print_release(released: Release, as_json: bool) -> None:
     steps = [] if once else shown["step"].unique().sort().to_list()
     promised = promise_of(released)
     last = released.last_rows(_ROWS)
-    paper = paper_of(terms.strategy.sources) or f"ours: {REFERENCES['own']}"
+    paper = origin_of(terms.strategy.sources)
     if as_json:
         public = definition.public()
         described = {
@@ -353,14 +353,18 @@ def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> Non
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """What is said of a stream that a program feeds."""
+    from counton.base.literature import origin_of
+
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
     contribution = Contribution.from_dict(terms["contribution"])
+    strategy = strategy_from_dict(terms["strategy"])
     rows = [
         ("released", "once" if details.get("once") else f"{stream['step']:,} steps"),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("strategy", repr(strategy_from_dict(terms["strategy"]))),
+        ("strategy", repr(strategy)),
+        ("paper", origin_of(strategy.sources)),
     ]
     return [*rows, *_error(stream)]
 
@@ -374,6 +378,7 @@ def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     """What is said of a stream of events, or of a table of them."""
+    from counton.base.literature import origin_of
     from counton.cli.run_words import protection
     from counton.released.periods import begun_anew
     from counton.run.definition import Definition
@@ -392,6 +397,7 @@ def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
         ("unit", definition.unit),
         *_living(definition),
         *protection(definition, reader.design.law),
+        *([("paper", origin_of(definition.strategy.sources))] if cut.goes_on else []),
         *_besides(definition),
     ]
     if after and definition.shows_cells and "refused" not in stream:

@@ -61,6 +61,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         planned: a statistic, or what one unit of a count changes, as `counton.plan` takes it.
         whom: who is protected, where it is no statistic.
     """
+    from counton.base.literature import origin_of
     from counton.statistics.plan_verb import plan
 
     if options.steps is None and options.around is None:
@@ -155,8 +156,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         )
     console.write_table(table)
     console.write_line(
-        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; its "
-        f"parts, for experts: --json"
+        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
+        f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"
     )
     console.write_line(ranked.published_in_words)
     for factor in ranked.factors:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from counton.base.distributions import DiscreteLaplace
 from counton.base.exact import figures, text
-from counton.base.literature import REFERENCES, paper_of
+from counton.base.literature import REFERENCES, origin_of, paper_of
 from counton.numbers.design import Design
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
@@ -119,14 +119,14 @@ def _attacker(terms: Design) -> str:
 
 
 def _mechanism(terms: Design) -> str:
+    named = f"{terms.strategy.saved_name} ({origin_of(terms.strategy.sources)})"
     if not shares_noise(terms.strategy):
         return (
             f"Each step has noise of its own, and a number of several steps adds it up: the "
-            f"strategy {terms.strategy.saved_name}."
+            f"strategy {named}."
         )
     return (
-        f"Noise is correlated over time by a factorisation of running sums, the strategy "
-        f"{terms.strategy.saved_name}."
+        f"Noise is correlated over time by a factorisation of running sums, the strategy {named}."
     )
 
 

@@ -25,7 +25,7 @@ from counton.base import strategy_names as names
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures
-from counton.base.literature import paper_of
+from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
 from counton.numbers.design import Design, check_shape, design_for
@@ -330,14 +330,15 @@ class StreamPlan(Plan[Design]):
         """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
 
         The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps; the
-        paper is the refereed one that describes the strategy, or "ours".
+        paper is the refereed one that describes the strategy, with its venue, or begins with
+        "ours" and names the theorems that a machine has checked.
         """
         return [
             {
                 **row,
                 "planning_seconds": seconds,
                 "why": self.why(choice),
-                "paper": paper_of(choice.strategy.sources) or "ours",
+                "paper": origin_of(choice.strategy.sources),
             }
             for row, choice, seconds in zip(
                 super().rows(), self.choices, self.planning_seconds, strict=True

@@ -12,6 +12,7 @@ import polars as pl
 from counton.base.columns import BETWEEN, list_in_words
 from counton.base.exact import quantity
 from counton.base.lengths import PERIODS
+from counton.base.literature import origin_of
 from counton.numbers import Design
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.released.besides_noise import besides_noise
@@ -436,6 +437,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     lines = besides_noise(definition)
     besides = "\nbesides:   " * bool(lines) + "\n           ".join(lines)
     before = "".join(f"\n           {line}" for line in _before_in_words(definition))
+    paper = f"\npaper:     {origin_of(definition.strategy.sources)}" * cut.goes_on
     if definition.simulated:
         return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
@@ -444,7 +446,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         f"guarantee: {definition.guarantee}"
         f"{f', {definition.guarantee.scope}' if cut.goes_on else ''}\n"
         f"           {meaning_in_words(definition)}\n"
-        f"cost:      {cost_in_words(definition)}{before}{besides}"
+        f"cost:      {cost_in_words(definition)}{before}{paper}{besides}"
     )
 
 

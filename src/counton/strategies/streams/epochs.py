@@ -187,7 +187,7 @@ class Epochs(EndlessStrategy):
     Node(level=5, index=43, weight=1)
     """
 
-    sources = ("own",)
+    sources = ("trees_estimate_from_below", "families_estimate_from_above")
 
     fraction_bits = FRACTION_BITS
 

@@ -57,8 +57,6 @@ class Factorisation(LeastSquaresFactorization):
     [1.0, 1.25, 1.3906]
     """
 
-    sources = ("matrices", "own")
-
     def __init__(self, matrix: ArrayLike, bits: int | None = None) -> None:
         real = _check_matrix(matrix)
         with np.errstate(over="ignore"):

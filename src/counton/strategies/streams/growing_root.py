@@ -533,7 +533,7 @@ class GrowingSquareRoot(EndlessStrategy):
     0.862
     """
 
-    sources = ("own",)
+    sources = ("a_floor_estimates",)
 
     fraction_bits = 10
     #: Single steps; and how much longer blocks of each kind are than those of the one before.

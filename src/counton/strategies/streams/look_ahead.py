@@ -154,7 +154,7 @@ class LookAhead(StreamStrategy):
         InvalidInput: an argument is out of range, or there is not a weight for every level.
     """
 
-    sources = ("consistency", "own")
+    sources = ("consistency", "trees_estimate_from_below", "families_estimate_from_above")
 
     horizon: int
     fraction_bits = FRACTION_BITS

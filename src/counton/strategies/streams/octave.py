@@ -406,7 +406,7 @@ class MultiscaleInterpolation(StreamStrategy):
     True
     """
 
-    sources = ("own",)
+    sources = ("a_rounded_quotient_estimates",)
     saved_name = "Octave"
 
     horizon: int

@@ -115,7 +115,7 @@ class LeastSquaresFactorization(StreamStrategy):
     48
     """
 
-    sources = ("matrices", "own")
+    sources = ("matrices", "a_floor_estimates")
     saved_name = "Solved"
 
     fraction_bits = 10
@@ -165,6 +165,9 @@ class LeastSquaresFactorization(StreamStrategy):
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         self.lattice_bits = max(size.bit_length() - 1, 1)
+        if self.radices:
+            trees = ("trees_estimate_from_below", "families_estimate_from_above")
+            self.sources = (*type(self).sources, *trees)
         self.facts = StrategyFacts(
             local=False,
             unit_columns=False,
