@@ -19,8 +19,18 @@ Verdict = Literal["agrees", "explained", "DIFFERS"]
 #: What a row is held to: the digits of a printed number, the value of a printed formula, an
 #: interval around what is printed, a bound on what rounding leaves of a zero, or a limit that is
 #: not to be exceeded. Weaker: a limit that is far away, one that is proved for other sizes, and a
-#: number that no paper prints.
-Kind = Literal["digits", "formula", "interval", "rounding", "limit", "far limit", "unproved", "own"]
+#: number, or a limit, that no paper prints.
+Kind = Literal[
+    "digits",
+    "formula",
+    "interval",
+    "rounding",
+    "limit",
+    "far limit",
+    "unproved",
+    "own",
+    "own limit",
+]
 #: Called with what is being done and the share of the whole that is behind it.
 Report = Callable[[str, float], object]
 _T = TypeVar("_T")
@@ -50,7 +60,7 @@ class Comparison:
         recorded: what was computed before, from which it may not differ by more than a part in
             500; see `papers.recorded`.
         rounding: what is computed is rounding, held to `tolerance` and to no record.
-        own: `printed` is no paper's number: counton's own computation of the same.
+        own: `printed` is no paper's number: what counton states, or computes in another way.
         unproved: the limit is proved for other sizes only.
 
     >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
@@ -168,7 +178,7 @@ class Comparison:
         'far limit'
         """
         if self.own:
-            return "own"
+            return "own limit" if self.at_most else "own"
         if self.formula:
             return "formula"
         if self.unproved:
@@ -330,6 +340,11 @@ _AGREED: dict[Kind, str] = {
     "far limit": "keep a limit more than three times as large, which says little",
     "unproved": "keep a limit that is proved for other sizes only, which tests nothing",
 }
+#: And of those that no paper prints.
+_OWN: dict[Kind, str] = {
+    "own": "are what counton states, or computes in another way",
+    "own limit": "keep a limit that counton states",
+}
 
 
 def counted(rows: Iterable[Comparison]) -> str:
@@ -339,7 +354,7 @@ def counted(rows: Iterable[Comparison]) -> str:
     >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
     '2 of 3 numbers have the digits that are printed. Among the others, 1 keep a limit'
     >>> counted([Comparison("the page", "epsilon", "0.1341", 0.13407, own=True)])
-    'No paper prints these numbers: 1 are as counton computes them in another way'
+    'No paper prints these numbers: 1 are what counton states, or computes in another way'
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
@@ -347,13 +362,13 @@ def counted(rows: Iterable[Comparison]) -> str:
     said = [f"{told['DIFFERS']} DIFFER"] if told["DIFFERS"] else []
     said += [f"{told['explained']} differ, and say why"] if told["explained"] else []
     said += [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
-    own = f"{kinds['own']} are as counton computes them in another way"
-    printed = sum(row.kind != "own" for row in rows)
+    own = [f"{kinds[kind]} {words}" for kind, words in _OWN.items() if kinds[kind]]
+    printed = sum(not row.own for row in rows)
     if not printed:
-        return f"No paper prints these numbers: {', '.join([*said, own])}"
+        return f"No paper prints these numbers: {', '.join([*said, *own])}"
     words = f"{kinds['digits']} of {printed} numbers have the digits that are printed"
     words += f". Among the others, {', '.join(said)}" if said else ""
-    return words + (f". Besides, {own}, and no paper prints them" if kinds["own"] else "")
+    return words + (f". Besides, {', '.join(own)}, and no paper prints them" if own else "")
 
 
 def silent(_stage: str, _share: float) -> None:

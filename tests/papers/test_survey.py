@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,8 +74,13 @@ def test_privelet_is_its_matrix() -> None:
 def test_counts_say_what_is_meant() -> None:
     own = Comparison("here", "std", "7.89", 7.8897, own=True)
     printed = Comparison("Table 1", "std", "7.89", 7.8897)
-    assert counted([own] * 2) == (
-        "No paper prints these numbers: 2 are as counton computes them in another way"
+    limit = Comparison("here", "std", "8", 7.8897, at_most=True, own=True)
+    assert counted([own, own, limit]) == (
+        "No paper prints these numbers: 2 are what counton states, or computes in another way, "
+        "1 keep a limit that counton states"
+    )
+    assert counted([limit, replace(limit, computed=8.1)]) == (
+        "No paper prints these numbers: 1 DIFFER, 1 keep a limit that counton states"
     )
     assert counted([own, printed]).startswith("1 of 1 numbers have the digits")
 

@@ -80,7 +80,7 @@ def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
     told += "and say why, 1 have the value of a printed formula, 1 lie in an interval around what "
     told += "is printed, 1 are zero but for rounding, 1 keep a limit, 1 keep a limit more than "
     told += "three times as large, which says little, 1 keep a limit that is proved for other "
-    told += "sizes only, which tests nothing. Besides, 1 are as counton computes them in "
+    told += "sizes only, which tests nothing. Besides, 1 are what counton states, or computes in "
     told += "another way, and no paper prints them"
     assert counted(rows) == told
     assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
