@@ -179,16 +179,15 @@ def test_optimal_bands_where_only_separation_is_promised() -> None:
     assert worse.squared_sensitivity() > 1.01
 
 
-@pytest.mark.slow
 def test_a_few_normals_are_nearly_as_good_as_all_of_them() -> None:
-    """Below 9.345 of 64 bands that jax_privacy keeps, and a plan takes it."""
-    best = plan(steps=512, epochs=8, order="separated", dimension=9, draws=64).best
+    """And a plan takes them; for 512 steps see tests/papers/test_training_tables.py."""
+    best = plan(steps=128, epochs=8, order="separated", dimension=9, draws=16).best
     strategy = best.strategy
     assert isinstance(strategy, BandedOptimum)
-    assert (best.strategy.draws, best.strategy.buffers) == (63.30078125, 0)
-    assert best.error < 9.12
+    assert (best.strategy.draws, best.strategy.buffers) == (15.5, 0)
+    assert best.error < 7.86
     # what a fixed order alone would promise is less: that would be too little noise
-    fixed = strategy.with_schedule(Schedule(8, 64, True))
+    fixed = strategy.with_schedule(Schedule(8, 16, True))
     assert fixed.squared_sensitivity() < 0.999 * strategy.squared_sensitivity()
 
 
