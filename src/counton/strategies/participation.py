@@ -874,9 +874,9 @@ def _gram(strategy: _StepNodes) -> Integers:
     """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
-    if weights.dtype != object and longest**2 < 2**52:
+    if longest**2 < 2**52:
         reals = weights.astype(np.float64)  # exact, and multiplied faster
-        products = (reals.T @ reals).astype(np.int64)
+        products = (reals.T @ reals).astype(np.int64).astype(weights.dtype)
     else:
         products = weights.T @ weights
     products.flags.writeable = False
