@@ -55,6 +55,7 @@ class Option:
         usual: what holds where nothing is stated and there is no default, so that it says nothing.
         needs: another option, without which it means nothing.
         bounds: the least and the largest that it may be: whole numbers, or lengths of time.
+        often: it stands on the first page of help, which is one screen.
         other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
 
     >>> Option("longest", "most letters of a word", "whole").key
@@ -81,6 +82,7 @@ class Option:
     served: bool = True
     nightly: bool = False
     usual: str | None = None
+    often: bool = False
     needs: str = ""
     bounds: tuple[Any, Any] | None = None
     other: Callable[[Any], object] | None = None

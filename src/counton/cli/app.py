@@ -9,8 +9,9 @@ import typer
 
 from counton.cli import command_options as options
 from counton.cli.command_list import BESIDE, KEEP, PLAN, READ, RELEASE
-from counton.cli.command_options import BARE, Commands, takes
+from counton.cli.command_options import often_of, takes
 from counton.cli.exits import epilogue
+from counton.cli.help_pages import BARE, Commands, example_of, with_first_page
 from counton.job.job import RowFormat
 
 app = typer.Typer(
@@ -99,6 +100,15 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
 }
 
 
+#: Of commands whose help has a first page.
+_EXAMPLES = {
+    "plan": [
+        *example_of("counton plan", ("steps", "365"), ("within", "20")),
+        *example_of("counton plan", ("of", "count visits.csv --release both --steps 365 --rho 1")),
+    ]
+}
+
+
 def _command(name: str, heading: str, place: str, kinds: tuple[type, ...]) -> None:
     """A command whose module is loaded when it is called."""
     module, _, function = place.partition(".")
@@ -107,7 +117,8 @@ def _command(name: str, heading: str, place: str, kinds: tuple[type, ...]) -> No
         getattr(import_module(f"counton.cli.{module}"), function)(*given)
 
     command.__doc__ = kinds[0].__doc__
-    app.command(name=name, rich_help_panel=heading)(takes(*kinds)(command))
+    page = with_first_page(often_of(*kinds), _EXAMPLES.get(name, ()))
+    app.command(name=name, cls=page, rich_help_panel=heading)(takes(*kinds)(command))
 
 
 for _name, _about in _COMMANDS.items():

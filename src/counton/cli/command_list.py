@@ -16,3 +16,11 @@ BESIDE = {
     "contingency": "Release a contingency table with all its margins.",
     "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
 }
+
+#: What people come for, and where it begins.
+INTENTS = {
+    "a number each day": "counton init visits.csv asks six questions, and writes a job file for "
+    "counton run; in one command: counton count -h",
+    "protect people": "the same asks whom to protect; in one command: --user COLUMN --most N",
+    "a table": "counton contingency -h, hierarchy -h, ranges -h: once, or after each window",
+}

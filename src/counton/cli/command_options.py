@@ -8,106 +8,20 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from counton.base.errors import hide_secrets
 from counton.base.options import Option, check_text
-from counton.cli.command_list import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
 from counton.job.job import Job, OptionRecord, option, options_of
 
 _WIDTH = 94
-#: More letters than the first sentence of any help has: it is never cut.
-_SENTENCE = 200
 JSON = "print one JSON object and nothing else"
-#: What all commands are made with. Rich's help would take most of the time of --help.
-BARE: dict[str, Any] = {
-    "add_completion": False,
-    "rich_markup_mode": None,
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
-}
 _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
-
-
-#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
-REFUSED: Any = typer.BadParameter.__base__
-
-
-@contextmanager
-def without_passwords() -> Iterator[None]:
-    """A parser's error about wrong words shows no password."""
-    try:
-        yield
-    except REFUSED as error:
-        error.message = hide_secrets(error.message)
-        raise
-
-
-class CommandWithHeadings(TyperCommand):
-    """A command whose help shows options under headings, in the order of its parameters."""
-
-    def make_context(self, *words: Any, **more: Any) -> Any:
-        """The options of a command's words; an error about wrong words shows no password."""
-        with without_passwords():
-            return super().make_context(*words, **more)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments first, then options by heading."""
-        sections: dict[str, list[Any]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                argument = parameter.param_type_name == "argument"
-                heading = getattr(parameter, "rich_help_panel", None) or "Other options"
-                sections.setdefault("Arguments" if argument else heading, []).append(record)
-        if list(sections) == ["Other options"] or list(sections) == ["Arguments", "Other options"]:
-            sections["Options"] = sections.pop("Other options")
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-
-class Commands(TyperGroup):
-    """Commands of which several are statistics, which people call by other words too."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under headings, each with its whole first sentence."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command = self.commands[name]
-            heading = getattr(command, "rich_help_panel", None) or OTHER
-            sections.setdefault(heading, []).append((name, command.get_short_help_str(_SENTENCE)))
-        for heading in sorted(sections, key=HEADINGS.index):
-            with formatter.section(heading):
-                formatter.write_dl(sections[heading])
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of a name; a word for a statistic is answered by its command."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            from difflib import get_close_matches
-
-            from counton.job.stated_options import nearest
-
-            near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
-            if statistic is not None and not near:
-                beside = statistic in BESIDE
-                command = f"counton {statistic}" if beside else f"counton statistic {statistic}"
-                ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Carry out a command; what is said of wrong words shows no password."""
-        with without_passwords():
-            return super().invoke(ctx)
 
 
 def whole_number(text: str) -> int:
@@ -125,15 +39,15 @@ def fraction(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is not a number; write it as in 0.95") from error
 
 
-def argument(help: str, default: Any = ...) -> Any:
+def argument(help: str, default: Any = ..., **more: Any) -> Any:
     """A field of a dataclass that is the argument of a command."""
-    return option(default, help, argument=True)
+    return option(default, help, argument=True, **more)
 
 
 def of_job(name: str) -> Any:
     """A field of a dataclass that is the same option as a job has."""
     said = options_of(Job)[name]
-    return option(said.default, said.help, said.word)
+    return option(said.default, said.help, said.word, often=said.often)
 
 
 _LIKE = "a table of the same stream that has its description, if a tool that cut this one lost it"
@@ -297,42 +211,53 @@ class PlanOptions(OptionRecord):
     """
 
     asked: str | None = argument(
-        "how many windows the stream will ever have, as with --steps; or a job file to plan", None
+        "how many windows the stream will ever have, as with --steps; or a job file to plan",
+        None,
+        often=True,
     )
     steps: int | None = of_job("steps")
-    epsilon: str | None = option(None, "privacy loss of one unit")
-    delta: str | None = option(None, "with --epsilon: approximate privacy")
+    epsilon: str | None = option(None, "privacy loss of one unit", often=True)
+    delta: str | None = option(None, "with --epsilon: approximate privacy", often=True)
     rho: str | None = of_job("rho")
     within: str | None = option(
         None,
         "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
         "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+        often=True,
     )
     level: float | None = option(
-        None, "with --within or a job file: probability that an interval holds the true number"
+        None,
+        "with --within or a job file: probability that an interval holds the true number",
+        often=True,
     )
     least: str | None = option(None, "with --within: find the smallest epsilon (default) or rho")
     size: int | None = option(
         None, "how many rows there will be by the last step, if that is public"
     )
     metric: str | None = of_job("metric")
-    release: str | None = option(None, "which numbers must be accurate: totals, windows or both")
+    release: str | None = option(
+        None, "which numbers must be accurate: totals, windows or both", often=True
+    )
     around: int | None = option(
-        None, "plan a stream without an end, for its first windows: how many"
+        None, "plan a stream without an end, for its first windows: how many", often=True
     )
     simple: bool = of_job("simple")
     most: int | None = option(
-        None, "protect a user instead of one event; at most this many of their events count"
+        None,
+        "protect a user instead of one event; at most this many of their events count",
+        often=True,
     )
     most_a_window: int | None = option(
         None, "with --most: how many of these count in each window", needs="most"
     )
     of: str | None = option(
-        None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
+        None,
+        "plan this statistic, with the options that define it: 'distinct --changes 4'",
+        often=True,
     )
     each_row: bool = option(False, "with --of: each row is a step, as without --time", needs="of")
     expire: str | None = option(
-        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3"
+        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", often=True
     )
     every: str | None = option(None, "with --expire: length of a window", needs="expire")
     per_step: float = option(
@@ -356,9 +281,12 @@ class PlanOptions(OptionRecord):
         None,
         "with a job file: show what readers would see if the true numbers were these: a CSV file "
         "with step, group and number, or JOB=FILE",
+        often=True,
     )
     out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
-    plot: Path | None = option(None, "draw the errors over time, or with --expire the loss by age")
+    plot: Path | None = option(
+        None, "draw the errors over time, or with --expire the loss by age", often=True
+    )
     width: float | None = of_job("width")
     json: bool = option(False, JSON)
 
@@ -856,6 +784,15 @@ def of_statistic(name: str) -> dict[str, Any]:
 
 #: What is shown of readings: of some statistics.
 _OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative", "known")
+
+
+def often_of(*kinds: type) -> list[str]:
+    """The fields of dataclasses that are on the first page of help.
+
+    >>> often_of(Job)[:3]
+    ['events', 'state', 'time']
+    """
+    return [one.name for kind in kinds for one in options_of(kind).values() if one.often]
 
 
 def option_names(*kinds: type) -> dict[str, str]:

@@ -10,17 +10,16 @@ import typer
 from typer.main import get_command
 
 from counton.base.errors import InvalidInput, field
+from counton.cli.command_list import BESIDE
 from counton.cli.command_options import (
-    BARE,
-    REFUSED,
-    Commands,
-    CommandWithHeadings,
     OnceOptions,
     Printing,
     of_statistic,
+    often_of,
     option_names,
     takes,
 )
+from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.job.job import Job
 from counton.job.refusals import refuse
 from counton.job.stated_options import hint, statistic_class
@@ -89,7 +88,38 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
             perform(job, out)
 
     command.__name__, command.__doc__ = name, says
-    app.command(name=name, cls=CommandWithHeadings)(takes(*kinds, **of_statistic(name))(command))
+    of = of_statistic(name)
+    shown = statistic_class(name).card.example or {}
+    own = [one.name for one in of["own"] if one.needed or one.key in shown]
+    page = with_first_page([*often_of(*kinds), *own], _example(name))
+    app.command(name=name, cls=page)(takes(*kinds, **of)(command))
+
+
+#: What the example of every statistic says besides what defines it: days of a year.
+_DAYS = {
+    "time": "time",
+    "every": "1d",
+    "start": "2024-03-01",
+    "steps": "365",
+    "epsilon": "1",
+    "until": "newest",
+    "state": "visits.db",
+}
+
+
+def _example(name: str) -> list[str]:
+    """A command over the front page's visits.csv, after what makes another file that it reads."""
+    card = statistic_class(name).card
+    if card.example is None:
+        return []
+    said = {**card.example, **_DAYS}
+    beside = "" if name in BESIDE else "statistic "
+    command = example_of(f"counton {beside}{name} visits.csv", *said.items())
+    if card.example_file is None:
+        return command
+    file, text = card.example_file
+    written = text.replace("\n", r"\n")
+    return [f"printf {shlex.quote(written)} \\", f"    > {file}", *command]
 
 
 #: What is planned reads no rows and keeps nothing, so that words need not name these.

@@ -256,7 +256,7 @@ class Keeping(JobPart):
     heading = "State"
 
     state: str | os.PathLike[str] = option(
-        ..., "SQLite file or database URL that keeps the stream; secret", file=True
+        ..., "SQLite file or database URL that keeps the stream; secret", file=True, often=True
     )
     continues: str | None = option(
         None,
@@ -301,23 +301,26 @@ class Times(JobPart):
 
     heading = "Time"
 
-    time: str | None = option(None, "column of the events' times", kept="stream")
+    time: str | None = option(None, "column of the events' times", kept="stream", often=True)
     every: str | None = option(
-        None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length"
+        None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length", often=True
     )
-    steps: int | None = option(None, "how many windows the stream will ever have", kept="stream")
+    steps: int | None = option(
+        None, "how many windows the stream will ever have", kept="stream", often=True
+    )
     around: int | None = option(
         None,
         "instead of steps: about how many windows you expect of a stream without an end",
     )
     start: str | datetime | None = option(
-        None, "beginning of the first window", kept="stream", words="moment"
+        None, "beginning of the first window", kept="stream", words="moment", often=True
     )
     until: str | datetime | None = option(
         None,
         "release windows that ended by then; default: now; newest: the time of the newest event",
         words="moment",
         nightly=True,
+        often=True,
     )
     watermark: str | None = option(
         None,
@@ -353,7 +356,11 @@ class Groups(JobPart):
     heading = "Groups"
 
     by: str | None = option(
-        None, "column of the events' groups, or several: A,B", kept="stream", words="columns"
+        None,
+        "column of the events' groups, or several: A,B",
+        kept="stream",
+        words="columns",
+        often=True,
     )
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = option(
         None,
@@ -361,6 +368,7 @@ class Groups(JobPart):
         kept="stream",
         file=True,
         other=lambda _: None,
+        often=True,
     )
     other: str | None = option(
         None,
@@ -398,7 +406,10 @@ class Promise(JobPart):
     heading = "Guarantee"
 
     epsilon: Number | None = option(
-        None, "privacy loss of one row, or of one user: smaller hides more", kept="stream"
+        None,
+        "privacy loss of one row, or of one user: smaller hides more",
+        kept="stream",
+        often=True,
     )
     delta: Number | None = option(None, "with epsilon: approximate privacy", kept="stream")
     rho: Number | None = option(None, "zero-concentrated privacy instead of epsilon", kept="stream")
@@ -407,6 +418,7 @@ class Promise(JobPart):
         "instead of epsilon: the smallest epsilon so that an interval at the last step reaches "
         "at most this far to either side, 20 or 2% of size",
         kept="stream",
+        often=True,
     )
     least: str | None = option(
         None,
@@ -456,6 +468,7 @@ class Arrangement(JobPart):
         "anew in each: the number of the period so far); default: totals, or periods",
         choices=RELEASES,
         usual="totals",
+        often=True,
     )
     strategy: str | StreamStrategy | None = option(
         None,
@@ -486,11 +499,10 @@ class Users(JobPart):
     user: str | None = option(
         None,
         "column that names the user of each event: protect users, not events; needs most",
+        often=True,
     )
     most: int | None = option(
-        None,
-        "how many events of a user count; further ones are dropped",
-        needs="user",
+        None, "how many events of a user count; further ones are dropped", needs="user", often=True
     )
     per: str | None = option(
         None,
@@ -617,6 +629,7 @@ class OutputFiles(JobPart):
         "ending a folder, to which each night adds its own Parquet files",
         file=True,
         served=False,
+        often=True,
     )
     above: float | None = option(
         None,
@@ -745,6 +758,7 @@ class Job(
         argument=True,
         file=True,
         other=_check_events,
+        often=True,
         repr=False,  # a frame would show its rows
     )
     options: Mapping[str, Any] = made(default_factory=dict)

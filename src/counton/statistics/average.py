@@ -86,6 +86,7 @@ class Average(ClippedValues):
         units=units_of_values,
         many_groups=True,
         keyword="average",
+        example={"value": "seconds", "lower": "0", "upper": "600", "resolution": "1"},
         column="name",
         says="The mean of clipped values, and their sum and number.",
         phrase="average of {value}, each value clipped to [{lower}, {upper}],",

@@ -211,6 +211,7 @@ class Contingency(GridCells):
         is_table=True,
         reading=ContingencyReading,
         keyword="contingency",
+        example={"columns": "page,device", "domain": "page=home,shop;device=phone,desk"},
         stream="contingency",
         says="How many rows have each combination of some columns' values, with all margins.",
         help=f"With {field('time')} all margins are released after each window, as count releases "

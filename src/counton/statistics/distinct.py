@@ -97,6 +97,7 @@ class Distinct(Statistic):
         besides_noise=_besides_noise,
         fills=_fills,
         keyword="distinct",
+        example={"user": "visitor"},
         says="How many users there are: so far, in each window, or now.",
         phrase="number of distinct {units}",
         chart=ChartSpec("Running number of distinct users", "users"),

@@ -300,6 +300,8 @@ class Hierarchy(TableStatistic):
         is_table=True,
         reading=HierarchyReading,
         keyword="hierarchy",
+        example={"levels": "page", "domain": "pages.csv"},
+        example_file=("pages.csv", "page\nhome\nshop\n"),
         stream="hierarchy",
         says="How many rows belong to each node of a tree; the counts add up over space and time.",
         help=f"With {field('time')} all levels are released after each window, as count releases "

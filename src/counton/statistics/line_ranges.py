@@ -129,6 +129,7 @@ class Ranges(GridCells):
         is_table=True,
         reading=RangesReading,
         keyword="ranges",
+        example={"label": "page", "domain": "home,shop"},
         stream="ranges",
         says="A line of counts, accurate in every interval.",
         help=f"With {field('time')} the line is released after each window, as count releases its "

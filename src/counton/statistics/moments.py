@@ -459,6 +459,7 @@ class Moments(TallyStatistic):
     card = Card(
         besides_noise=_besides_noise,
         keyword="moments",
+        example={"columns": "seconds", "bounds": "0:600"},
         says="Means, variances and covariances of columns, and their least-squares lines.",
         reading=MomentsReading,
         column="name",

@@ -289,6 +289,7 @@ class Quantiles(TableStatistic):
         is_table=True,
         reading=QuantilesReading,
         keyword="quantiles",
+        example={"value": "seconds", "lower": "0", "upper": "600", "cells": "60"},
         says="How values are distributed: median and other quantiles.",
         phrase="distribution of {value} over ranges from {first} to {last}, with its quantiles,",
         chart=ChartSpec(

@@ -71,6 +71,7 @@ class Reach(UsersByRank):
     card = Card(
         whole=lambda cells: cells.one(0),
         keyword="reach",
+        example={"user": "visitor", "per": "1mo", "at-least": "1,2"},
         stream="reach",
         windowed=True,
         says="How many users have at least 1, 5, 100 rows in a period.",

@@ -256,6 +256,11 @@ class Report(TallyStatistic):
         by_groups=_by_groups,
         reading=ReportReading,
         keyword="report",
+        example={"statistics": "numbers.json"},
+        example_file=(
+            "numbers.json",
+            '{"pages":{"statistic":"top-k","by":"page","domain":"home,shop"}}\n',
+        ),
         stream="report",
         says="Several statistics of the same rows, under one guarantee and one bound on people.",
         phrase="report of {statistics}",

@@ -118,6 +118,9 @@ class Card:
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
         says: what it is, in one line.
         help: what the help of its command says besides; a `counton.base.errors.field` is an option.
+        example: what a command states of it over the front page's visits.csv, by option; without
+            any, its help shows no example.
+        example_file: name and text of a file that the example reads besides.
         phrase: what it is in a sentence that begins "The running"; its parameters in braces.
         also_called: other words that people look for it by.
         sources: where it is described, by names of `counton.base.literature`.
@@ -173,6 +176,8 @@ class Card:
     keyword: str = ""
     says: str = ""
     help: str = ""
+    example: Mapping[str, str] | None = None
+    example_file: tuple[str, str] | None = None
     phrase: str = ""
     also_called: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()

@@ -116,6 +116,7 @@ class TopK(TallyStatistic):
         whole=Cells.all,
         by_groups=_by_groups,
         keyword="top-k",
+        example={"by": "page", "domain": "home,shop", "top": "1"},
         finds=True,
         ranks=True,
         says="The largest groups of a histogram, with intervals that hold for all of them at once.",

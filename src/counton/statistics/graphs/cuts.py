@@ -143,6 +143,7 @@ class Cuts(NamedCells):
         by_groups=lambda cuts, nodes: cuts,
         least_errors=_least_errors,
         keyword="cuts",
+        example={"edge": "page,device", "domain": "home,shop,phone,desk"},
         says="A noisy weight for every pair of nodes: any cut is a sum of them.",
         phrase="weight of the cuts of a growing graph",
         chart=ChartSpec("Cuts of a growing graph", "weight of a cut", cells="cut"),

@@ -98,6 +98,7 @@ class Degrees(GraphStatistic):
         whole=Cells.all,
         least_errors=_least_errors,
         keyword="degrees",
+        example={"edge": "visitor,page", "degree": "3"},
         says="How many nodes of a growing graph have each number of edges.",
         phrase="number of nodes of each degree up to {degree} of a growing graph",
         chart=ChartSpec(

@@ -48,6 +48,7 @@ class Edges(Subgraphs):
         Subgraphs.card,
         counted="edges",
         keyword="edges",
+        example={"edge": "visitor,page"},
         says="How many edges a growing graph has.",
         phrase="number of edges of a growing graph",
         chart=ChartSpec("Edges of a growing graph", "edges"),

@@ -81,6 +81,7 @@ class Forest(Statistic):
     card = Card(
         neighbours=lambda forest: differ(forest.neighbours),
         keyword="forest",
+        example={"edge": "visitor,page", "weight": "seconds", "largest": "600"},
         says="The weight of a minimum spanning forest of a growing graph.",
         phrase="weight of a minimum spanning forest of a growing graph",
         chart=ChartSpec("Weight of a minimum spanning forest", "weight"),

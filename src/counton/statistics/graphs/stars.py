@@ -46,6 +46,7 @@ class Stars(Subgraphs):
     card = replace(
         Subgraphs.card,
         keyword="stars",
+        example={"edge": "visitor,page", "degree": "3", "leaves": "2"},
         says="How many stars with a given number of edges a growing graph has.",
         phrase="number of stars with {leaves} leaves of a growing graph",
         chart=ChartSpec("Stars of a growing graph", "stars"),

@@ -71,6 +71,7 @@ class Triangles(Subgraphs):
         Subgraphs.card,
         counted="triangles",
         keyword="triangles",
+        example={"edge": "visitor,page", "degree": "3"},
         says="How many triangles a growing graph has.",
         phrase="number of triangles of a growing graph",
         chart=ChartSpec("Triangles of a growing graph", "triangles"),

@@ -85,6 +85,7 @@ class Substrings(Words):
         Words.card,
         least_errors=_least_errors,
         keyword="substrings",
+        example={"letter": "page", "alphabet": "home,shop", "longest": "2"},
         says="How often each word occurred as a part of the letters.",
         phrase="number of times that each word came in a stream of letters",
         chart=ChartSpec("Words so far", "times that each word came"),

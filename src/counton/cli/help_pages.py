@@ -1,0 +1,190 @@
+"""Pages of help: ``-h`` is one screen with an example, ``--help`` says everything."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from counton.base.errors import hide_secrets
+from counton.cli.command_list import BESIDE, HEADINGS, INTENTS, OTHER
+
+#: More letters than the first sentence of any help has: it is never cut.
+_SENTENCE = 200
+#: What all commands are made with. Rich's help would take most of the time of --help.
+BARE: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+#: Headings of options, those that are needed most first.
+_ORDER = (
+    *("Arguments", "Time", "Statistic", "Groups", "People", "Guarantee", "Output", "State"),
+    *("Rows", "Noise", "Options", "Other options"),
+)
+_SHORT, _LONG = "-h", "--help"
+_PAGES = {_SHORT: "one screen: the options of most runs", _LONG: "all options"}
+#: Where a context says which page is asked for.
+_ASKED = "counton.cli.help_pages"
+#: Columns of an example, which is not wrapped.
+_EXAMPLE = 76
+
+#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
+REFUSED: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def without_passwords() -> Iterator[None]:
+    """A parser's error about wrong words shows no password."""
+    try:
+        yield
+    except REFUSED as error:
+        error.message = hide_secrets(error.message)
+        raise
+
+
+class CommandWithHeadings(TyperCommand):
+    """A command whose help has two pages: the options of most runs, and all under headings."""
+
+    #: The names of parameters on the first page, and the lines of an example there.
+    often: Sequence[str] = ()
+    example: Sequence[str] = ()
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """The options of a command's words; an error about wrong words shows no password."""
+        with without_passwords():
+            return super().make_context(*words, **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse words; they say which page of help is asked for."""
+        ctx.meta[_ASKED] = _SHORT if _SHORT in args else _LONG
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write one screen, or all of it."""
+        if not self.often or ctx.meta.get(_ASKED) != _SHORT:
+            super().format_help(ctx, formatter)
+            return
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self.get_short_help_str(_SENTENCE))
+        if self.example:
+            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in self.example))
+        often = [one for one in self.params if one.name in self.often]
+        records = [
+            (word, text.partition(";")[0].replace("  [required]", ""))
+            for parameter in sorted(often, key=lambda one: _place(_heading(one)))
+            for word, text in [parameter.get_help_record(ctx) or ("", "")]
+        ]
+        with formatter.section("Options of most runs"):
+            formatter.write_dl(records)
+        more = len(self.params) - len(records)
+        formatter.write(f"\n{ctx.command_path} --help: these in full, and {more} more\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments first, then options by heading."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if self.often and parameter.name == "help":
+                sections.setdefault("Other options", []).extend(_PAGES.items())
+            elif record is not None:
+                sections.setdefault(_heading(parameter), []).append(record)
+        if list(sections) == ["Other options"] or list(sections) == ["Arguments", "Other options"]:
+            sections["Options"] = sections.pop("Other options")
+        for heading in sorted(sections, key=_place):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
+
+
+def _heading(parameter: Any) -> str:
+    """The heading under which a parameter stands."""
+    if parameter.param_type_name == "argument":
+        return "Arguments"
+    return getattr(parameter, "rich_help_panel", None) or "Other options"
+
+
+def _place(heading: str) -> int:
+    """The place of a heading; those of other packages come last."""
+    return _ORDER.index(heading) if heading in _ORDER else len(_ORDER)
+
+
+def with_first_page(often: Sequence[str], example: Sequence[str]) -> type[CommandWithHeadings]:
+    """The class of a command whose first page of help has these parameters and this example."""
+    return type("Command", (CommandWithHeadings,), {"often": often, "example": example})
+
+
+class Commands(TyperGroup):
+    """Commands of which several are statistics, which people call by other words too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse words; the first says which page of help is asked for."""
+        ctx.meta[_ASKED] = _LONG if args[:1] == [_LONG] else _SHORT
+        return super().parse_args(ctx, args)
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the commands are, and where to begin."""
+        super().format_help_text(ctx, formatter)
+        if self.epilog is not None:
+            with formatter.section("Begin here"):
+                formatter.write_dl([*INTENTS.items()])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write what is looked up rarely, where the long page is asked for."""
+        if ctx.meta.get(_ASKED) == _LONG:
+            super().format_epilog(ctx, formatter)
+        elif self.epilog is not None:
+            formatter.write(f"\n{ctx.command_path} --help: exit codes too\n")
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under headings, each with its whole first sentence."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            heading = getattr(command, "rich_help_panel", None) or OTHER
+            sections.setdefault(heading, []).append((name, command.get_short_help_str(_SENTENCE)))
+        for heading in sorted(sections, key=HEADINGS.index):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a name; a word for a statistic is answered by its command."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches
+
+            from counton.job.stated_options import nearest
+
+            near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
+            if statistic is not None and not near:
+                beside = statistic in BESIDE
+                command = f"counton {statistic}" if beside else f"counton statistic {statistic}"
+                ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out a command; what is said of wrong words shows no password."""
+        with without_passwords():
+            return super().invoke(ctx)
+
+
+def example_of(command: str, *options: tuple[str, str]) -> list[str]:
+    r"""The lines of a command that a reader can copy, with as many options on each as it takes.
+
+    >>> example_of("counton count visits.csv", ("by", "page"), ("domain", "page=home,shop;a=b"))
+    ["counton count visits.csv --by page --domain 'page=home,shop;a=b'"]
+    """
+    lines = [command]
+    for name, value in options:
+        word = f"--{name} {shlex.quote(value)}"
+        if len(lines[-1]) + len(word) > _EXAMPLE - 2:
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return lines

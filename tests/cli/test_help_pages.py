@@ -1,0 +1,82 @@
+"""Help has two pages: one screen with an example that runs, and all options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.cli.command_list import BESIDE
+from counton.cli.exits import MEANINGS
+from counton.statistics.catalogue import keywords
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+VISITS = README.split('title="visits.csv"\n')[1].split("```")[0]
+#: What -h may take of a screen, and how many options it may show, besides those of a statistic.
+LINES, OPTIONS = 40, 17
+
+
+def words(name: str) -> tuple[str, ...]:
+    return (name,) if name in BESIDE or name == "plan" else ("statistic", name)
+
+
+def example(page: str) -> list[str]:
+    """The lines of the example of a page, each put together."""
+    shown = re.search(r"\nExample:\n(.*?)\n\n", page, re.DOTALL)
+    assert shown is not None
+    return [line.strip() for line in shown[1].replace("\\\n", "").splitlines()]
+
+
+@pytest.mark.parametrize("name", [*keywords(), "plan"])
+def test_the_first_page_is_one_screen_whose_example_runs(
+    name: str, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(place.folder)
+    shown = place.plain(*words(name), "-h").out
+    lines = shown.splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= 80
+    assert len(re.findall(r"^  --", shown, re.MULTILINE)) <= OPTIONS + 4
+    (place.folder / "visits.csv").write_text(VISITS, encoding="utf-8")
+    commands = example(shown)
+    assert commands[-1].startswith(" ".join(("counton", *words(name))))
+    for command in commands:
+        if not command.startswith("counton "):
+            subprocess.run(["sh", "-c", command], check=True)
+            continue
+        done = place.plain(*shlex.split(command)[1:])
+        assert done.code == 0, (command, done.err)
+        assert done.out
+
+
+@pytest.mark.parametrize("name", [*keywords(), "plan"])
+def test_the_second_page_has_all_options_and_those_of_most_runs_first(
+    name: str, place: Any
+) -> None:
+    short, long = (place.plain(*words(name), page).out for page in ("-h", "--help"))
+    options = [set(re.findall(r"^  (--[a-z-]+)", page, re.MULTILINE)) for page in (short, long)]
+    assert options[0] < options[1]
+    more = re.search(r"--help: these in full, and (\d+) more", short)
+    assert more is not None
+    arguments = len(re.findall(r"^  [a-z.]+ +<", short, re.MULTILINE))
+    assert arguments == 1
+    assert len(options[1]) - 1 == len(options[0]) + int(more[1])  # --help is none of them
+    if name != "plan":
+        headings = re.findall(r"^([A-Z][a-z ]+):\n", long, re.MULTILINE)
+        first = [one for one in headings if one != "Statistic"]
+        assert first[:5] == ["Arguments", "Time", "Groups", "People", "Guarantee"]
+
+
+def test_the_list_of_commands_begins_with_what_people_come_for(place: Any) -> None:
+    short = place.plain("-h").out
+    after = [short.index(one) for one in ("a number each day", "protect people", "a table")]
+    assert after == sorted(after)
+    assert short.index("counton init") < after[1] < short.index("Options:")
+    assert not any(meaning in short for meaning in MEANINGS.values())
+    assert "Exit codes:" in place.plain("--help").out
+    assert place.plain().err.startswith(short.splitlines()[0])
