@@ -29,7 +29,13 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert anything["holds_for"] == "any mechanism"
     assert 2.7 < matrix["factor"] <= anything["factor"] < 2.8
     assert anything["factor"] == anything["achieved"] / anything["at_least"]
-    table = place("plan", "--steps", "8760", "--epsilon", "1").out
+    brief = place("plan", "--steps", "8760", "--epsilon", "1").out
+    assert brief.startswith(
+        "epsilon = 1: a total is off by at most 14 in step 1 and 30 in step 8,760"
+    )
+    assert "7 more strategies, what they cost, and lower bounds: --full" in brief
+    assert not [one for one in ("3.8e41", " us", "keeps", "how far from possible") if one in brief]
+    table = place("plan", "--steps", "8760", "--epsilon", "1", "--full").out
     assert "8,760 steps, pure differential privacy with epsilon = 1" in table
     assert all(bound["source"] in table for bound in bounds)
     assert "vacuous   " not in table

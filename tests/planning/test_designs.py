@@ -89,11 +89,18 @@ def test_every_plan_shows_its_choices_in_one_way(planned: Callable[[], Any]) -> 
     ranked = planned()
     assert ranked.best is ranked.choices[0] is next(iter(ranked))
     assert ranked.guarantee == ranked.best.guarantee
-    rows, text = ranked.rows(), ranked.describe()
+    rows, text = ranked.rows(), ranked.describe(full=True)
     assert [row["rank"] for row in rows] == [*range(1, len(ranked) + 1)]
-    assert text == str(ranked)
-    assert text.splitlines()[: len(ranked.words)] == "\n".join(ranked.words).splitlines()
+    assert ranked.words[-1] in text
     assert all(row["strategy"] in text for row in rows)
+    brief = ranked.describe().splitlines()
+    assert brief == str(ranked).splitlines()
+    assert brief[: len(ranked.head())] == [*ranked.head()]
+    assert [line.split()[0] for line in brief[-min(3, len(ranked)) - 1 : -1]] == [
+        str(rank) for rank in range(1, min(3, len(ranked)) + 1)
+    ]
+    assert "knots" not in "\n".join(brief)
+    assert brief[-1].endswith("describe(full=True)")
     assert ranked.table().height == len(rows)
     assert "<table>" in ranked._repr_html_()
     assert f"of {len(ranked)} choices" in repr(ranked)

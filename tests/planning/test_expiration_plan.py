@@ -14,6 +14,7 @@ import counton
 from counton import Counter
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
+from counton.base.exact import figures_above
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
 from counton.numbers.intervals import largest_expiring_error
 from counton.planning import FadingPlan
@@ -379,8 +380,9 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
         assert row["rmse"] == choice.rmse
         assert row["loss_at_87600"] == choice.loss([87600])[0]
     text = str(plan)
-    assert plan.describe() in text
+    assert plan.describe() == text
     assert repr(plan.best.strategy) in text
+    assert f"{figures_above(plan.halfwidth(8760))} in step 8,760, in 95 of 100" in text
     assert "protected" in plan._repr_html_()
 
 
@@ -389,6 +391,6 @@ def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None
     losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
     assert losses == sorted(losses)
     assert all(choice.rmse <= 30 for choice in plan.choices)
-    assert "least loss at age 8,760" in plan.describe()
+    assert "least loss at age 8,760" in plan.describe(full=True)
     few = counton.plan(rmse=30, age=50, delays=range(4, 9))
     assert few.best.strategy.facts.delay in range(4, 9)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from counton import Counter, Key, plan
 from counton.base.errors import InvalidInput
+from counton.base.exact import figures_above
 from counton.base.strategy_names import KINDS
 from counton.laws import simulate
 from counton.numbers.node_law import law_for
@@ -352,12 +353,14 @@ def test_table_and_text() -> None:
     assert result.table().height == len(rows)
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     assert list(rows[0]) == [
-        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "planning_seconds", "why"),
+        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "kind", "planning_seconds"),
+        "why",
         "paper",
     ]
-    text = str(result)
+    text = result.describe(full=True)
     assert "8,760 steps" in text
     assert "epsilon = 1" in text
+    assert len(str(result).splitlines()) == 7
     for row in rows:
         assert row["strategy"] in text
     assert repr(result).startswith("<StreamPlan of 10 choices, PureDP(epsilon=1), best Solved(")
@@ -550,12 +553,38 @@ def test_bad_arguments_are_refused() -> None:
 def test_a_plan_says_itself_in_words_and_in_notebooks() -> None:
     ranked = plan(365, PureDP(1), contribution=Contribution.add_remove(unit="<b>"))
     assert str(ranked) == ranked.describe()
-    assert repr(ranked.best.strategy) in ranked.describe()
+    assert repr(ranked.best.strategy) in ranked.describe(full=True)
+    first, last = (figures_above(ranked.halfwidth(step)) for step in (1, 365))
+    assert ranked.describe().startswith(
+        f"epsilon = 1: a total is off by at most {first} in step 1 and {last} in step 365, in 95 "
+        f"of 100\n"
+    )
     shown = ranked._repr_html_()
     assert "epsilon = 1" in shown
     assert "<table" in shown
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
+
+
+def test_a_plan_says_how_far_off_each_form_is() -> None:
+    """Windows beside totals are wider than windows alone, and the sentence says so."""
+    alone, both = (plan(52, PureDP(1), release=form) for form in ("windows", "both"))
+    assert (
+        alone.in_words() == "epsilon = 1: the number of one step is off by at most 3, in 95 of 100"
+    )
+    totals, windows = both.in_words().split("; ")
+    assert "a total is off by" in totals
+    first = figures_above(both.halfwidths(1, over=1)[""])
+    assert f"the number of one step is off by at most {first} in step 1" in windows
+    assert both.halfwidths(1, over=1)[""] > alone.halfwidth(1)
+    waits = plan(52, within=50, size=5000, of=Average(0, 60, resolution=1), batched=True)
+    assert waits.halfwidth(52, name="count") <= 50
+    assert "mean" not in waits.halfwidths(1)  # how many rows there are by then nobody said
+    assert "mean is off by at most 0.31 in step 52;" in waits.in_words()
+    with pytest.raises(InvalidInput, match=r"name is '', and there is mean, sum, count"):
+        waits.halfwidth(52)
+    with pytest.raises(InvalidInput, match="step is 0"):
+        both.halfwidth(0)
 
 
 @pytest.mark.parametrize(
@@ -594,7 +623,8 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     assert planned.steps == 8760
     bounded = plan(8760, guarantee).best
     assert 1 <= planned.best.mean_std / bounded.mean_std <= 1.45
-    assert "no last step, errors of the first 8,760 steps" in planned.describe()
+    assert "in step 8,760 (there is no last step), in 95 of 100" in planned.describe()
+    assert "no last step, errors of the first 8,760 steps" in planned.describe(full=True)
     assert planned.best.largest_error(0.95) == math.inf
     assert planned.release_seconds(planned.best) is not None
     ((family, least),) = planned.least_std().items()

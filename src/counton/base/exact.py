@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from typing import Any, TypeVar
@@ -326,6 +326,20 @@ def figures(value: float) -> str:
     places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{places}f}"
     return text.rstrip("0").rstrip(".") if places else text
+
+
+def figures_above(value: float) -> str:
+    """A bound on an error, for a sentence: at least two digits, rounded up.
+
+    >>> figures_above(18.64), figures_above(2.41), figures_above(0.0123), figures_above(20.0)
+    ('19', '2.5', '0.013', '20')
+    """
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    step = Decimal(10) ** min(0, math.floor(math.log10(abs(value))) - 1)
+    # what a float holds beyond 12 digits is rounding
+    above = (Decimal(f"{value:.12g}") / step).to_integral_value(ROUND_CEILING) * step
+    return f"{above.normalize():,f}"
 
 
 def without_mask(values: Any, what: str) -> Any:

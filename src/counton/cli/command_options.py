@@ -288,6 +288,7 @@ class PlanOptions(OptionRecord):
         None, "draw the errors over time, or with --expire the loss by age", often=True
     )
     width: float | None = of_job("width")
+    full: bool = option(False, "show all strategies, what they cost, and lower bounds")
     json: bool = option(False, JSON)
 
 

@@ -19,6 +19,9 @@ from counton.statistics.statistic import protects
 from counton.statistics.tally_statistic import is_tallied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from counton.planning import StreamPlan
     from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Beside a statistic, whose own words say it where it has users.
@@ -100,7 +103,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
 
         figure = plot_plan(ranked, "Errors of counts, by step", width=options.width)
         write_figure(figure, options.plot)
-    seconds = [ranked.release_seconds(choice) for choice in ranked]
+    cost = options.full or options.json
+    seconds = [ranked.release_seconds(choice) if cost else None for choice in ranked]
     if options.json:
         rows = zip(ranked.rows(), seconds, strict=True)
         print_json(
@@ -129,32 +133,63 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
     length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
     if options.around is not None:
         length = f"no last step, errors of the first {length}"
+    console.write_line(ranked.in_words(), bold=True)
     console.write_line(
-        f"{length}, {guarantee}, {whom or unit}; least {error} variance {_OF[release]}first",
-        bold=True,
+        f"{length}, {guarantee}, {whom or unit}; least {error} variance {_OF[release]}first"
     )
     if about is not None:
         console.write_line(about)
     if ranked.reached is not None:
         console.write_line(str(ranked.reached))
+    _write_strategies(console, ranked, seconds, full=options.full)
+    if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
+        console.write_line(
+            f"note: where a user's {options.most:,} events may come in several windows, late ones "
+            f"are counted too low; plan --most-a-window 1 too, which leaves them some"
+        )
+    if options.full:
+        _write_limits(console, ranked)
+    console.write_files(None, options.plot)
+
+
+#: Strategies that are shown without --full.
+_BRIEF = 3
+
+
+def _write_strategies(
+    console: Console, ranked: StreamPlan, seconds: Sequence[float | None], *, full: bool
+) -> None:
+    """Strategies with their errors; with ``full`` all of them, and what they cost."""
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
-    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
+    for name in ("mean std", "max std", "above", *(("planned", "release", "keeps") * full)):
         table.add_column(name, justify="right")
-    least = ranked.best.by(metric)
-    for choice, planned_in, taken in zip(ranked, ranked.planning_seconds, seconds, strict=True):
-        above = choice.by(metric) / least - 1 if least else 0.0
+    least = ranked.best.by(ranked.metric)
+    rows = list(zip(ranked, ranked.planning_seconds, seconds, strict=True))
+    for choice, planned_in, taken in rows[: None if full else _BRIEF]:
+        above = choice.by(ranked.metric) / least - 1 if least else 0.0
+        cost = (
+            f"{planned_in:,.2f} s",
+            "" if taken is None else f"{1e6 * taken:,.1f} us",
+            f"{choice.buffer_size:,}",
+        )
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
             figures(choice.mean_std),
             figures(choice.max_std),
             f"{above:.0%}" if choice is not ranked.best else "",
-            f"{planned_in:,.2f} s",
-            "" if taken is None else f"{1e6 * taken:,.1f} us",
-            f"{choice.buffer_size:,}",
+            *(cost * full),
         )
     console.write_table(table)
+    if not full:
+        more = len(rows) - _BRIEF
+        others = f"{more:,} more strateg{'ies' if more > 1 else 'y'}, " if more > 0 else ""
+        console.write_line(f"{others}what they cost, and lower bounds: --full")
+
+
+def _write_limits(console: Console, ranked: StreamPlan) -> None:
+    """What the best is best by, what papers have, and what no mechanism is below."""
     console.write_line(
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
         f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"
@@ -173,14 +208,8 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         "planned: time to find and weigh it; release: time of one, of one group, measured here; "
         "keeps: numbers of 8 bytes for each group while it runs, beside its total"
     )
-    if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
-        console.write_line(
-            f"note: where a user's {options.most:,} events may come in several windows, late ones "
-            f"are counted too low; plan --most-a-window 1 too, which leaves them some"
-        )
     for note in ranked.notes:
         console.write_line(f"note: {note}")
-    console.write_files(None, options.plot)
 
 
 def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], str | None]:

@@ -27,7 +27,7 @@ from counton.planning.expiration_search import (
     least_loss,
 )
 from counton.planning.lower_bounds import least_largest_error
-from counton.planning.planner import Plan
+from counton.planning.planner import Plan, off_in_words
 from counton.planning.restarts import RestartedCounter
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.strategies import Expiring
@@ -50,8 +50,7 @@ class FadingPlan(Plan[Design[Expiring]]):
     >>> [float(choice.strategy.growth) for choice in found.choices]
     [1.08, 1.0, 1.5, 0.5, 0.0, 2.0]
     >>> print(found)
-    least typical error over 8,760 steps first
-    losses:    at most 1 up to age 24, 3 up to age 8760
+    epsilon at most 1 up to age 24 and 3 up to age 8,760: a total is off by at most 16 in ...
     protected: one unit added or removed, counted in one cell of one step by at most 1
        strategy ...
     1  Expiring(growth='1.08', delay=0, levels=None)  ...
@@ -63,6 +62,23 @@ class FadingPlan(Plan[Design[Expiring]]):
     """
 
     targets: Mapping[int, float]
+
+    def halfwidth(self, step: int, level: float = 0.95) -> float:
+        """`Design.halfwidth` of the best choice: of noise, without what a delay holds back."""
+        return self.best.halfwidth(step, level)
+
+    def in_words(self, level: float = 0.95) -> str:
+        """Losses by age, and how far off a total is at the first step and at the last one."""
+        limits = " and ".join(f"{loss:g} up to age {age:,}" for age, loss in self.targets.items())
+        halves = {step: self.halfwidth(step, level) for step in (1, self.steps)}
+        delay = self.best.strategy.facts.delay
+        held = f", besides what came in the newest {delay:,} steps" if delay else ""
+        off = off_in_words("a total", halves)
+        return f"{self.unit} at most {limits}: {off}, in {100 * level:g} of 100{held}"
+
+    @override
+    def head(self, *, full: bool = False) -> list[str]:
+        return [self.in_words(), *self.words[0 if full else 2 :]]
 
     @property
     def unit(self) -> str:

@@ -9,7 +9,7 @@ be the best for any guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -24,7 +24,7 @@ from counton import strategies as known
 from counton.base import strategy_names as names
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
-from counton.base.exact import check_integer, figures
+from counton.base.exact import check_integer, figures, figures_above
 from counton.base.literature import origin_of, paper_of
 from counton.base.strategy_names import KindOfStrategy
 from counton.noise import Key
@@ -71,6 +71,8 @@ _EVER_COARSER = {
 _AROUND = 2**16
 #: From this many steps on it is weighed: weights are known there.
 _SHORTEST_OCTAVE = 512
+#: Choices that are printed unless all are.
+_BRIEF = 3
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
@@ -96,6 +98,7 @@ class Plan(Generic[D]):
         choices: best first.
         words: what was compared, what is promised and what is protected, a line each.
         shown: columns of `rows` that are printed.
+        brief: those of them that are printed unless all is; (): the same.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -106,6 +109,7 @@ class Plan(Generic[D]):
     choices: tuple[D, ...]
     words: tuple[str, ...]
     shown: tuple[str, ...]
+    brief: tuple[str, ...] = ()
 
     @property
     def best(self) -> D:
@@ -137,21 +141,31 @@ class Plan(Generic[D]):
 
         return data_frame_of_rows(self.rows())
 
+    def head(self, *, full: bool = False) -> Sequence[str]:
+        """Lines above the choices: how far off numbers will be, and what is protected."""
+        return self.words
+
     def foot(self) -> Sequence[str]:
-        """Lines below the choices."""
+        """Lines below all choices: what was left out, and how far from possible the best is."""
         return ()
 
-    def describe(self) -> str:
-        """The question and all choices, best first, in words.
+    def describe(self, *, full: bool = False) -> str:
+        """How far off numbers will be, in words, and the best three choices.
 
-        >>> from counton import ZCDP, plan
-        >>> print(plan(cells=8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
-        8 cells, workload ranges, least total squared error first
+        Args:
+            full: with all choices and their parts, lower bounds, and what was left out.
+
+        >>> from counton import PureDP, plan
+        >>> print(plan(52, PureDP("0.5")))
+        epsilon = 0.5: a total is off by at most 13 in step 1 and 25 in step 52, in 95 of 100
+        protected: one unit added or removed, counted in one cell of one step by at most 1
+        ...
         """
-        rows = self.rows()
-        told = [[str(row["rank"]), *(_cell(row[name]) for name in self.shown)] for row in rows]
-        heads = ["", *(name.replace("_", " ") for name in self.shown)]
-        texts = [False, *(isinstance(rows[0][name], str) for name in self.shown)]
+        rows = self.rows() if full else self.rows()[:_BRIEF]
+        names = self.shown if full else self.brief or self.shown
+        told = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
+        heads = ["", *(name.replace("_", " ") for name in names)]
+        texts = [False, *(isinstance(rows[0][name], str) for name in names)]
         wide = [max(map(len, column)) for column in zip(heads, *told, strict=True)]
         lines = [
             "  ".join(
@@ -160,7 +174,8 @@ class Plan(Generic[D]):
             ).rstrip()
             for line in (heads, *told)
         ]
-        return "\n".join([*self.words, *lines, *self.foot()])
+        below = self.foot() if full else [_rest(len(self) - len(rows))]
+        return "\n".join([*self.head(full=full), *lines, *below])
 
     def __str__(self) -> str:
         return self.describe()
@@ -173,8 +188,35 @@ class Plan(Generic[D]):
         from counton.base.columns import html
 
         rows = self.rows()
-        columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        return html("\n".join(self.words), columns)
+        names = ("rank", *(self.brief or self.shown))
+        columns = {name: np.array([row[name] for row in rows]) for name in names}
+        return html("\n".join(self.head()), columns, _BRIEF)
+
+
+def off_in_words(what: str, halfwidths: Mapping[int, float]) -> str:
+    """How far off something is at some steps.
+
+    >>> off_in_words("a total", {1: 11.2, 52: 24.9})
+    'a total is off by at most 12 in step 1 and 25 in step 52'
+    """
+    ends = {step: figures_above(half) for step, half in halfwidths.items()}
+    alike = len(ends) > 1 and len({*ends.values()}) == 1
+    said = [half if alike else f"{half} in step {step:,}" for step, half in ends.items()]
+    return f"{what} is off by at most {' and '.join(dict.fromkeys(said))}"
+
+
+def _rest(more: int) -> str:
+    others = f"{more:,} more choice{'s' * (more > 1)}, " if more else ""
+    return f"{others}parameters, lower bounds: describe(full=True)"
+
+
+def loss_of(guarantee: Guarantee) -> str:
+    """The parameters of a guarantee, without what it is called.
+
+    >>> loss_of(ApproxDP(1, "1e-6"))
+    'epsilon = 1 and delta = 1e-6'
+    """
+    return str(guarantee).partition(" with ")[2]
 
 
 def _cell(value: Any) -> str:
@@ -191,6 +233,7 @@ class StreamPlan(Plan[Design]):
         planning_seconds: how long finding and weighing each choice took; no part of a comparison.
         least_errors: lower bounds on what is read of a statistic; none of counts.
         reached: half-widths for which the guarantee was found; None where it was stated.
+        own_halfwidths: those of a statistic's numbers, from this plan; None: of counts.
     """
 
     horizon: int | None
@@ -199,6 +242,7 @@ class StreamPlan(Plan[Design]):
     planning_seconds: tuple[float, ...] = field(default=(), compare=False)
     least_errors: tuple[LowerBound, ...] = ()
     reached: ReachedHalfwidths | None = None
+    own_halfwidths: Callable[..., dict[str, float]] | None = field(default=None, compare=False)
 
     @property
     def contribution(self) -> Contribution:
@@ -239,6 +283,77 @@ class StreamPlan(Plan[Design]):
     def std(self, steps: Any = None) -> Any:
         """`Design.std` of the best choice."""
         return self.best.std(steps)
+
+    def halfwidths(
+        self, step: int, level: float = 0.95, *, over: int | None = None
+    ) -> dict[str, float]:
+        """Half-widths of intervals at a step, by what they are of; "" where all are of one kind.
+
+        Args:
+            step: which.
+            level: probability with which each interval holds.
+            over: of what came in this many steps up to it; None: of all so far.
+
+        Raises:
+            InvalidInput: a step or a level that there is not.
+        """
+        step = check_integer("step", step, 1)
+        if self.own_halfwidths is not None:
+            # How many rows there are is stated of the last step alone.
+            size = {} if over is None and step == self.steps else {"rows": None}
+            return self.own_halfwidths(self, step, level, over=over, **size)
+        if over is None:
+            return {"": self.best.halfwidth(step, level)}
+        begin = max(step - check_integer("over", over, 1), 0)
+        return {"": float(np.ravel(self.best.window_halfwidths([begin], [step], level))[0])}
+
+    def halfwidth(self, step: int, level: float = 0.95, name: str = "") -> float:
+        """Half-width of an interval at a step, with the best choice, in data units.
+
+        Args:
+            step: which.
+            level: probability with which the interval holds.
+            name: of what, where a statistic has several numbers, such as "mean".
+
+        Raises:
+            InvalidInput: a step, a level or a name that there is not.
+
+        >>> from counton import PureDP, plan
+        >>> round(plan(365, PureDP(1)).halfwidth(365), 1)
+        18.6
+        """
+        found = self.halfwidths(step, level)
+        if name not in found:
+            known = ", ".join(filter(None, found)) or "one number, without a name"
+            raise InvalidInput(f"name is {name!r}, and there is {known}: give one of these")
+        return found[name]
+
+    def in_words(self, level: float = 0.95) -> str:
+        """How far off numbers of the best choice are, at its first step and its last one.
+
+        >>> from counton import ZCDP, plan
+        >>> plan(365, ZCDP(0.5), release="windows").in_words()
+        'rho = 0.5: the number of one step is off by at most 2, in 95 of 100'
+        """
+        last = "" if self.horizon is not None else " (there is no last step)"
+        forms = [self._off(level)]
+        if self.best.release == "both":
+            forms.append(self._off(level, over=1))
+        return f"{loss_of(self.guarantee)}: {'; '.join(forms)}{last}, in {100 * level:g} of 100"
+
+    def _off(self, level: float, over: int | None = None) -> str:
+        windows = over is not None or self.best.release == "windows"
+        counts = "a total" if self.own_halfwidths is None else "a number"
+        own = "the number of one step" if windows else counts
+        steps = dict.fromkeys((1, self.steps))
+        ends = {step: self.halfwidths(step, level, over=over) for step in steps}
+        return "; ".join(
+            off_in_words(
+                f"{name} of one step" if name and windows else name or own,
+                {step: end[name] for step, end in ends.items() if name in end},
+            )
+            for name in ends[self.steps]
+        )
 
     def least_std(self, metric: Metric | None = None) -> dict[Family, float]:
         """Standard deviations that no strategy with one family of noise is below, where known.
@@ -327,7 +442,7 @@ class StreamPlan(Plan[Design]):
 
     @override
     def rows(self) -> list[dict[str, Any]]:
-        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
+        """One row a choice: rank, strategy, noise, mean_std, max_std (data units), kind, cost, why.
 
         The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps; the
         paper is the refereed one that describes the strategy, with its venue, or begins with
@@ -336,6 +451,7 @@ class StreamPlan(Plan[Design]):
         return [
             {
                 **row,
+                "kind": choice.kind,
                 "planning_seconds": seconds,
                 "why": self.why(choice),
                 "paper": origin_of(choice.strategy.sources),
@@ -344,6 +460,10 @@ class StreamPlan(Plan[Design]):
                 super().rows(), self.choices, self.planning_seconds, strict=True
             )
         ]
+
+    @override
+    def head(self, *, full: bool = False) -> list[str]:
+        return [self.in_words(), *self.words[0 if full else 2 :]]
 
     @override
     def foot(self) -> list[str]:
@@ -485,6 +605,7 @@ def plan_stream(
             f"protected: {contribution}",
         ),
         shown=("strategy", "noise", "mean_std", "max_std"),
+        brief=("kind", "noise", "mean_std", "max_std"),
         horizon=horizon,
         metric=metric,
         notes=tuple(notes),

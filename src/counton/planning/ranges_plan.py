@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from counton.base.distributions import Family, NoiseDistribution
 from counton.base.errors import InvalidInput
-from counton.base.exact import quote, quoted_numbers
+from counton.base.exact import figures, quote, quoted_numbers
 from counton.numbers.node_law import check_guarantee
 from counton.numbers.table_noise import NORMS, noise_kinds, rank_attempts, sensitivity_of_cells
-from counton.planning.planner import Plan
+from counton.planning.planner import Plan, loss_of
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
 from counton.strategies.lines import Grid, LineStrategy, Workload, workload
@@ -110,11 +110,14 @@ def plan_cells(
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
+    best, asks = next(iter(distinct.values())), math.prod(work.queries for work in asked)
+    typical = figures(math.sqrt(best.expected_error / asks))
     along = " x ".join(f"{count:,}" for count in shape)
     wanted = " x ".join(dict.fromkeys(work.name for work in asked))
     return Plan(
         choices=tuple(distinct.values()),
         words=(
+            f"{loss_of(guarantee)}: an answer is typically off by {typical}",
             f"{along} cells, workload {wanted}, least total squared error first",
             f"guarantee: {guarantee}",
             f"protected: {unit.describe(steps=False)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
@@ -307,18 +308,15 @@ def _within(own: dict[str, Any]) -> StreamPlan:
     size = own.pop("size", None)
     size = None if size is None else check_integer("size", size, 1, 2**60)
     level, bounds = check_level(own.pop("level", 0.95)), bounds_of(own.pop("within"), size)
-    least, delta, of = own.pop("least", "epsilon"), own.pop("delta", None), own.get("of")
+    least, delta = own.pop("least", "epsilon"), own.pop("delta", None)
     if least not in ("epsilon", "rho"):
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
     def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         found = _of_stream({**own, **faster, "guarantee": guarantee})
-        if of is None:
-            halfwidths = {"": found.best.halfwidth(found.steps, level)}
-        else:
-            from counton.statistics.statistic_plan import halfwidths_of_plan
-
-            halfwidths = halfwidths_of_plan(of, found, level=level, rows=size)
+        if found.own_halfwidths is not None:
+            found = replace(found, own_halfwidths=partial(found.own_halfwidths, rows=size))
+        halfwidths = found.halfwidths(found.steps, level)
         reached = compare_halfwidths(halfwidths, bounds, found.steps, level)
         return replace(found, words=(*found.words, str(reached)), reached=reached)
 

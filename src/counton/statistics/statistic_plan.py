@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from counton.base.distributions import Sensitivity
@@ -117,6 +118,7 @@ def plan_statistic(
         found,
         choices=tuple(replace(one, errors_of=read) for one in found.choices),
         words=(*found.words, words),
+        own_halfwidths=partial(halfwidths_of_plan, statistic),
         least_errors=least_errors(this, found.steps, found.guarantee, batched=batched),
     )
 
@@ -143,6 +145,7 @@ def halfwidths_of_plan(
     level: float = 0.95,
     *,
     rows: int | None = None,
+    over: int | None = None,
 ) -> dict[str, float]:
     """Half-widths that the best choice of a plan has at a step, by name.
 
@@ -154,6 +157,7 @@ def halfwidths_of_plan(
         step: which; None: the last one that is planned for.
         level: probability with which each interval holds.
         rows: how many rows there will be by then; None: what depends on that is left out.
+        over: of what came in this many steps up to it; None: of all so far.
 
     >>> from counton import PureDP
     >>> from counton.statistics import Distinct
@@ -162,4 +166,4 @@ def halfwidths_of_plan(
     {'': 49.45...}
     """
     this, design = statistic.settle(found.guarantee, found.horizon), found.best.of_a_cell
-    return planned_halfwidths(this, design, step or found.steps, level, rows=rows)
+    return planned_halfwidths(this, design, step or found.steps, level, rows=rows, over=over)
