@@ -64,7 +64,6 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
         planned: a statistic, or what one unit of a count changes, as `counton.plan` takes it.
         whom: who is protected, where it is no statistic.
     """
-    from counton.base.literature import origin_of
     from counton.statistics.plan_verb import plan
 
     if options.steps is None and options.around is None:
@@ -190,6 +189,8 @@ def _write_strategies(
 
 def _write_limits(console: Console, ranked: StreamPlan) -> None:
     """What the best is best by, what papers have, and what no mechanism is below."""
+    from counton.base.literature import origin_of
+
     console.write_line(
         f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; "
         f"{origin_of(ranked.best.strategy.sources)}; its parts, for experts: --json"

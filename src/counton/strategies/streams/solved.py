@@ -115,7 +115,7 @@ class LeastSquaresFactorization(StreamStrategy):
     48
     """
 
-    sources = ("matrices", "a_floor_estimates")
+    sources: tuple[str, ...] = ("matrices", "a_floor_estimates")
     saved_name = "Solved"
 
     fraction_bits = 10
