@@ -246,17 +246,25 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     state, out = str(place.state), str(place.folder / "dashboards.db")
     old = place.folder / "old.db"
     place.count(place.write("e.csv", ROWS[:3]))
-    assert "old copy" not in place("export", state).out
+    for command in ("export", "show", "answer", "methods"):
+        done = place(command, state)
+        assert "old copy" not in done.out + done.err
     shutil.copy(place.state, old)
     place("count", place.write("e.csv", ROWS), *place.again)
     shutil.copy(old, place.state)
     for words in (
         ("export", state),
+        ("show", state),
+        ("show", state, "--json"),
+        ("answer", state),
+        ("answer", state, "--json"),
+        ("methods", state),
+        ("methods", state, "--registry"),
         ("end", state, "--name", "events", "--drop-waiting"),
     ):
         done = place(*words)
         assert done.code == 0, done.err
-        said = " ".join(done.out.split())
+        said = " ".join((done.out + done.err).split())
         assert "says that step 4 is released, so the state was restored from an old copy" in said
     assert place("verify", state).code == 7
     done = place("publish", state, "--to", out)

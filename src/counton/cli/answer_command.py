@@ -177,7 +177,10 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
     level = options.level
     if (public := read_public(source, name=name, level=level, token=token, like=like)) is not None:
         return public
-    return released_in(source, name, level=level)
+    released = released_in(source, name, level=level)
+    for note in released.notes:
+        Console(stderr=True).write_line(f"note: {note}")
+    return released
 
 
 def _answer(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from counton.base.errors import InvalidInput, field
 from counton.cli.command_options import ExportOptions, FitOptions, MethodsOptions, PublishOptions
-from counton.cli.print_forms import Console, print_json
+from counton.cli.print_forms import Console, print_json, tell_of_old_copies
 from counton.released.read_options import LOOK
 from counton.released.release import Release
 from counton.released.release_facts import facts_of
 from counton.run.exports import NAMED, export, export_all, file_of, methods, publish, registry
 from counton.run.journal_values import fit_of
-from counton.run.read_back import read_public
+from counton.run.read_back import public_places, read_public
 from counton.run.written_files import PICTURES
 
 #: Rows that the screen shows.
@@ -127,6 +128,7 @@ def print_methods(options: MethodsOptions) -> None:
         found = {one.design.name: one.methods(full=options.full)}
     else:
         found = methods(options.state, **asked, full=options.full)
+        _tell_of_old_copies(options.state, found)
     if options.json:
         print_json({"state": options.state, "methods": found})
         return
@@ -139,6 +141,13 @@ def print_methods(options: MethodsOptions) -> None:
         console.write_line(paragraph)
 
 
+def _tell_of_old_copies(state: str, names: Iterable[str]) -> None:
+    from counton.state import Store
+
+    with Store(state) as store:
+        tell_of_old_copies(store, names)
+
+
 def _print_registry(options: MethodsOptions) -> None:
     """Records in YAML, each a document; what has to be filled in says so."""
     from counton.released.registry import TO_WRITE, as_yaml
@@ -148,6 +157,8 @@ def _print_registry(options: MethodsOptions) -> None:
             f"{field('level', options.level)} is of intervals, and a record has none; leave it out"
         )
     found = registry(options.state, options.name, like=options.like)
+    if public_places(options.state) is None:
+        _tell_of_old_copies(options.state, found)
     if options.json:
         print_json({"state": options.state, "registry": found})
         return

@@ -13,7 +13,13 @@ from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import LedgerOptions, ShowOptions, VerifyOptions
 from counton.cli.exits import ExitCode
-from counton.cli.print_forms import Console, print_json, warn_of_no_witness, working
+from counton.cli.print_forms import (
+    Console,
+    print_json,
+    tell_of_old_copies,
+    warn_of_no_witness,
+    working,
+)
 from counton.job.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
@@ -207,6 +213,7 @@ def print_state(state: str, name: str | None, as_json: bool) -> None:
         if name is not None:
             store.reader(name)  # refused if there is none
             described["streams"] = [one for one in described["streams"] if one["name"] == name]
+        tell_of_old_copies(store, [one["name"] for one in described["streams"]])
         if not as_json:
             console = Console()
             console.write_line(f"state {described['state']}, format {described['format']}")

@@ -128,6 +128,13 @@ def _without_passwords(value: Any, key: str = "") -> Any:
 _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
+def tell_of_old_copies(store: Store, names: Iterable[str]) -> None:
+    """Say on standard error which of these streams of a state may be old copies, and why."""
+    for name in names:
+        if (doubt := store.reader(name).doubt()) is not None:
+            Console(stderr=True).write_line(f"note: {doubt}")
+
+
 def warn_of_no_witness(
     errors: Console,
     *states: tuple[Any, Sequence[Any], Any],

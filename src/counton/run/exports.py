@@ -353,9 +353,7 @@ def export(
             if path is not None and is_folder(path):
                 return _into_folder(reader, path, chosen, level, above, surely_above)
             found = _of_stream(reader, level, chosen, fit)
-            found = large_only(found, above, surely_above)
-            if (doubt := reader.doubt()) is not None:
-                found = found.with_note(doubt).at_hand()
+            found = _doubted(reader, large_only(found, above, surely_above))
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)
@@ -517,7 +515,13 @@ def released_in(
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
-        return _of_stream(reader, level)
+        return _doubted(reader, _of_stream(reader, level))
+
+
+def _doubted(reader: JournalReader, found: Release) -> Release:
+    """With a note where the state may be an old copy."""
+    doubt = reader.doubt()
+    return found if doubt is None else found.with_note(doubt).at_hand()
 
 
 def methods(
