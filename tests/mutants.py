@@ -33,6 +33,7 @@ class Mutant(NamedTuple):
         wrong: what the slip makes of it.
         harm: what is no longer true.
         killed_by: tests that fail with it, files or names of single ones.
+        by_reference: of the eight mistakes that the reference alone finds, a test of it that does.
     """
 
     file: str
@@ -40,6 +41,7 @@ class Mutant(NamedTuple):
     wrong: str
     harm: str
     killed_by: tuple[str, ...]
+    by_reference: str = ""
 
 
 def _listed() -> tuple[Mutant, ...]:

@@ -1249,6 +1249,7 @@ class Stream:
     Attributes:
         strategy: see there.
         grid: what one is, of exact sums, in data units.
+        horizon: the last step that it can have.
     """
 
     def __init__(
@@ -1263,6 +1264,7 @@ class Stream:
         self._law = law_of(terms["law"])
         self._single = not terms["shape"]
         self.grid = Fraction(terms["contribution"].get("resolution", "1"))
+        self.horizon = terms["strategy"].get("horizon", 2**62)
 
     def _law_at(self, level: int) -> Laplace | Gaussian:
         return noise_of(self._law[0], self._law[1] * self.strategy.factor(level))
@@ -1313,7 +1315,11 @@ class Sums:
     def __init__(self, text: str) -> None:
         self._sums: dict[tuple[int, str], Fraction] = {}
         self.cells: dict[str, int] = {}
-        for row in csv.DictReader(text.splitlines()):
+        try:
+            rows = [*csv.DictReader(text.splitlines())]
+        except csv.Error as error:
+            raise Unreadable(f"the sums are no CSV: {error}") from None
+        for row in rows:
             try:
                 self._sums[int(row["step"]), row["group"]] = exact(row["sum"])
                 if row.get("cell"):
@@ -1342,10 +1348,14 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
     for name, by_step in table.values.items():
         if name not in cells:
             raise Unreadable(f"which cell is group {name!r}? give the sums a column cell")
-        z, last = stream.z(cells[name]), max(by_step)
+        z, first, last = stream.z(cells[name]), min(by_step), max(by_step)
+        if not 1 <= first <= last <= stream.horizon:
+            beyond = str(last if first >= 1 else first)[:40]
+            raise Unreadable(f"group {name!r} has step {beyond}: they are 1 to {stream.horizon}")
+        exact_sums = {step: sums.at(step - late, name, stream.grid) for step in by_step}
         noise = stream.strategy.noise(z, last)
         for step, value in by_step.items():
-            mine = stream.value(sums.at(step - late, name, stream.grid), noise[step - 1])
+            mine = stream.value(exact_sums[step], noise[step - 1])
             if mine != value:
                 was = f"step {step} of {name!r} was released as {str(value)[:40]}"
                 return right, f"{was}; {mine} is right"
@@ -1377,7 +1387,7 @@ def read_json(place: str) -> Any:
     """A file of JSON, or a sentence that says which one it is not."""
     try:
         return json.loads(Path(place).read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"{place} is not what counton writes, JSON: {error}"[:300]) from None
 
 
@@ -1404,7 +1414,10 @@ def main(words: list[str]) -> int:
     except (Unreadable, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error) as why:
+    except (
+        *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
+        *(struct.error, zlib.error),
+    ) as why:
         print(f"a file is not what counton writes: {why!r}"[:300], file=sys.stderr)
         return 2
     print(f"{right} values are right" if wrong is None else f"not right: {wrong}")

@@ -205,6 +205,33 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         1,
         "was released as 1111",
     ),
+    "a step of another stream": (
+        altered("out.json", lambda text: re.sub('"step": ?1', '"step": 1000000000', text, count=1)),
+        2,
+        "has step 1000000000: they are 1 to 5",
+    ),
+    "a step of a thousand digits": (
+        altered(
+            "out.json", lambda text: re.sub('"step": ?1', f'"step": {"1" * 1000}', text, count=1)
+        ),
+        2,
+        "has step 1111111111111111111111111111111111111111: they are 1 to 5",
+    ),
+    "a step before the first": (
+        altered("out.json", lambda text: re.sub('"step": ?1', '"step": 0', text, count=1)),
+        2,
+        "has step 0: they are 1 to 5",
+    ),
+    "lists within lists": (
+        altered("out.json.json", lambda _: "[" * 100_000),
+        2,
+        "is not what counton writes",
+    ),
+    "a field that never ends": (
+        altered("sums.csv", lambda text: f'{text}"{"9" * 200_000}'),
+        2,
+        "the sums are no CSV",
+    ),
     "bytes": (
         lambda folder: (folder / "out.json").write_bytes(b"\xff\xfe\x00"),  # type: ignore[dict-item]
         2,
