@@ -4,7 +4,8 @@
 from somebody, of every room of ``tools/review.py``, and the tests that fail with the slip. The
 command copies the package, makes one slip, and runs those tests alone: a slip with which they pass
 *lives*, and is a defect of the tests. ``python -m tests.mutants noise`` tries those whose file or
-harm has this word.
+harm has this word; ``python -m tests.mutants --by-reference`` the eight of samplers, addresses,
+strategies, norms, calibration, rounding and ids that tests of ``counton.reference`` find alone.
 
 ``tests/project/test_mutants.py`` holds that each place is there, once: who moves a line moves it in
 the list too.
@@ -53,6 +54,8 @@ def _listed() -> tuple[Mutant, ...]:
 
 
 MUTANTS = _listed()
+#: Asks for the slips that the reference alone finds.
+BY_REFERENCE = "--by-reference"
 
 
 def mutated(mutant: Mutant, folder: Path) -> Path:
@@ -86,10 +89,13 @@ def lives(mutant: Mutant) -> str | None:
 
 def main() -> None:
     """Try all slips, or those with a word; exit with 1 if one lives."""
-    words = sys.argv[1:]
-    chosen = [
-        one for one in MUTANTS if not words or any(w in f"{one.file} {one.harm}" for w in words)
-    ]
+    words = [word for word in sys.argv[1:] if word != BY_REFERENCE]
+    some = MUTANTS
+    if BY_REFERENCE in sys.argv:
+        some = tuple(
+            one._replace(killed_by=(one.by_reference,)) for one in MUTANTS if one.by_reference
+        )
+    chosen = [one for one in some if not words or any(w in f"{one.file} {one.harm}" for w in words)]
     alive = 0
     for one in chosen:
         said = lives(one)

@@ -13,3 +13,13 @@ def test_each_slip_has_its_place(mutant: Mutant) -> None:
     assert text.count(mutant.right) == 1
     assert mutant.wrong != mutant.right
     assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.killed_by)
+
+
+def test_the_reference_alone_finds_eight_slips() -> None:
+    """Of rows, norms, calibration, strategies, rounding, addresses and samplers."""
+    found = [one for one in MUTANTS if one.by_reference]
+    assert len(found) == 8
+    assert len({one.file for one in found}) == 8
+    for one in found:
+        assert one.by_reference.startswith("tests/reference/")
+        assert (ROOT / one.by_reference).is_file()
