@@ -1174,17 +1174,25 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
     Each node in units of the width of its own noise.
     """
     columns = {step: strategy.column(step, last) for step in range(1, last + 1)}
-    l1 = l2_squared = Fraction(0)
+    lengths: set[frozenset[tuple[int, int]]] = {frozenset()}
+    squares = {*lengths}
     for change in moved:
         nodes = sizes_by_place(
             ((node, cell), weight * size)
             for (step, cell), size in change.items()
             for node, weight in columns[step].items()
         )
-        widths = [(abs(one), strategy.factor(node[0])) for (node, _), one in nodes.items()]
-        l1 = max(l1, sum((one / width for one, width in widths), Fraction(0)))
-        l2_squared = max(l2_squared, sum((one**2 / width for one, width in widths), Fraction(0)))
-    return l1, l2_squared
+        by_level = [(level, abs(one)) for ((level, _), _), one in nodes.items()]
+        lengths.add(frozenset(sizes_by_place(by_level).items()))
+        squares.add(frozenset(sizes_by_place((at, one**2) for at, one in by_level).items()))
+    return largest(strategy, lengths), largest(strategy, squares)
+
+
+def largest(strategy: Strategy, found: Iterable[Iterable[tuple[int, int]]]) -> Fraction:
+    """The largest sum of what nodes move by, by level, over the width of a level's noise."""
+    return max(
+        sum((size / strategy.factor(level) for level, size in one), Fraction(0)) for one in found
+    )
 
 
 def keeps(
