@@ -52,7 +52,7 @@ class Workplace:
 
     def shown(self, *more: str) -> str:
         """What is said of the state, its lines put together."""
-        done = self.plain("show", str(self.state), *more)
+        done = self.plain("show", str(self.state), "--full", *more)
         assert done.code == 0, done.err
         return " ".join(done.out.split())
 

@@ -58,7 +58,7 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
         "times the epsilon"
     )
     assert promise in _flat(counted)
-    assert f"the rest: counton show {place.state}" in counted
+    assert f"the rest: counton show {place.state} --full" in counted
     assert len(counted.splitlines()) <= 15
     words = place.shown()
     for told in (
@@ -79,7 +79,7 @@ def test_the_output_says_what_is_protected(place: Any) -> None:
 
 def test_quantities_have_thousands_separators(place: Any) -> None:
     done = place.count(place.write("e.csv", ["00:10,a"] * 12_345 + ["01:00,b"]))
-    assert "│ 12,345 │" in _flat(done.out)
+    assert "a 12,345 12,345 to 12,345" in _flat(done.out)
 
 
 def test_running_again_releases_nothing_new_and_says_so(place: Any) -> None:
@@ -367,7 +367,7 @@ def test_a_terminal_without_signs_and_letters_ends_no_run(place: Any) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert b"| ? " in done.stdout
+    assert b"\n? " in done.stdout
 
 
 def _flat(text: str) -> str:
@@ -382,7 +382,7 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert [row["window_estimate"] for row in last["groups"]] == [0, 0]
     assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
     words = _flat(place.count(events).out)
-    assert "estimate ┃ 95% interval ┃ in this window ┃ 95% interval" in words
+    assert "estimate 95% interval in this window 95% interval" in words
     assert "of window 3 by itself" in place.shown()
     alone = place.count(events, "--release", "windows", "--name", "alone")
     assert "number of events in the window up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
@@ -456,7 +456,7 @@ def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: An
     out = place.folder / "out.csv"
     done = place("count", events, *place.new(domain=",".join(names)), "--out", str(out))
     assert done.code == 0
-    shown = [line.split()[1] for line in done.out.splitlines() if line.startswith("│ g")]
+    shown = [line.split()[0] for line in done.out.splitlines() if line.startswith("g")][1:]
     assert shown == [f"g{group}" for group in range(44, 24, -1)]
     assert "and 25 smaller groups: a table (--out) has them all" in done.out
     assert len(out.read_text().splitlines()) == 46

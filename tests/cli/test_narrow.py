@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import resource
 import subprocess
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.console
 
 from counton import PureDP, Stream, plan
 from counton.base.errors import InvalidInput, StateError, StreamConflict
@@ -20,6 +22,11 @@ def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
 ) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
     monkeypatch.setenv("COLUMNS", "40")
+    plain = " ".join(place("export", str(place.state)).out.split())  # no terminal
+    assert "step window_start window_end group estimate std lower upper 1 2013" in plain
+    begin = rich.console.Console.__init__
+    terminal = partialmethod(begin, force_terminal=True, color_system=None)
+    monkeypatch.setattr(rich.console.Console, "__init__", terminal)
     shown = place("export", str(place.state))
     assert "window_start  2013-01-01 00:00" in shown.out
     ranked = place("plan", "--steps", "100", "--epsilon", "1")

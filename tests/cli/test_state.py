@@ -184,7 +184,7 @@ def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> N
 
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
-    shown = place("show", str(place.state))
+    shown = place("show", str(place.state), "--full")
     for word in ("stream events", "released", "3 windows", "epsilon = 100", "2 by group", "1h"):
         assert word in shown.out
     as_json = place("show", str(place.state), "--json").out
@@ -195,6 +195,26 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
         assert secret not in text
         assert "checkpoint" not in text
         assert "observed" not in text
+
+
+def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> None:
+    shown = place("show", str(place.state)).out
+    lines = shown.splitlines()
+    assert len(lines) <= 12
+    assert [line.split()[:2] for line in lines if line[:2] in ("a ", "b ")] == [
+        ["a", "2"],
+        ["b", "1"],
+    ]
+    (strategy,) = [line for line in lines if line.startswith("strategy: ")]
+    assert strategy.endswith(", with Laplace noise")
+    assert "promise: one event more or less makes no output more than" in shown
+    assert shown.endswith("format 14; the account of each promise: --full\n")
+    full = place("show", str(place.state), "--full").out
+    assert full.startswith("\n".join(lines[:-1]))
+    assert "guarantee  pure differential privacy with epsilon = 100" in full
+    with Stream.create(place.folder / "fed.db", "fed", Binary(9), PureDP(1)) as fed:
+        (last,) = fed.release_many([3]).values
+    assert f"step 1: {last}\n" in place("show", str(place.folder / "fed.db")).out
 
 
 def test_show_of_no_state_is_an_error(place: Any) -> None:

@@ -103,7 +103,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     copy = place.folder / "copy.csv"
     assert place("export", str(place.state), "--out", str(copy)).code == 0
     assert pl.read_csv(copy).equals(pl.read_csv(out))
-    shown = place("show", str(place.state)).out
+    shown = place("show", str(place.state), "--full").out
     assert "ranking of the 2 largest groups, by to" in shown
     assert "one event more or less, counted" in shown
 

@@ -148,7 +148,7 @@ def test_a_description_says_what_its_numbers_leave_out(
 
 
 def shown(path: object) -> str:
-    done = CliRunner().invoke(app, ["show", str(path)], prog_name="counton")
+    done = CliRunner().invoke(app, ["show", str(path), "--full"], prog_name="counton")
     assert done.exit_code == 0
     return done.output
 

@@ -475,7 +475,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
             job = replace(job, out=str(out), plot=str(files[3]))
             perform(job, Printing(json=as_json))
     summary = state_summary(state)
-    print_state(str(state), None, as_json=False)
+    print_state(str(state), None, as_json=False, full=True)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     table(asked(tmp_path, rows, what=what))
     files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]

@@ -77,7 +77,7 @@ def test_plans_say_papers_and_what_they_cost() -> None:
     assert any("FORC 2025" in paper for paper in rows.values())
     assert "10.29, 30% above the best (7.89); J. D. Andersson" in of.published_in_words
     assert of.published_in_words in of.foot()
-    done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1"])
+    done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1", "--full"])
     said = " ".join(done.output.split())
     assert "10.29, 30% above the best (7.89)" in said
     assert "scale l1 / epsilon; ours: theorem a_floor_estimates in proofs/Statements.v;" in said
@@ -93,9 +93,9 @@ def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(tmp_path / "jobs.toml")])
     assert done.exit_code == 0, done.output
     assert read(tmp_path / "file.json").design.strategy.saved_name == "KAry"
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json"), "--full"])
     assert "(FORC 2025)" in " ".join(described.output.split())
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db")])
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db"), "--full"])
     assert "(FORC 2025)" in " ".join(described.output.split())
     with inside(tmp_path, steps=60, strategy="published") as service:
         service.post("b", [visit(0.5)])

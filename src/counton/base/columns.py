@@ -43,6 +43,22 @@ class TextTable(NamedTuple):
     caption: str = ""
 
 
+def aligned(table: TextTable) -> list[str]:
+    """Lines of a table, as wide as its words are: columns, rows, and what stands below.
+
+    >>> aligned(TextTable((("node", False), ("estimate", True)), [("total", "35")]))
+    ['node   estimate', 'total        35']
+    """
+    columns = [
+        [name, *(row[at] for row in table.rows)] for at, (name, _) in enumerate(table.columns)
+    ]
+    for cells, (_, number) in zip(columns, table.columns, strict=True):
+        wide = max(map(len, cells))
+        cells[:] = [cell.rjust(wide) if number else cell.ljust(wide) for cell in cells]
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    return [*lines, *filter(None, [table.caption])]
+
+
 def check_names(names: Any, called: str = "columns") -> None:
     if isinstance(names, list | tuple) and not names:
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")

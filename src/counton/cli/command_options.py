@@ -447,10 +447,10 @@ class LedgerOptions:
 
 @dataclass(frozen=True)
 class ShowOptions:
-    """Show what a state or a released table holds: streams, guarantees and last releases.
+    """Show what a state or a released table holds: last numbers, promises and strategies.
 
-    Shows no secrets and needs no key. A released table or a published database carries all that
-    is public about its stream.
+    --full shows the account of each promise. Shows no secrets and needs no key. A released table or
+    a published database carries all that is public about its stream.
     """
 
     state: str = argument(
@@ -459,6 +459,9 @@ class ShowOptions:
     )
     name: str | None = option(None, "name of the one stream to show, if there are several")
     like: str | None = option(None, _LIKE)
+    full: bool = option(
+        False, "show the account of each promise too: whom, from whom, at what cost"
+    )
     json: bool = option(False, JSON)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -16,6 +17,7 @@ from counton.cli.exits import ExitCode
 from counton.cli.print_forms import (
     Console,
     print_json,
+    table_of_texts,
     tell_of_old_copies,
     warn_of_no_witness,
     working,
@@ -28,8 +30,7 @@ from counton.state.stream_facts import record_in
 from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from counton.numbers.design import Design
     from counton.released.description import Description
     from counton.released.release import Release
     from counton.run import Definition
@@ -199,12 +200,12 @@ def print_held(options: ShowOptions) -> None:
 
     public = read_public(options.state, name=options.name, like=options.like)
     if public is not None:
-        print_release(public, options.json)
+        print_release(public, options.json, full=options.full)
         return
-    print_state(options.state, options.name, options.json)
+    print_state(options.state, options.name, options.json, full=options.full)
 
 
-def print_state(state: str, name: str | None, as_json: bool) -> None:
+def print_state(state: str, name: str | None, as_json: bool, *, full: bool = False) -> None:
     """What a state holds, or one stream of it, without secrets."""
     from counton.state import Store
 
@@ -216,9 +217,12 @@ def print_state(state: str, name: str | None, as_json: bool) -> None:
         tell_of_old_copies(store, [one["name"] for one in described["streams"]])
         if not as_json:
             console = Console()
-            console.write_line(f"state {described['state']}, format {described['format']}")
             for stream in described["streams"]:
-                _print_stream(console, _in_zone(stream), store)
+                _print_stream(console, _in_zone(stream), store, full=full)
+            account = f"state {described['state']}, format {described['format']}"
+            if described["streams"] and not full:
+                account += "; the account of each promise: --full"
+            console.write_line(account)
             return
     described["streams"] = [_in_zone(stream) for stream in described["streams"]]
     print_json(described)
@@ -228,12 +232,16 @@ def print_state(state: str, name: str | None, as_json: bool) -> None:
 _ROWS = 20
 
 
-def print_release(released: Release, as_json: bool) -> None:
+def print_release(released: Release, as_json: bool, *, full: bool = False) -> None:
     """What a released table, a published database or a service says of its stream."""
-    from counton.base.columns import WHEN
     from counton.base.literature import origin_of
     from counton.released.release_facts import promise_of
-    from counton.released.stream_words import groups_in_words, protected_in_words, sharing_in_words
+    from counton.released.stream_words import (
+        groups_in_words,
+        meaning_in_words,
+        protected_in_words,
+        sharing_in_words,
+    )
 
     definition, terms, shown = released.definition, released.design, released.table()
     once = not definition.cut.goes_on
@@ -258,6 +266,18 @@ def print_release(released: Release, as_json: bool) -> None:
         gone = steps[-1] - steps[0] + 1 - len(steps)
         there = f"{len(steps):,} {definition.cut.noun}s, {steps[0]:,} to {steps[-1]:,}"
         there += f"; missing between them: {gone:,}" if gone else ""
+    console = Console()
+    console.write_line(f"stream {terms.name}, as it was released: {there}", bold=True)
+    _write_last(console, released)
+    loss = str(terms.guarantee).partition(" with ")[2]
+    people = f"; {promised['people']}" if "people" in promised else ""
+    console.write_line(f"promise: {meaning_in_words(definition)} ({loss}){people}")
+    if not once:
+        console.write_line(f"strategy: {_strategy(terms)}")
+    if not full:
+        console.write_line("the account of the promise: --full")
+        return
+    console.write_line("")
     rows = [
         ("holds", definition.holds),
         ("released", there),
@@ -278,26 +298,26 @@ def print_release(released: Release, as_json: bool) -> None:
     if "std" in promised["noise"]:
         noise = promised["noise"]
         rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
-    console = Console()
-    console.write_line(f"stream {terms.name}, as it was released", bold=True)
     console.write_words(rows)
-    if last.height:
-        more = shown.height - last.height if once else 0
-        console.write_line("" if once else f"\n{_last_step(last)}")
-        console.write_released(last.drop(WHEN, strict=False))
-        if more:
-            console.write_line(f"and {more:,} rows more")
 
 
-def _last_step(rows: pl.DataFrame) -> str:
-    from counton.released.screen import text_table
+def _write_last(console: Console, released: Release) -> None:
+    """The numbers of the last step, and what is between them and the truth besides noise."""
+    screen = released.screen()
+    if screen.heading:
+        console.write_line(screen.heading.lstrip("\n"))
+    for table in screen.tables:
+        console.write_table(table_of_texts(table))
+    if screen.left_out:
+        console.write_line(f"{screen.left_out}: counton export has them all")
+    for note in screen.notes:
+        console.write_line(note)
 
-    said = f"the last step, {rows['step'][0]:,}"
-    if "window_start" in rows.columns:
-        said = f"the last window, {rows['step'][0]:,}"
-        start, end = text_table(rows.head(1).select("window_start", "window_end")).rows[0]
-        said += f": from {start} to {end}"
-    return said
+
+def _strategy(design: Design) -> str:
+    """How the noise is arranged, with its parameters, in a line."""
+    said = shorten(repr(design.strategy), 100, placeholder=" ...")
+    return f"{said}, with {design.family.capitalize()} noise"
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
@@ -339,23 +359,62 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     return {**stream, "created": created}
 
 
-def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> None:
+def _print_stream(
+    console: Console, stream: dict[str, Any], store: Store, *, full: bool = False
+) -> None:
+    """A stream: its last numbers, its promise and its strategy; if asked, all that is public."""
     from counton.run.definition import KIND
 
     terms, details = stream["terms"], stream["details"]
     of_events = details.get("kind") == KIND
-    described = _of_events if of_events else _of_steps
+    (_write_events if of_events else _write_steps)(console, stream, store)
+    if "refused" in stream:
+        console.write_line(f"not shown: {_in_words(stream['refused'])}")
+    if not full:
+        return
     first = [("created", stream["created"])]
     if terms.get("statistic") is not None and not of_events:
         first.append(("statistic", _statistic(terms["statistic"])))
-    last = [
-        ("key", f"fingerprint {stream['key_fingerprint']}"),
-        *([("not shown", _in_words(stream["refused"]))] if "refused" in stream else []),
-    ]
-    console.write_line(f"\nstream {stream['name']}", bold=True)
+    last = [("key", f"fingerprint {stream['key_fingerprint']}")]
+    console.write_line("")
+    described = _of_events if of_events else _of_steps
     console.write_words([*first, *described(stream, store), *last])
-    if of_events:
-        console.write_line("the strategy and its parts, for experts: --json")
+    console.write_line("")
+
+
+def _write_events(console: Console, stream: dict[str, Any], store: Store) -> None:
+    from counton.cli.run_words import promise
+    from counton.run.definition import Definition
+    from counton.run.journal_values import read_released
+
+    after, reader = stream["step"], store.reader(stream["name"])
+    definition = Definition.reopen(reader.design, reader.details)
+    there = definition.cut.progress(after) if after else "nothing released yet"
+    console.write_line(f"stream {stream['name']}: {there}", bold=True)
+    if after and "refused" not in stream:
+        _write_last(console, read_released(reader, definition, None))
+    console.write_line(f"promise: {promise(definition)}")
+    if definition.cut.goes_on:
+        console.write_line(f"strategy: {_strategy(reader.design)}")
+
+
+def _write_steps(console: Console, stream: dict[str, Any], store: Store) -> None:
+    """What a program has fed, which knows its own words."""
+    design, last = store.reader(stream["name"]).design, stream["last"]
+    console.write_line(f"stream {stream['name']}: {_steps_of(stream)}", bold=True)
+    if last is not None and last["values"] is not None:
+        values = shorten(str(last["values"]), 200, placeholder=" ...")
+        console.write_line(f"step {last['step']:,}: {values}")
+    for _, said in _error(stream):
+        console.write_line(f"error: {said}")
+    unit, loss = stream["details"].get("unit"), str(design.guarantee).partition(" with ")[2]
+    console.write_line(f"promise: {design.contribution.describe(unit)} ({loss})")
+    console.write_line(f"strategy: {_strategy(design)}")
+
+
+def _steps_of(stream: dict[str, Any]) -> str:
+    step = stream["step"]
+    return "once" if stream["details"].get("once") else f"{step:,} step{'s' * (step != 1)}"
 
 
 def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
@@ -367,7 +426,7 @@ def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
     contribution = Contribution.from_dict(terms["contribution"])
     strategy = strategy_from_dict(terms["strategy"])
     rows = [
-        ("released", "once" if details.get("once") else f"{stream['step']:,} steps"),
+        ("released", _steps_of(stream)),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", repr(strategy)),

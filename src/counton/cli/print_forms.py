@@ -18,7 +18,7 @@ import rich.console
 from rich.measure import Measurement
 from rich.table import Table
 
-from counton.base.columns import TextTable
+from counton.base.columns import TextTable, aligned
 from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.base.exact import readable
 from counton.base.outside_input import printable
@@ -63,8 +63,15 @@ class Console(rich.console.Console):
         self.write_table(_beside(rows))
 
     def write_table(self, table: Table) -> None:
-        """A table whose cells are shown as they are; row by row where a screen is narrow."""
+        """A table whose cells are shown as they are.
+
+        On a narrow screen row by row; not on a terminal, where other programs read it, without a
+        frame and whole, however wide it is.
+        """
         _clean(table)
+        if table.show_header and not self.is_terminal:
+            self._write_plain(table)
+            return
         narrow = table.show_header and table.columns and self.width < _NARROW
         if narrow and not self._fits(table):
             self._write_cards(table)
@@ -75,6 +82,9 @@ class Console(rich.console.Console):
         """Rows of a release, no number or date broken, however narrow a screen is."""
         from counton.released.screen import text_table
 
+        if not self.is_terminal:
+            self.write_table(table_of_texts(text_table(table)))
+            return
         left, spared = table, []
         for name in _SPARED:
             if self._fits(table_of_texts(text_table(left))):
@@ -100,6 +110,13 @@ class Console(rich.console.Console):
         """Whether no cell of a table is broken."""
         widest = Measurement.get(self, self.options.update(width=1000), table).maximum
         return widest <= self.width
+
+    def _write_plain(self, table: Table) -> None:
+        """Names of columns and rows, a line each, however long."""
+        columns = [(str(column.header), column.justify == "right") for column in table.columns]
+        rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
+        for line in aligned(TextTable(columns, rows, str(table.caption or ""))):
+            self.write_line(line)
 
     def _write_cards(self, table: Table) -> None:
         """The rows one after the other: names of columns, and beside each what the row says."""

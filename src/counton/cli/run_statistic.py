@@ -135,7 +135,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.state)))
-    console.write_line(f"the rest: counton show {state}")
+    console.write_line(f"the rest: counton show {state} --full")
     for every, path in outputs.sums.items():
         console.write_line(f"each {every} by itself written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)

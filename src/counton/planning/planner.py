@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from counton import strategies as known
 from counton.base import strategy_names as names
+from counton.base.columns import TextTable, aligned
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures, figures_above
@@ -164,16 +165,12 @@ class Plan(Generic[D]):
         rows = self.rows() if full else self.rows()[:_BRIEF]
         names = self.shown if full else self.brief or self.shown
         told = [[str(row["rank"]), *(_cell(row[name]) for name in names)] for row in rows]
-        heads = ["", *(name.replace("_", " ") for name in names)]
-        texts = [False, *(isinstance(rows[0][name], str) for name in names)]
-        wide = [max(map(len, column)) for column in zip(heads, *told, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if text else cell.rjust(width)
-                for cell, width, text in zip(line, wide, texts, strict=True)
-            ).rstrip()
-            for line in (heads, *told)
+        texts = [isinstance(rows[0][name], str) for name in names]
+        heads = [
+            ("", True),
+            *((name.replace("_", " "), not text) for name, text in zip(names, texts, strict=True)),
         ]
+        lines = aligned(TextTable(heads, told))
         below = self.foot() if full else [_rest(len(self) - len(rows))]
         return "\n".join([*self.head(full=full), *lines, *below])
 
