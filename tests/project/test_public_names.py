@@ -117,3 +117,15 @@ def test_the_first_level_is_listed_completely() -> None:
     first = REFERENCE.read_text(encoding="utf-8").split("\n\n")[1]
     listed = re.findall(r"`(\w+)`", first)
     assert sorted(listed) == sorted(counton.__all__)
+
+
+def test_what_pages_name_is_there() -> None:
+    """A dotted name of a page is imported as it stands."""
+    root, missing = REFERENCE.parents[2], []
+    for page in (root / "README.md", root / "CHANGELOG.md", *(root / "docs").rglob("*.md")):
+        for name in re.findall(r"`(counton(?:\.[A-Za-z_]\w*)+)", page.read_text("utf-8")):
+            try:
+                pkgutil.resolve_name(name)
+            except (ImportError, AttributeError):
+                missing.append((page.name, name))
+    assert missing == []

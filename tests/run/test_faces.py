@@ -25,7 +25,7 @@ from counton import (
     release,
 )
 from counton.privacy import Ledger
-from counton.run import export
+from counton.run import Release, export
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
 from counton.strategies.trees import Tree
@@ -127,7 +127,8 @@ def test_every_result_shows_itself(what: str, tmp_path: Path) -> None:
     assert table.height
     json.loads(table.write_json())
     words = found.describe()
-    assert words == str(found) or what in ("release", "releases", "window", "exported")
+    own = ("release", "releases", "window", "exported")
+    assert words == str(found) or isinstance(found, Release) or what in own
     assert "object at 0x" not in words + repr(found)
     page = found._repr_html_()
     assert "<table" in page

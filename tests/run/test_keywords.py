@@ -36,8 +36,8 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
         release("count", FRAME, state=state, tme="time")  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="steps is 'many'"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="state"):
-        release("count", FRAME, time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="events"):
+        release("count", time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
     assert not state.exists()
 
 

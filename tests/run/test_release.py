@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, release
-from counton.base.errors import InvalidInput, WrongKey
+from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, read, release
+from counton.base.errors import InvalidInput, MissingExtra, WrongKey
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves
 from counton.run import Job
+from counton.state import state_summary
 
 ROWS = pl.DataFrame(
     {
@@ -251,3 +253,50 @@ def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="key is a Key at hand, and a job file says where"):
         save(Job("count", "rows.csv", key=key, **asked), tmp_path / "jobs.toml")
     assert not (tmp_path / "jobs.toml").exists()
+
+
+def test_a_cell_without_a_state_may_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows the same numbers, spends once, and says where they are kept."""
+    monkeypatch.chdir(tmp_path)
+    asked = {**NEW, "guarantee": PureDP(1), "by": "region", "domain": ["north", "south"]}
+    first = release("count", ROWS, **asked)
+    again = release("count", ROWS, **asked)
+    assert str(first) == str(again)
+    assert first.table().equals(again.table())
+    assert len(state_summary("counts.counton.db")["ledger"]) == 1
+    lines = str(first).splitlines()
+    assert lines[0] == "number of events so far, to the end of 2024-03-03 (window 3, UTC)"
+    assert [line.split()[0] for line in lines[1:4]] == ["region", "north", "south"]
+    assert lines[-1].endswith("kept in counts.counton.db, which is secret")
+    ROWS.select(pl.col("time").dt.to_string("iso"), "region").write_csv(tmp_path / "e.csv")
+    of_file = release("count", tmp_path / "e.csv", **asked)
+    assert of_file.kept_in == str(tmp_path / "e.counton.db")
+    assert Path(of_file.kept_in).exists()
+    release("count", tmp_path / "e.csv", out=tmp_path / "t.csv", **asked)
+    assert "kept in" not in str(read(tmp_path / "t.csv"))
+
+
+def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None:
+    found = release("count", ROWS, state=tmp_path / "s.db", **NEW)
+    assert found.to_polars().equals(found.table())
+    pandas = pytest.importorskip("pandas")
+    frame = found.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert [*frame.columns] == found.table().columns
+    assert frame["estimate"].to_list() == found.table()["estimate"].to_list()
+    drawn = found.plot(title="of March")
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in drawn.axes][:1] == [
+        axes.get_title(loc="left") or axes.get_title()
+        for axes in next(iter(found.figures(title="of March").values())).axes
+    ][:1]
+
+
+def test_without_pandas_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = release("count", ROWS, state=tmp_path / "s.db", **NEW)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"install counton's extra 'pandas'.*'\.\[pandas\]'"):
+        found.to_pandas()

@@ -74,6 +74,7 @@ NEEDED = {
     "optax": ("training with JAX needs optax", "jax"),
     "prometheus_client": ("the service needs prometheus_client", "serve"),
     "polars": ("event files and data frames need polars", "cli"),
+    "pandas": ("data frames of pandas need it", "pandas"),
     "pyarrow": ("data frames of Spark need pyarrow", "spark"),
     "pyspark": ("jobs over Spark need PySpark", "spark"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 import numpy as np
 import polars as pl
 
-from counton.base.columns import html
+from counton.base.columns import aligned, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
+from counton.base.lazy import require
 from counton.numbers import Releases
 from counton.numbers.contrasts import Answer, answer, sum_formula
 from counton.numbers.formulas import Estimate, Ratio, Term, difference, ratio_of, shares_of
@@ -43,6 +44,7 @@ from counton.released.stream_words import (
     error_in_words,
     far_in_words,
     in_words,
+    meaning_in_words,
     methods_of,
     reach_of,
 )
@@ -621,6 +623,40 @@ class Release(ReleasedNumbers):
         self.check_released()
         return figures_of(self, Look(title, axis, source, width), panels=panels)
 
+    def plot(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> Figure:
+        """The first of `figures`, whose arguments it takes; a notebook shows it.
+
+        Raises:
+            InvalidInput: see `figures`.
+            MissingExtra: matplotlib is not installed.
+        """
+        found = self.figures(panels=panels, title=title, axis=axis, source=source, width=width)
+        return next(iter(found.values()))
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows of `table`, as a frame of polars."""
+        return self.table()
+
+    def to_pandas(self) -> Any:
+        """The rows of `table`, as a frame of pandas.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        require("pandas")
+        import pandas as pd
+
+        table = self.table()
+        return pd.DataFrame({name: table[name].to_list() for name in table.columns})
+
     def to_spark(self, session: SparkSession) -> DataFrame:
         """The rows of `table` as a frame of Spark, to be kept where a team keeps its tables.
 
@@ -680,7 +716,24 @@ class Release(ReleasedNumbers):
         return f"<{type(self).__name__} {self.design.name!r}, {steps}>"
 
     def __str__(self) -> str:
-        return self.describe()
+        if not self.steps:
+            return self.describe()
+        screen, numbers = self.screen(), []
+        for table in screen.tables:
+            numbers += aligned(table)
+        if screen.left_out:
+            numbers.append(f"{screen.left_out}: table() has them all")
+        loss = str(self.design.guarantee).partition(" with ")[2]
+        kept = f"; kept in {self.kept_in}, which is secret" if self.kept_in else ""
+        return "\n".join(
+            [
+                *filter(None, [screen.heading.lstrip("\n")]),
+                *numbers,
+                *screen.notes,
+                f"promise: {meaning_in_words(self.definition)} ({loss})",
+                f"the account of the promise: describe(){kept}",
+            ]
+        )
 
     def _repr_html_(self) -> str:
         words = self.describe()

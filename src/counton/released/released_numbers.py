@@ -98,6 +98,7 @@ class ReleasedNumbers:
         own_windows: windows' own numbers beside totals, where a file has them.
         by_size: the groups are the largest of others.
         together: the intervals of totals, or of windows alone, hold all at once.
+        kept_in: the state that it was just released into; None: it was read.
     """
 
     definition: Description
@@ -116,6 +117,7 @@ class ReleasedNumbers:
     own_windows: Numbers | None = None
     by_size: bool = False
     together: bool = False
+    kept_in: str | None = None
 
     @classmethod
     def of(

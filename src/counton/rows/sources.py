@@ -393,7 +393,8 @@ def _in_polars(frame: Any) -> pl.LazyFrame:
     except ImportError as error:  # pandas lends its columns by way of pyarrow
         raise InvalidInput(
             f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, which "
-            f"needs pyarrow to hand over its columns; install pyarrow, or give a path"
+            f"needs pyarrow to hand over its columns: install counton's extra 'pandas' (in a "
+            f"checkout: pip install '.[pandas]'), or give a path"
         ) from error
     except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise InvalidInput(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import quote
 from counton.job.job import Events, Job
 from counton.job.keywords import JobFields
@@ -27,7 +27,7 @@ def release(
     /,
     events: Events,
     *,
-    state: str | os.PathLike[str],
+    state: str | os.PathLike[str] | None = None,
     guarantee: Guarantee | None = None,
     progress: Progress = silent,
     **more: Unpack[JobFields],
@@ -45,6 +45,9 @@ def release(
         events: a file, ``-``, a folder, a pattern, several of these, or a data frame that speaks
             Arrow: polars (eager or lazy), pandas, pyarrow, DuckDB. One row an event.
         state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
+            None: a file beside the events, ``visits.counton.db`` of ``visits.csv``; of a data frame
+            or a database ``counts.counton.db`` in the working folder. The same call again goes on
+            with it: it shows the same numbers and spends nothing more.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
         progress: is told where the run is.
@@ -104,13 +107,17 @@ def release(
             meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
+    if state is None:
+        from counton.run.first_job import default_state
+
+        state = default_state(events)
     job = Job(what, events, state, **(named | _numbers(guarantee, named)))
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, whole=True)
             found = written.released or outcome.read(outputs.level, outputs.shown)
-            return found.at_hand()
+            return replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state)))
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
