@@ -740,13 +740,7 @@ def takes(
     own_names = {option.name for option in own}
 
     def names() -> Mapping[str, str]:
-        found = option_names(*kinds)
-        if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # the latter take such words
-            from counton.job.stated_options import all_options
-
-            known = {**all_options(), **options_of(Job)}
-            found = {name: f"--{said.key}" for name, said in known.items()} | found
-        return found
+        return words_of(*kinds)
 
     def make_command(perform: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
@@ -759,6 +753,10 @@ def takes(
                 for kind in kinds:
                     wanted = {item.name for item in fields(kind)}
                     wanted |= own_names if kind is Job else set()
+                    if kind is Job and given["state"] is None:
+                        from counton.run.first_job import state_beside
+
+                        given["state"] = state_beside(given["events"], append=given["append"])
                     values.append(kind(**{name: given[name] for name in given if name in wanted}))
                 perform(*values)
 
@@ -770,6 +768,17 @@ def takes(
         return command
 
     return make_command
+
+
+def words_of(*kinds: type) -> Mapping[str, str]:
+    """What the command line calls all that an error about dataclasses may name."""
+    found = option_names(*kinds)
+    if not {Job, PlanOptions, InspectOptions}.isdisjoint(kinds):  # the latter take such words
+        from counton.job.stated_options import all_options
+
+        known = {**all_options(), **options_of(Job)}
+        found = {name: f"--{said.key}" for name, said in known.items()} | found
+    return found
 
 
 def of_statistic(name: str) -> dict[str, Any]:
@@ -829,6 +838,8 @@ def command_line(command: str, *values: Any) -> str:
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
             stated += [(name, value, None) for name, value in given.options.items()]
+            usual = replace(given, name="").name
+            stated = [one for one in stated if one[:2] != ("name", usual)]
         for name, value, default in stated:
             if value is True:
                 words.append(names[name])

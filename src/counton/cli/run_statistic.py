@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from counton.base.errors import hide_secrets
+from counton.base.errors import InvalidInput, hide_secrets
 from counton.base.exact import figures
 from counton.cli.command_options import OnceOptions, Printing
 from counton.cli.first_release import ask_before
@@ -136,9 +136,25 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     console.write_line(f"promise: {promise(outcome.definition)}")
     state = shlex.quote(hide_secrets(str(outputs.job.state)))
     console.write_line(f"the rest: counton show {state} --full")
+    if outcome.before == 0 and is_beside(outputs.job):
+        key = "" if outputs.job.key is not None else f", and {state}.key"
+        said = "kept beside the events, where --state says nothing else"
+        console.write_line(f"{said}: {state}{key}; secret")
     for every, path in outputs.sums.items():
         console.write_line(f"each {every} by itself written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)
+
+
+def is_beside(job: Job) -> bool:
+    """Whether a stream is kept where it is unless a command says where."""
+    if not str(job.state).endswith(".counton.db"):
+        return False
+    from counton.run.first_job import state_beside
+
+    try:
+        return str(job.state) == state_beside(job.events, append=job.append)
+    except InvalidInput:
+        return False
 
 
 def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict[str, Any]:

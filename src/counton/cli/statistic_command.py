@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.main import get_command
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, field
+from counton.base.options import MissingOptions
 from counton.cli.command_list import BESIDE
 from counton.cli.command_options import (
     OnceOptions,
     Printing,
+    command_line,
     of_statistic,
     often_of,
     option_names,
     takes,
+    words_of,
 )
 from counton.cli.help_pages import BARE, REFUSED, Commands, example_of, with_first_page
 from counton.job.job import Job
@@ -26,6 +31,7 @@ from counton.job.stated_options import hint, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
+    from counton.run.first_look import FirstLook
     from counton.statistics import Statistic
 
 
@@ -78,21 +84,73 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
         def command(job: Job, once: OnceOptions, out: Printing) -> None:
             from counton.cli.run_statistic import perform_table
 
-            perform_table(job, out, once)
+            with whole_command(name, job, once, out):
+                perform_table(job, out, once)
 
     else:
 
         def command(job: Job, out: Printing) -> None:
             from counton.cli.run_statistic import perform
 
-            perform(job, out)
+            with whole_command(name, job, out):
+                perform(job, out)
 
     command.__name__, command.__doc__ = name, says
     of = of_statistic(name)
     shown = statistic_class(name).card.example or {}
     own = [one.name for one in of["own"] if one.needed or one.key in shown]
     page = with_first_page([*often_of(*kinds), *own], _example(name))
-    app.command(name=name, cls=page)(takes(*kinds, **of)(command))
+    app.command(name=name, cls=page)(takes(*kinds, unneeded=_BESIDE_FILE, **of)(command))
+
+
+#: A command may leave its state out (`counton.run.first_job.state_beside`).
+_BESIDE_FILE = {"state": None}
+#: What a new stream that lacks something may state, where the events say nothing better.
+_USUAL = {"every": "1d", "steps": 365, "epsilon": "1", "most": 3, "domain": "A,B,C"}
+
+
+@contextmanager
+def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
+    """A refusal for what is missing says it all: the columns there are, and a command to edit.
+
+    Standard input comes once, and has no columns to show before it is read.
+    """
+    try:
+        yield
+    except MissingOptions as error:
+        from counton.run.first_look import look_at
+
+        if job.events in ("-", ["-"]):
+            raise
+        names = words_of(*kinds_of(name))
+        told = error.translate(names)
+        try:
+            look = look_at(job)
+        except (CountonError, OSError) as unread:
+            why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
+            raise MissingOptions(f"{told}\n{why}", error.names) from None
+        command = command_line(_called(name), _filled(name, job, error.names, look), *others)
+        where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
+        lines = [told, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
+        if name == "count":
+            lines.append("counton init asks for each of them, with what it found")
+        raise MissingOptions("\n".join(lines), error.names) from None
+
+
+def _filled(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
+    """A job with an example of all that is missing."""
+    from counton.run.first_job import person_column, usual_start
+
+    said: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
+    of = statistic_class(name).card
+    said["time"] = look.times[0].name if look.times else look.columns[0]
+    left = [one for one in look.columns if one not in (said["time"], job.time, job.by, job.user)]
+    said["user"] = person_column(look) or "USER"
+    for one in of.options:
+        words = (of.example or {}).get(one.key, one.name.upper())
+        columns = left[: words.count(",") + 1] if one.column else []
+        said[one.name] = ",".join(columns) or words
+    return job.having(**{one: said.get(one, one.upper()) for one in missing if one != "rho"})
 
 
 #: What the example of every statistic says besides what defines it: days of a year.
@@ -103,8 +161,12 @@ _DAYS = {
     "steps": "365",
     "epsilon": "1",
     "until": "newest",
-    "state": "visits.db",
 }
+
+
+def _called(name: str) -> str:
+    """The words of a statistic's command."""
+    return name if name in BESIDE else f"statistic {name}"
 
 
 def _example(name: str) -> list[str]:
@@ -113,8 +175,7 @@ def _example(name: str) -> list[str]:
     if card.example is None:
         return []
     said = {**card.example, **_DAYS}
-    beside = "" if name in BESIDE else "statistic "
-    command = example_of(f"counton {beside}{name} visits.csv", *said.items())
+    command = example_of(f"counton {_called(name)} visits.csv", *said.items())
     if card.example_file is None:
         return command
     file, text = card.example_file

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, U
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, hide_secrets
-from counton.base.options import Kind, Option, Statement, check_text, check_value, wrong_type
+from counton.base.options import (
+    Kind,
+    MissingOptions,
+    Option,
+    Statement,
+    check_text,
+    check_value,
+    wrong_type,
+)
 from counton.base.strategy_names import KINDS, PUBLISHED
 from counton.job.own_strategies import own_strategy
 
@@ -256,7 +264,11 @@ class Keeping(JobPart):
     heading = "State"
 
     state: str | os.PathLike[str] = option(
-        ..., "SQLite file or database URL that keeps the stream; secret", file=True, often=True
+        ...,
+        "SQLite file or database URL that keeps the stream, secret; of a command, default: beside "
+        "the file, as in visits.counton.db",
+        file=True,
+        often=True,
     )
     continues: str | None = option(
         None,
@@ -949,8 +961,9 @@ def guarantee_from(
 def require_guarantee(guarantee: _Given | None) -> _Given:
     """A guarantee that may be missing, which must not."""
     if guarantee is None:
-        raise InvalidInput(
+        raise MissingOptions(
             f"no guarantee is stated; give {field('epsilon')}, {field('epsilon')} and "
-            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice"
+            f"{field('delta')}, or {field('rho')}: {field('epsilon', 1)} is a common choice",
+            ["epsilon"],
         )
     return guarantee

@@ -20,7 +20,7 @@ from counton.base.lengths import PERIODS, days_in
 from counton.base.options import MissingOptions
 from counton.job.job import Events, Job
 from counton.job.keywords import JobFields
-from counton.rows.paths import is_database
+from counton.rows.paths import is_database, is_table
 from counton.run.first_look import FirstFacts as FirstFacts
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import check_column as check_column
@@ -120,10 +120,35 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
 def default_state(events: object) -> str:
     """Where a stream is kept unless it is said: beside its file.
 
-    >>> default_state("library/loans.csv.gz"), default_state("logs/2024-*.csv")
-    ('library/loans.counton.db', 'logs.counton.db')
+    >>> default_state("library/loans.2024.csv.gz"), default_state("logs/2024-*.csv")
+    ('library/loans.2024.counton.db', 'logs.counton.db')
     """
     return os.fspath(_beside(events, ".counton.db"))
+
+
+def state_beside(events: object, *, append: bool) -> str:
+    """The same where nobody was asked: each run over these events must find the same state.
+
+    Raises:
+        MissingOptions: the events have no name that stays, or each night has its own file.
+
+    >>> state_beside("library/loans.csv", append=False)
+    'library/loans.counton.db'
+    >>> state_beside("night-7.csv", append=True)
+    Traceback (most recent call last):
+    counton.base.options.MissingOptions: state is missing: each file has new events, and ...
+    """
+    one = events[0] if isinstance(events, list | tuple) and len(events) == 1 else events
+    if one == "-" or _path_of(one) is None:
+        why = "no file gives a name to these events"
+    elif isinstance(one, list | tuple):
+        why = "several files are named, and other nights name others"
+    elif append and not holds_new_events(one):
+        why = "each file has new events, and one state counts them all"
+    else:
+        return default_state(one)
+    stated = field("state", "visits.db")
+    raise MissingOptions(f"{field('state')} is missing: {why}; give one, as in {stated}", ["state"])
 
 
 def _beside(events: object, ending: str) -> Path:
@@ -142,7 +167,9 @@ def _path_of(events: object) -> Path | None:
 
 
 def _stem(path: Path) -> str:
-    return path.name.partition(".")[0] or path.resolve().name or "counts"
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    name = Path(name).stem if is_table(Path(name)) else name
+    return name or path.resolve().name or "counts"
 
 
 def holds_new_events(events: object) -> bool:

@@ -82,9 +82,10 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     try:
         statistic, parts = statements.settle_statistic(job)
     except MissingOptions as error:
-        if not lacking:
+        absent = dict.fromkeys([*map(field, (*error.names, *_own_lacking(job))), *lacking])
+        if not error.names or len(absent) == len(error.names):
             raise
-        raise _lacks([*map(field, error.names), *lacking]) from None
+        raise _lacks([*absent]) from None
     if len(lacking) > 1:
         raise _lacks(lacking)
     if isinstance(statistic, TallyStatistic) and statistic.counts_units:
@@ -185,14 +186,26 @@ def _lacking(request: Job) -> list[str]:
     computed = computed or request.within is not None
     if request.epsilon is None and request.rho is None and not computed:
         lacking.append(f"{field('epsilon')} or {field('rho')}")
+    if isinstance(request.what, str) and statements.kind_of(request.what).card.additive:
+        if request.by is not None and request.domain is None and request.unknown != "discover":
+            lacking.append(field("domain"))
+        if request.user is not None and request.most is None and not request.first:
+            lacking.append(field("most"))
     return lacking
 
 
-def _lacks(lacking: Sequence[str]) -> InvalidInput:
+def _own_lacking(request: Job) -> list[str]:
+    """What a statistic needs of its own and a job does not state."""
+    own = statements.kind_of(request.what).card.options if isinstance(request.what, str) else ()
+    return [one.name for one in own if one.needed and request.option(one.name) is None]
+
+
+def _lacks(lacking: Sequence[str]) -> MissingOptions:
     several = f"{', '.join(lacking[:-1])} and {lacking[-1]}"
-    return InvalidInput(
+    return MissingOptions(
         f"a new stream needs {several}; give them, chosen without looking at the data, or, to go "
-        f"on with a stream that exists, correct {field('state')} or {field('name')}"
+        f"on with a stream that exists, correct {field('state')} or {field('name')}",
+        InvalidInput(several).fields,
     )
 
 
@@ -221,11 +234,12 @@ def groups_of(request: Job, by: str | None, *, known: bool = False) -> GroupName
         return None if known else GroupNames(())
     if domain is None:
         if by is not None and not known:
-            raise InvalidInput(
+            raise MissingOptions(
                 f"{field('by', by)} needs {field('domain')}: the groups must be declared, because "
                 f"groups found in the data would reveal whose events are in it; give a file with "
                 f"one group per line, a table with a column {by!r}, or a list A,B,C; or find them "
-                f"privately ({field('unknown', 'discover')})"
+                f"privately ({field('unknown', 'discover')})",
+                ["domain"],
             )
         return None
     return read_domain(domain, by or "")
@@ -272,10 +286,11 @@ def _counting(request: Job, statistic: Statistic, *, in_order: bool) -> Counting
         _check_groups_of_user(request)
         return Bounded(1 if most is None else most, per, each=each)
     if most is None:
-        raise InvalidInput(
+        raise MissingOptions(
             f"{field('user', request.user)} needs {field('most')}, how many events of one user "
             f"count: noise must hide them all; or give {field('first', True)} to count each user "
-            f"once for ever"
+            f"once for ever",
+            ["most"],
         )
     check_most_a_window(request.most_a_window, most)
     return Bounded(most, per, request.distinct, most_a_window=request.most_a_window)
@@ -675,9 +690,10 @@ def _with_other(request: Job, domain: GroupNames | None) -> GroupNames | None:
 
 def _require(value: _Given | None, name: str) -> _Given:
     if value is None:
-        raise InvalidInput(
+        raise MissingOptions(
             f"a new stream needs {field(name)}; give it, or correct {field('state')} and "
-            f"{field('name')}"
+            f"{field('name')}",
+            [name],
         )
     return value
 

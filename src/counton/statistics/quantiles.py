@@ -25,7 +25,17 @@ from counton.base.arrays import Floats, Integers, read_only
 from counton.base.distributions import Sensitivity
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, exact, quote
-from counton.base.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
+from counton.base.options import (
+    LINE,
+    LOWER,
+    REPLACE,
+    UPPER,
+    VALUE,
+    MissingOptions,
+    Option,
+    Statement,
+    numbers_of,
+)
 from counton.numbers.contrasts import Answer, answer
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import ClosedForm, Estimate, TableNumbers
@@ -497,8 +507,9 @@ def _checked_share(share: Any) -> float:
 def _edges_of(edges: Any, lower: Any, upper: Any, cells: Any) -> Floats:
     even = (lower, upper, cells)
     if (edges is None) == (None in even) or (edges is not None and even != (None,) * 3):
-        raise InvalidInput(
-            "edges or lower, upper and cells are to be given: state where cells begin and end"
+        raise MissingOptions(
+            "edges or lower, upper and cells are to be given: state where cells begin and end",
+            [] if edges is not None else ["lower", "upper", "cells"],
         )
     if edges is None:
         low, high = exact(lower, "lower"), exact(upper, "upper")

@@ -14,7 +14,7 @@ from typing_extensions import override
 from counton.base.arrays import Integers
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quote
-from counton.base.options import REPLACE, TOP, Option, OwnColumns, Statement
+from counton.base.options import REPLACE, TOP, MissingOptions, Option, OwnColumns, Statement
 from counton.numbers.fit_request import EVERY_ROW, TableRequest
 from counton.numbers.formulas import TableNumbers
 from counton.privacy import Contribution
@@ -204,9 +204,10 @@ class TopK(TallyStatistic):
         if stated.unknown == "discover":
             return Count()
         if stated.domain is None:
-            raise InvalidInput(
+            raise MissingOptions(
                 f"{field('domain')} is missing: which groups are there? to show those that nobody "
-                f"declared, once they are large, give {field('unknown', 'discover')}"
+                f"declared, once they are large, give {field('unknown', 'discover')}",
+                ["by"] * (stated.by is None) + ["domain"],
             )
         given: dict[str, Any] = {"neighbours": "replace"} if stated["replace"] else {}
         if stated.time is None:  # each row is a step, and the statistic tells users apart

@@ -1,0 +1,117 @@
+"""The first command over a file: one refusal says all that is missing, and what to type instead."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.cli.command_list import BESIDE
+from counton.statistics.catalogue import keywords
+
+HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
+ROWS = ["2026-03-01T09:12Z,north,r1,3,a", "2026-03-02T09:40Z,south,r2,5,b"]
+
+
+@pytest.fixture
+def loans(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A folder with loans.csv, in which commands run."""
+    monkeypatch.chdir(place.folder)
+    (place.folder / "loans.csv").write_text(HEADER + "\n".join(ROWS) + "\n")
+    return place
+
+
+def refused(done: Any) -> list[str]:
+    assert done.code == 2, done.out
+    return str(done.err).replace(" \\\n     ", "").splitlines()
+
+
+def command_in(lines: list[str]) -> list[str]:
+    """The words of the command that a refusal shows."""
+    return shlex.split(lines[lines.index("as in:") + 1])[1:]
+
+
+def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
+    lines = refused(loans.plain("count", "loans.csv", "--by", "branch", "--user", "reader_id"))
+    assert re.findall("--[a-z]+", lines[0]) == [
+        "--time", "--every", "--start", "--steps", "--epsilon", "--rho", "--domain", "--most",
+        "--state", "--name",
+    ]  # fmt: skip
+    assert lines[1].endswith("loans.csv: borrowed_at, branch, reader_id, pages, shelf")
+    words = command_in(lines)
+    stated = dict(zip(words[2::2], words[3::2], strict=True))
+    assert (words[:2], stated["--time"]) == (["count", "loans.csv"], "borrowed_at")
+    assert (stated["--by"], stated["--state"]) == ("branch", "loans.counton.db")
+    assert not (loans.folder / "loans.counton.db").exists()
+    stated["--domain"], stated["--start"] = "north,south", "2026-03-01"
+    edited = [word for pair in stated.items() for word in pair]
+    assert loans.plain("count", "loans.csv", *edited, "--until", "newest").code == 0
+
+
+@pytest.mark.parametrize("name", keywords())
+def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
+    words = (name,) if name in BESIDE else ("statistic", name)
+    bare = loans.plain(*words, "loans.csv")
+    lines = refused(bare)
+    assert "loans.csv: borrowed_at, branch" in lines[1]
+    again = loans.plain(*command_in(lines))
+    assert "as in:" not in again.err  # the values may be wrong, and none is missing
+
+
+@pytest.mark.parametrize("value", [["nowhere.csv"], ["loans.csv", "--separator", ";;"]])
+def test_events_that_cannot_be_read_are_named_too(value: list[str], loans: Any) -> None:
+    lines = refused(loans.plain("count", *value))
+    assert len(lines) == 2
+    assert lines[0].startswith("counton: a new stream needs --time, --every") or ";;" in lines[0]
+
+
+NEW = [
+    "--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9",
+    "--epsilon", "1", "--until", "newest",
+]  # fmt: skip
+
+
+def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
+    first = loans.plain("count", "loans.csv", *NEW, "--save", "nightly.toml")
+    assert first.code == 0, first.err
+    kept = "loans.counton.db, and loans.counton.db.key; secret"
+    assert kept in " ".join(first.out.split())
+    state = loans.folder / "loans.counton.db"
+    assert state.exists()
+    again = loans.plain("count", str(loans.folder / "loans.csv"), "--until", "newest")
+    assert (again.code, "Nothing new to release" in again.out) == (0, True)
+    assert kept not in " ".join(again.out.split())
+    assert 'state = "loans.counton.db"' in (loans.folder / "nightly.toml").read_text()
+    assert "Nothing new to release" in loans.plain("run", "nightly.toml", "--until", "newest").out
+    assert sorted(one.name for one in loans.folder.glob("*.db")) == [state.name]
+    other = loans.plain("count", "loans.csv", *NEW, "--state", "other.db")
+    assert "kept beside" not in other.out
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        (["-"], "no file gives a name"),
+        (["loans.csv", "--append"], "each file has new events"),
+        (["loans.csv", "more.csv"], "several files are named"),
+        (["sqlite:///loans.db", "--query", "SELECT 1"], "no file gives a name"),
+    ],
+)
+def test_events_without_a_name_that_stays_need_a_state(
+    events: list[str], why: str, loans: Any
+) -> None:
+    (loans.folder / "more.csv").write_text(HEADER)
+    (line,) = refused(loans.plain("count", *events, *NEW))
+    assert line.startswith("counton: --state is missing: ")
+    assert why in line
+    assert not list(loans.folder.glob("*.counton.db*"))
+
+
+def test_a_folder_of_new_events_has_a_state_beside_it(loans: Any) -> None:
+    Path("logs").mkdir()
+    Path("loans.csv").rename("logs/one.csv")
+    assert loans.plain("count", "logs", "--append", *NEW).code == 0
+    assert Path("logs.counton.db").exists()
