@@ -108,9 +108,11 @@ def release(
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
     if state is None:
-        from counton.run.first_job import default_state
+        from counton.run.first_job import default_state, is_named, state_beside
 
-        state = default_state(events)
+        has_name = is_named(events)
+        append = bool(more.get("append"))
+        state = state_beside(events, append=append) if has_name else default_state(events)
     job = Job(what, events, state, **(named | _numbers(guarantee, named)))
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)

@@ -126,6 +126,15 @@ def default_state(events: object) -> str:
     return os.fspath(_beside(events, ".counton.db"))
 
 
+def is_named(events: object) -> bool:
+    """Whether events are files, which have names; a frame and a database have none.
+
+    >>> is_named("loans.csv"), is_named("sqlite:///library.db"), is_named([])
+    (True, False, False)
+    """
+    return (isinstance(events, str) and events == "-") or _path_of(events) is not None
+
+
 def state_beside(events: object, *, append: bool) -> str:
     """The same where nobody was asked: each run over these events must find the same state.
 
@@ -139,7 +148,7 @@ def state_beside(events: object, *, append: bool) -> str:
     counton.base.options.MissingOptions: state is missing: each file has new events, and ...
     """
     one = events[0] if isinstance(events, list | tuple) and len(events) == 1 else events
-    if one == "-" or _path_of(one) is None:
+    if _path_of(one) is None:
         why = "no file gives a name to these events"
     elif isinstance(one, list | tuple):
         why = "several files are named, and other nights name others"
