@@ -9,7 +9,7 @@ from counton.base.lazy import require
 from counton.charts.style import FAINT, INK, PALETTE, WIDTH, clean, heading_inches, write_heading
 from papers.drawing import save
 from papers.evidence import ErrorRow, Figure
-from papers.less_noise.numbers import GUARANTEES, PLANNED
+from papers.less_noise.numbers import BOUND, GUARANTEES, PLANNED
 
 _TITLE = "Who is how precise"
 _SUBTITLE = (
@@ -32,7 +32,7 @@ def draw(path: Path, errors: Sequence[ErrorRow]) -> Figure:
     require("matplotlib")
     from matplotlib.figure import Figure as Canvas
 
-    rows = [row for row in errors if row.horizon == _HORIZON]
+    rows = [row for row in errors if row.horizon == _HORIZON and row.mechanism != BOUND]
     sizes = [len({row.mechanism for row in rows if row.guarantee == one}) for one in GUARANTEES]
     heading = heading_inches(_TITLE, _SUBTITLE)
     height = heading + sum(sizes) * _ROW + len(sizes) * _MARGIN

@@ -14,14 +14,17 @@ from counton import plan
 from counton.base.distributions import DiscreteGaussian, DiscreteLaplace
 from counton.base.errors import InvalidInput
 from counton.strategies import KAry, Metric, Norm, StreamStrategy
+from counton.strategies.participation import sensitivity
 from papers.evidence import Comparison, ErrorRow
-from papers.less_noise.numbers import GUARANTEES, METRICS, PLANNED
+from papers.less_noise.numbers import BOUND, GUARANTEES, METRICS, PLANNED
 from papers.less_noise.numbers import PUBLISHED as ELSEWHERE
 
 #: A year of days, a year of hours, and a million.
 HORIZONS = (365, 8760, 10**6)
 #: A dense matrix is searched for up to here.
 _LARGEST_DENSE = 365
+#: Odd numbers of children up to here are tried.
+_MOST_CHILDREN = 128
 _ONE, _HALF = GUARANTEES
 #: Mean and largest standard deviation.
 Errors = dict[Metric, float]
@@ -32,14 +35,21 @@ class Published(NamedTuple):
 
     Attributes:
         name: as in the table.
-        source: who, where and when.
+        who: its authors, and what of theirs it is.
+        venue: where and when.
         errors: mean and largest standard deviation for a horizon and a guarantee; None where it
             is not for it.
     """
 
     name: str
-    source: str
+    who: str
+    venue: str
     errors: Callable[[int, str], Errors | None]
+
+    @property
+    def source(self) -> str:
+        """Who, where and when."""
+        return f"{self.who}: {self.venue}"
 
 
 def _std(norm: Norm, moved: float, variances: np.ndarray) -> Errors:
@@ -87,6 +97,18 @@ def two_levels(horizon: int) -> KAry:
     2
     """
     return KAry(horizon, math.isqrt(horizon) + 1, subtraction=False)
+
+
+def odd_arity(horizon: int, norm: Norm, metric: Metric) -> KAry:
+    """Of trees with subtraction that have an odd number of children, the one of least error.
+
+    >>> odd_arity(8760, 1, "mean").arity
+    27
+    """
+    trees = (KAry(horizon, arity) for arity in range(3, _MOST_CHILDREN, 2))
+    return min(
+        trees, key=lambda tree: tree.overall_variance(metric) * float(sensitivity(tree, norm)) ** 2
+    )
 
 
 def _toeplitz(name: str) -> Callable[[int, str], Errors | None]:
@@ -162,76 +184,101 @@ def _as_there(name: str) -> Callable[[int, str], Errors | None]:
 
 #: What takes a search.
 SEARCHED = ("HDMM", "dense optimum")
+_ELDERS = "Andersson, Pagh, Steiner, Torkamani"
 PUBLISHED: tuple[Published, ...] = (
     Published(
-        "noise for each count", "Dwork, McSherry, Nissim, Smith: TCC 2006", _of_stream(_each_count)
+        "noise for each count",
+        "Dwork, McSherry, Nissim, Smith",
+        "TCC 2006",
+        _of_stream(_each_count),
     ),
     Published(
         "two levels",
-        "Chan, Shi, Song: ICALP 2010; TISSEC 2011",
+        "Chan, Shi, Song",
+        "ICALP 2010; TISSEC 2011",
         _of_stream(lambda horizon, norm, metric: two_levels(horizon)),
     ),
     Published(
         "binary tree",
-        "Dwork, Naor, Pitassi, Rothblum: STOC 2010; Chan, Shi, Song: TISSEC 2011",
+        "Dwork, Naor, Pitassi, Rothblum; Chan, Shi, Song",
+        "STOC 2010; TISSEC 2011",
         _as_there("binary tree"),
     ),
     Published(
         "Honaker online",
-        "Honaker: TPDP 2015, a workshop; Kairouz et al.: ICML 2021",
+        "Honaker; as streams use it Kairouz et al.",
+        "TPDP 2015, a workshop; ICML 2021",
         _as_there("Honaker online"),
     ),
-    Published("smooth binary", "Andersson, Pagh: NeurIPS 2023", _as_there("smooth binary")),
+    Published("smooth binary", "Andersson, Pagh", "NeurIPS 2023", _as_there("smooth binary")),
+    Published("k-ary tree", f"{_ELDERS}, Algorithm 1", "FORC 2025", _as_there("k-ary tree")),
     Published(
-        "k-ary tree",
-        "Andersson, Pagh, Steiner, Torkamani: FORC 2025, Alg. 1",
-        _as_there("k-ary tree"),
+        "19-ary with subtraction",
+        f"{_ELDERS}, Algorithm 2 with the best arity of endless streams",
+        "FORC 2025",
+        _of_stream(lambda horizon, norm, metric: KAry(horizon, 19)),
+    ),
+    Published(
+        "odd k-ary with subtraction",
+        f"{_ELDERS}, Algorithm 2 with the best arity for the horizon",
+        "FORC 2025",
+        _of_stream(odd_arity),
     ),
     Published(
         "k-ary with subtraction",
-        "Andersson, Pagh, Steiner, Torkamani: FORC 2025, Alg. 2",
+        f"{_ELDERS}, Algorithm 2 and, for even arities, Appendix C",
+        "FORC 2025",
         _as_there("k-ary with subtraction"),
     ),
     Published(
-        "square root", "Fichtenberger, Henzinger, Upadhyay: ICML 2023", _as_there("square root")
+        "square root", "Fichtenberger, Henzinger, Upadhyay", "ICML 2023", _as_there("square root")
     ),
-    Published("group algebra", "Henzinger, Upadhyay: SODA 2025", _group_algebra),
+    Published("group algebra", "Henzinger, Upadhyay", "SODA 2025", _group_algebra),
     Published(
         "normalised square root",
-        "Henzinger, Kalinin, Upadhyay: FORC 2026",
+        "Henzinger, Kalinin, Upadhyay",
+        "FORC 2026",
         _as_there("normalised square root"),
     ),
     Published(
         "banded inverse square root",
-        "Kalinin, McKenna, Upadhyay, Lampert: arXiv 2025; up to 64 normals",
+        "Kalinin, McKenna, Upadhyay, Lampert, up to 64 normals",
+        "arXiv 2025",
         _toeplitz("BandedInverseSquareRoot"),
     ),
     Published(
         "BLT",
-        "Dvijotham, McMahan, Pillutla, Steinke, Thakurta: FOCS 2024; 3 buffers",
+        "Dvijotham, McMahan, Pillutla, Steinke, Thakurta, 3 buffers",
+        "FOCS 2024",
         _toeplitz("BufferedToeplitz"),
     ),
     Published(
         "dense optimum",
-        "Li, Hay, Rastogi, Miklau, McGregor: PODS 2010; over time Denisov et al.: NeurIPS 2022",
+        "Li, Hay, Rastogi, Miklau, McGregor; over time Denisov et al.",
+        "PODS 2010; NeurIPS 2022",
         _dense,
     ),
     Published(
         "least-squares tree, drawn ahead",
-        "Hay, Rastogi, Miklau, Suciu: PVLDB 2010; children as Qardaji, Yang, Li: PVLDB 2013",
+        "Hay, Rastogi, Miklau, Suciu; children as Qardaji, Yang, Li",
+        "PVLDB 2010; PVLDB 2013",
         _as_there("least-squares tree"),
     ),
-    Published("Privelet, drawn ahead", "Xiao, Wang, Gehrke: ICDE 2010; TKDE 2011", privelet),
+    Published("Privelet, drawn ahead", "Xiao, Wang, Gehrke", "ICDE 2010; TKDE 2011", privelet),
     Published(
         "HDMM, drawn ahead",
-        "McKenna, Miklau, Hay, Machanavajjhala: PVLDB 2018",
+        "McKenna, Miklau, Hay, Machanavajjhala",
+        "PVLDB 2018",
         _searched(_MAKE["HDMM"].make),
     ),
 )
 
 
 def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
-    """A row for each guarantee, metric and mechanism that serves the horizon; ours at the end."""
+    """A row for each guarantee, metric and mechanism that serves the horizon.
+
+    At the end ours, and what no factorisation with the same noise is below.
+    """
     found = []
     for guarantee, (stated, _norm) in GUARANTEES.items():
         for one in PUBLISHED:
@@ -244,18 +291,27 @@ def errors_at(horizon: int, *, quick: bool = False) -> list[ErrorRow]:
             ranked = plan(horizon, stated, metric)
             source, std = f"counton: {ranked.best.kind}", ranked.best.by(metric)
             found.append(ErrorRow(guarantee, metric, horizon, PLANNED, source, std))
+            (least,) = ranked.least_std(metric).values()
+            source = "counton.planning.lower_bounds"
+            found.append(ErrorRow(guarantee, metric, horizon, BOUND, source, least))
     return found
 
 
-#: Mean standard deviations that are stated elsewhere: of the best published one that plans weigh,
-#: and ours.
-STATED = {
-    (_ONE, 365): ("10.29", "7.89"),
-    (_ONE, 8760): ("18.64", "13.39"),
-    (_HALF, 365): ("2.67", "2.64"),
-    (_HALF, 8760): ("3.67", "3.67"),
-}
-_BEST = {_ONE: "k-ary with subtraction", _HALF: "normalised square root"}
+_EACH, _ROOT = PUBLISHED[0].name, "normalised square root"
+_SUBTRACTING, _TREE = "k-ary with subtraction", "least-squares tree, drawn ahead"
+#: Mean standard deviations that the front page and the page about choosing state.
+STATED = (
+    (_ONE, 365, _SUBTRACTING, "10.29"),
+    (_ONE, 365, PLANNED, "7.89"),
+    (_ONE, 8760, _EACH, "89.8"),
+    (_ONE, 8760, _SUBTRACTING, "18.6"),
+    (_ONE, 8760, _TREE, "15.5"),
+    (_ONE, 8760, PLANNED, "13.4"),
+    (_HALF, 365, _ROOT, "2.67"),
+    (_HALF, 365, PLANNED, "2.64"),
+    (_HALF, 8760, _ROOT, "3.67"),
+    (_HALF, 8760, PLANNED, "3.67"),
+)
 
 
 def comparisons(rows: Iterable[ErrorRow]) -> tuple[Comparison, ...]:
@@ -264,13 +320,12 @@ def comparisons(rows: Iterable[ErrorRow]) -> tuple[Comparison, ...]:
     found = {(row.guarantee, row.horizon, row.mechanism): row.std for row in mean}
     return tuple(
         Comparison(at, f"{name}, T = {horizon:,}", printed, found[at, horizon, name], own=True)
-        for (at, horizon), both in STATED.items()
-        for name, printed in zip((_BEST[at], PLANNED), both, strict=True)
+        for at, horizon, name, printed in STATED
     )
 
 
 def markdown(rows: Iterable[ErrorRow], guarantee: str) -> list[str]:
-    """A table of one guarantee: mean and largest standard deviation by mechanism and horizon."""
+    """A table of one guarantee: venue, mean and largest error by mechanism and horizon."""
     found = {
         (row.mechanism, row.horizon, row.metric): f"{row.std:,.2f}"
         for row in rows
@@ -278,10 +333,14 @@ def markdown(rows: Iterable[ErrorRow], guarantee: str) -> list[str]:
     }
     horizons = list(dict.fromkeys(horizon for _, horizon, _ in found))
     heads = (f"T = {horizon:,}: {name}" for horizon in horizons for name in ("mean", "largest"))
-    lines = [f"| mechanism | {' | '.join(heads)} |", f"|---|{'--:|' * (2 * len(horizons))}"]
+    lines = [
+        f"| mechanism | venue | {' | '.join(heads)} |",
+        f"|---|---|{'--:|' * (2 * len(horizons))}",
+    ]
+    venues = {one.name: one.venue for one in PUBLISHED}
     for name in dict.fromkeys(name for name, _, _ in found):
         cells = (
             found.get((name, horizon, metric), "") for horizon in horizons for metric in METRICS
         )
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {venues.get(name, 'counton')} | {' | '.join(cells)} |")
     return lines
