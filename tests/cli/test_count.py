@@ -177,6 +177,23 @@ def test_files_of_new_events_give_what_one_file_gives(place: Any) -> None:
     assert "Nothing new" in place("count", whole, *place.again).out
 
 
+def test_an_emptied_folder_says_what_a_night_without_rows_needs(place: Any) -> None:
+    """And that is enough, however often it comes."""
+    (folder := place.folder / "new").mkdir()
+    (folder / "1.csv").write_text("time,group\n2013-01-01T00:10,a\n")
+    until = ["--append", "--yes", "--until"]
+    assert place.count(str(folder), *until, "2013-01-01T01:00").code == 0
+    (folder / "1.csv").unlink()
+    done = place("count", str(folder), *place.again, *until, "2013-01-01T02:00")
+    said = "for a night without rows put a file of its header alone there"
+    assert (done.code, said in " ".join(done.err.split())) == (2, True)
+    for hour in (2, 3):
+        (folder / f"{hour}.csv").write_text("time,group\n")
+        done = place("count", str(folder), *place.again, *until, f"2013-01-01T0{hour}:00")
+        assert (done.code, "Released 1 new window" in done.out) == (0, True), done.err
+        (folder / f"{hour}.csv").unlink()
+
+
 @pytest.mark.parametrize("append", [(), ("--append",)])
 def test_a_quiet_night_is_released_as_any_other(append: tuple[str, ...], place: Any) -> None:
     # That there was no event at all must not show in whether there is a release.
