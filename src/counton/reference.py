@@ -127,7 +127,7 @@ class Bits:
     eight bytes side by side; further lanes belong to one sample.
 
     Attributes:
-        read: addresses of all bytes that were given: a block, and the place of a byte in it.
+        read: addresses of all bytes that were given: a block, and which byte of it.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -473,9 +473,9 @@ class Expiring(Strategy):
         return found
 
     def _at(self, z: Draws, step: int) -> int:
-        place = max(step - self.delay, 0)
-        levels = range(min(place.bit_length(), self._levels))
-        return sum(z(level, place >> level) for level in levels)
+        end = max(step - self.delay, 0)
+        levels = range(min(end.bit_length(), self._levels))
+        return sum(z(level, end >> level) for level in levels)
 
 
 class HonakerOnline(Strategy):
@@ -556,9 +556,9 @@ class LookAhead(Strategy):
             weight, drawn = self._weights[level], z(level, node) << 16
             if not depth:
                 return nearest(drawn, weight), Fraction(1, weight**2)
-            said, variance = children_say(level, node, depth)
+            from_below, variance = children_say(level, node, depth)
             own = self._own or weight**2 * variance / (weight**2 * variance + 1)
-            value = said + part_times(drawn - weight * said, own / weight)
+            value = from_below + part_times(drawn - weight * from_below, own / weight)
             return value, (own / weight) ** 2 + (1 - own) ** 2 * variance
 
         @cache
@@ -578,8 +578,10 @@ class LookAhead(Strategy):
             if level == self.top:
                 return value
             parent = node // self._radices[level]
-            said, spread = children_say(level + 1, parent, depth + 1)
-            return value + part_times(final(level + 1, parent) - said, variance / spread)
+            from_below, variance_below = children_say(level + 1, parent, depth + 1)
+            return value + part_times(
+                final(level + 1, parent) - from_below, variance / variance_below
+            )
 
         return final
 
@@ -702,11 +704,13 @@ class Octave(Strategy):
             first, last = self._nodes[-1].start, self._nodes[-1].stop - 1
             self._nodes.append(range(first // 2 - (first % 2 == 0), last // 2 + 2))
         levels = range(upper, len(self._nodes))
-        places = [(level, j) for level in levels for j in self._nodes[level]]
+        measured = [(level, j) for level in levels for j in self._nodes[level]]
         if upper >= 2 and node_weights is None:
             raise Unreadable("the description lacks the weights of the strategy Octave")
-        told = integers(node_weights, len(places)) if node_weights else [self._unit] * len(places)
-        self._weights = dict(zip(places, told, strict=True))
+        weights = (
+            integers(node_weights, len(measured)) if node_weights else [self._unit] * len(measured)
+        )
+        self._weights = dict(zip(measured, weights, strict=True))
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         raise Unreadable("C of the strategy Octave was found by search: it is not shown here")
@@ -895,12 +899,12 @@ def dense(told: dict[str, Any]) -> Line:
         matrix = [flat[at : at + cells] for at in range(0, len(flat), cells)]
     check_digest((one for row in matrix for one in row), told["matrix_sha256"])
     rows = [{cell: weight for cell, weight in enumerate(row) if weight} for row in matrix]
-    own, place = [0] * cells, [-1] * cells
+    own, row_of = [0] * cells, [-1] * cells
     for number, row in enumerate(rows):
         for cell, weight in row.items():
             if len(row) == 1 and weight > own[cell]:
-                own[cell], place[cell] = weight, number
-    return [row for number, row in enumerate(rows) if number not in place], own
+                own[cell], row_of[cell] = weight, number
+    return [row for number, row in enumerate(rows) if number not in row_of], own
 
 
 def scaled_root(steps: int, formula: str) -> list[list[int]]:
@@ -1125,13 +1129,13 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
     if "most" in told:  # so many events, wherever they are
         everywhere = [*product(range(1, last + 1), range(cells))]
         for many in range(1, told["most"] + 1):
-            for places in product(everywhere, repeat=many):
-                steps, groups = zip(*places, strict=True)
+            for events in product(everywhere, repeat=many):
+                steps, groups = zip(*events, strict=True)
                 crowd = max(map(steps.count, steps))
                 again = "once" in told and len({*groups}) < many
                 if crowd <= (told.get("most_a_step") or many) and not again:
                     for sizes in product(ends, repeat=many):
-                        yield sizes_by_place(zip(places, sizes, strict=True))
+                        yield sums_by_key(zip(events, sizes, strict=True))
         return
     vectors: list[dict[int, int]] = [{}]  # what a unit counts in one step
     for many in range(1, min(told["cells"], cells) + 1):
@@ -1148,11 +1152,11 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
             yield {(step, cell): size for step, of in both for cell, size in of.items()}
 
 
-def sizes_by_place(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
-    """The sum of sizes, by place."""
+def sums_by_key(sizes: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """Sums of sizes, by what they are of."""
     found: dict[Any, int] = {}
-    for place, size in sizes:
-        found[place] = found.get(place, 0) + size
+    for key, size in sizes:
+        found[key] = found.get(key, 0) + size
     return found
 
 
@@ -1177,7 +1181,7 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
     lengths: set[frozenset[tuple[int, int]]] = {frozenset()}
     squares = {*lengths}
     for change in moved:
-        nodes = sizes_by_place(
+        nodes = sums_by_key(
             ((node, cell), weight * size)
             for (step, cell), size in change.items()
             for node, weight in columns[step].items()
@@ -1378,7 +1382,7 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
 def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> None:
     """Print y = C x + z at the nodes that were read, and what is released from y alone."""
     strategy, last = stream.strategy, len(x)
-    counted = sizes_by_place(
+    counted = sums_by_key(
         (node, weight * one)
         for step, one in enumerate(x, start=1)
         for node, weight in strategy.column(step, last).items()
@@ -1391,12 +1395,12 @@ def print_measured(stream: Stream, z: Noise, name: str, x: Sequence[int]) -> Non
     print(f"  released, from y alone: {[stream.value(0, one) for one in released]}")
 
 
-def read_json(place: str) -> Any:
+def read_json(path: str) -> Any:
     """A file of JSON, or a sentence that says which one it is not."""
     try:
-        return json.loads(Path(place).read_text("utf-8"))
+        return json.loads(Path(path).read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{place} is not what counton writes, JSON: {error}"[:300]) from None
+        raise Unreadable(f"{path} is not what counton writes, JSON: {error}"[:300]) from None
 
 
 def main(words: list[str]) -> int:

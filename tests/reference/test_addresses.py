@@ -91,7 +91,7 @@ class OneLevel(reference.KAry):
 
     def column(self, step: int, last: int) -> dict[reference.Node, int]:
         nodes = super().column(step, last).items()
-        return reference.sizes_by_place(((0, at), weight) for (_, at), weight in nodes)
+        return reference.sums_by_key(((0, at), weight) for (_, at), weight in nodes)
 
     def _at(self, z: reference.Draws, step: int) -> int:
         return super()._at(lambda _, at: z(0, at), step)
