@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,16 @@ def test_rows_stand_by_time_and_equal_times_as_they_came() -> None:
     untimed = open_private(ordered_rows(open_source(pl.DataFrame(rows)), kept("u")))
     assert untimed.events == list("abcdef")
     assert untimed.stops.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_steps_without_events_are_written_out_where_they_are_asked_for() -> None:
+    """A stream without a last step has 70 million hours until the calendar ends."""
+    rows = pl.DataFrame({"at": ["2024-03-01T00:59", "2024-03-01T02:00"], "u": ["a", "b"]})
+    endless = replace(kept("u", time="at"), windows=Windows.endless(HOURS.start, "1h"))
+    found = open_private(ordered_rows(open_source(rows), endless))
+    assert found.stops.tolist() == [1, 1, 2]
+    assert (found.until(5).stops.tolist(), found.until(5).events) == ([1, 1, 2, 2, 2], ["a", "b"])
+    assert (found.until(2).stops.tolist(), found.until(2).events) == ([1, 1], ["a"])
 
 
 @pytest.mark.parametrize(

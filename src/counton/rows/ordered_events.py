@@ -34,7 +34,7 @@ class OrderedEvents(NamedTuple):
 
     Attributes:
         events: all of them in order: texts or numbers, or tuples where an event has several parts.
-        stops: for each step the number of events up to its end.
+        stops: for each step up to that of the last event, the number of events up to its end.
         newest: microsecond of the last event; None without times, or events.
         before: rows before the first window, which count nowhere.
         beyond: rows after the last window.
@@ -52,8 +52,9 @@ class OrderedEvents(NamedTuple):
     quarantined: int = 0
 
     def until(self, steps: int) -> OrderedEvents:
-        """Those of the first steps."""
+        """Those of the first steps, which all have a stop."""
         stops = self.stops[:steps]
+        stops = np.append(stops, np.full(steps - len(stops), len(self.events), np.int64))
         return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)
 
 
@@ -81,7 +82,7 @@ def ordered_rows(
     >>> columns, kept = Columns("at", several=("to",)), [KeptPart("to", "text")]
     >>> found = ordered_rows(open_source(frame), RowReading(columns, windows, kept=kept))
     >>> open_private(found).events, open_private(found).stops.tolist()
-    (['a', 'b'], [1, 1, 2, 2])
+    (['a', 'b'], [1, 1, 2])
     """
     windows, names = reading.windows, [f"part {place}" for place in range(len(reading.kept))]
     each = [collect(Source((part,), part.name), mark_part(part, reading)) for part in source.parts]
@@ -100,7 +101,10 @@ def ordered_rows(
     rows = rows.sort("us", *(names if ties else ()), maintain_order=True)
     steps = rows["step"].to_numpy()
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
-    stops = np.searchsorted(steps[before:within], np.arange(1, windows.steps + 1), "right")
+    last = (
+        int(steps[within - 1]) if within > before else 0
+    )  # and not the stream's: it may be endless
+    stops = np.searchsorted(steps[before:within], np.arange(1, last + 1), "right")
     return Private(
         OrderedEvents(
             _events(rows.slice(before, within - before), names),

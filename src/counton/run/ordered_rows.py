@@ -155,7 +155,7 @@ class OrderedRows(ReadRows):
         """Events that are none are refused, and others than a stream has counted."""
         events, statistic = open_private(self.events), self.settled.definition.statistic
         before = 0 if stream is None else stream.step
-        if len(events.stops) < before:
+        if not self.settled.definition.cut.timed and len(events.stops) < before:
             raise ReplayMismatch(
                 f"the file holds {len(events.stops):,} events, and {before:,} have been released, "
                 f"one a step: rows have disappeared; give the file of all events"
@@ -164,7 +164,8 @@ class OrderedRows(ReadRows):
             self._compare(stream, events.until(before))
         cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
         steps = range(before, self.ended)
-        new = [_of_steps(events, some) for some in chunks(steps, cells)]
+        known = events.until(self.ended)
+        new = [_of_steps(known, some) for some in chunks(steps, cells)]
         if stream is None or (before and len(new) > 1):
             # What is refused is refused before there is a stream, or a part is committed.
             exact = statistic.begin() if stream is None else open_private(stream.exact())
