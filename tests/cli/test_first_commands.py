@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shlex
 from pathlib import Path
@@ -115,3 +117,44 @@ def test_a_folder_of_new_events_has_a_state_beside_it(loans: Any) -> None:
     Path("loans.csv").rename("logs/one.csv")
     assert loans.plain("count", "logs", "--append", *NEW).code == 0
     assert Path("logs.counton.db").exists()
+
+
+def plan_of(place: Any, *more: str) -> dict[str, list[list[float]]]:
+    """The half-widths that a plan shows, by release."""
+    done = place.plain("count", "loans.csv", *NEW, *more, "--plan", "--json")
+    assert done.code == 0, done.err
+    plans = json.loads(done.out)["plans"]
+    return {name: [one["halfwidths"] for one in plan["numbers"]] for name, plan in plans.items()}
+
+
+def test_a_plan_compares_windows_totals_and_both_and_keeps_nothing(loans: Any) -> None:
+    before = sorted(one.name for one in loans.folder.iterdir())
+    planned = plan_of(loans)
+    assert {name: len(numbers) for name, numbers in planned.items()} == {
+        "totals": 1, "windows": 1, "both": 2,
+    }  # fmt: skip
+    assert plan_of(loans, "--release", "both")["both"] == planned["both"]
+    said = loans.plain("count", "loans.csv", *NEW, "--plan").out
+    assert "spends epsilon = 1 of each event" in said
+    assert "publishes the total so far" in said
+    assert sorted(one.name for one in loans.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("release", ["totals", "windows", "both"])
+def test_the_plan_of_a_release_is_what_its_intervals_reach(release: str, loans: Any) -> None:
+    planned = plan_of(loans)[release]
+    asked = (*NEW, "--release", release, "--out", "out.csv")
+    assert loans.plain("count", "loans.csv", *asked).code == 0
+    with open("out.csv", newline="", encoding="utf-8") as file:
+        first = next(csv.DictReader(file))
+    forms = {"totals": [""], "windows": ["window_"], "both": ["", "window_"]}[release]
+    reached = [(float(first[f"{one}upper"]) - float(first[f"{one}lower"])) / 2 for one in forms]
+    assert reached == pytest.approx([numbers[0] for numbers in planned], abs=0.01)
+
+
+def test_the_plan_of_a_stream_that_is_there_is_its_own(loans: Any) -> None:
+    assert loans.plain("count", "loans.csv", *NEW).code == 0
+    kept = (loans.folder / "loans.counton.db").read_bytes()
+    done = loans.plain("count", "loans.csv", "--plan", "--json")
+    assert [*json.loads(done.out)["plans"]] == ["totals"]
+    assert (loans.folder / "loans.counton.db").read_bytes() == kept

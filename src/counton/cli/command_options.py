@@ -55,8 +55,13 @@ _LIKE = "a table of the same stream that has its description, if a tool that cut
 
 @dataclass(frozen=True)
 class Printing:
-    """How a run is printed, and whether its job is kept."""
+    """How a run is printed, whether its job is kept, and a dry run."""
 
+    plan: bool = option(
+        False,
+        "show what would be spent and published, and how far off; release nothing",
+        often=True,
+    )
     save: Path | None = option(None, "write this job into a file, for counton run: nightly.toml")
     json: bool = option(False, JSON)
 
@@ -192,9 +197,8 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class OnceOptions:
-    """Of tables: a dry run, and what those that are released once called otherwise."""
+    """Of tables: what those that are released once called otherwise."""
 
-    plan: bool = option(False, "show how accurate the table would be, and release nothing")
     move: bool = option(
         False, "the same as --replace: hide where a unit is counted, not that it is there"
     )

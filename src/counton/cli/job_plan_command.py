@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from counton.base.errors import InvalidInput, field
+from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, print_json, warn_of_weak
 from counton.cli.run_command import failure
+from counton.job.job import Job
 from counton.job.jobfile import for_all, load
 from counton.job.refusals import refuse_others
 from counton.numbers.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
-from counton.run.job_plan import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
+from counton.run.job_plan import (
+    Account,
+    PlannedFile,
+    PlannedJob,
+    PlannedNumber,
+    planned_job,
+    planned_jobs,
+)
 from counton.statistics.by_group import inner_of, members_of
 
 #: Options of a plan that a job file takes; all others it says itself.
@@ -57,6 +67,50 @@ def print_job_plan(options: PlanOptions) -> None:
         errors.write_line(f"counton: job {name}: {said}")
     for code, _ in failed.values():
         raise SystemExit(int(code))
+
+
+def print_plan_of(job: Job, *, as_json: bool) -> None:
+    """Print what one command would spend and publish, and how far off numbers would be.
+
+    Of counts and sums that have windows all three are shown: windows, totals, and both. No row is
+    read, and nothing is written.
+    """
+    asked = planned_job(job)
+    form, cut = asked.definition.release, asked.definition.cut
+    plans = {form: replace(asked, name=form)}
+    if asked.definition.statistic.card.additive and cut.timed and form in _FORMS:
+        for other in _FORMS:
+            if other != form:
+                with suppress(CountonError):  # of a stream that is there, or without an end
+                    plans[other] = planned_job(job.having(release=other), other)
+    if as_json:
+        found = {name: plan.to_dict() for name, plan in plans.items()}
+        print_json({"released": False, "release": form, "plans": found})
+        return
+    console = Console()
+    console.write_line("A plan: nothing is released, and no row is read.", bold=True)
+    console.write_line(f"{_heading(asked)}, kept in {asked.state}")
+    whom = asked.definition.contribution.describe(asked.definition.unit)
+    console.write_line(
+        f"spends {_promise(asked)} of each {asked.definition.unit}, once for all windows: {whom}"
+    )
+    console.write_line(f"publishes {_PUBLISHED.get(form, form)}; intervals of {asked.level:.0%}:")
+    console.write_table(_table([*plans.values()], {}, None, "release"))
+    if len(plans) > 1:
+        console.write_line(
+            f"--release {form} is asked for; the others are beside it, for the same promise"
+        )
+    if asked.bound_note is not None:
+        console.write_line(f"note: {asked.bound_note}")
+
+
+#: What is published of each window, in the order in which it is shown.
+_FORMS = ("windows", "totals", "both")
+_PUBLISHED = {
+    "windows": "each window's own number",
+    "totals": "the total so far after each window",
+    "both": "each window's own number, and the total so far",
+}
 
 
 def _print(found: PlannedFile, size: int | None) -> None:
@@ -122,15 +176,18 @@ def _heading(job: PlannedJob) -> str:
     return f"{what}{groups}, {many}"
 
 
-def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | None) -> Table:
+def _table(
+    jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | None, of: str = "job"
+) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("job", overflow="fold")
+    table.add_column(of, overflow="fold")
     table.add_column("number", overflow="fold")
     for name in ("first", "middle", "last"):
         table.add_column(name, justify="right")
     if parts := any(number.percent is not None for job in jobs for number in job.numbers):
         table.add_column("of size" if size is None else f"of {size:,}", justify="right")
-    table.add_column("budget", justify="right")
+    if shares or any(number.share for job in jobs for number in job.numbers):
+        table.add_column("budget", justify="right")
     for job in jobs:
         for place, number in enumerate(job.numbers):
             halves = [f"±{figures(half)}" for half in number.halfwidths]
@@ -145,7 +202,7 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
             if parts:
                 rank = "rank " if number.in_rank else ""
                 row.append("" if number.percent is None else f"{rank}{figures(number.percent)}%")
-            table.add_row(*row, budget)
+            table.add_row(*row, *([budget] if len(row) < len(table.columns) else []))
     return table
 
 

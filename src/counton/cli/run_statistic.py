@@ -40,6 +40,11 @@ _OUT = "--out"
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal."""
     printing = Printing() if printing is None else printing
+    if printing.plan:
+        from counton.cli.job_plan_command import print_plan_of
+
+        print_plan_of(job, as_json=printing.json)
+        return
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
         from counton.job.jobfile import last_date, save
@@ -57,10 +62,10 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
 def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
     """A table over time, or one that is released once; or how accurate it would be."""
     job = job.having(replace=job.option("replace") or once.move)
-    if not once.plan:
-        perform(job, printing)
-    else:
+    if printing.plan:
         _print_table_plan(job, printing)
+    else:
+        perform(job, printing)
 
 
 def _print_table_plan(job: Job, printing: Printing) -> None:

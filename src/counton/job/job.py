@@ -427,8 +427,8 @@ class Promise(JobPart):
     rho: Number | None = option(None, "zero-concentrated privacy instead of epsilon", kept="stream")
     within: Number | None = option(
         None,
-        "instead of epsilon: the smallest epsilon so that an interval at the last step reaches "
-        "at most this far to either side, 20 or 2% of size",
+        "instead of epsilon: the smallest so that an interval at the last step reaches at most "
+        "this far to either side; 20 or 2% of size",
         kept="stream",
         often=True,
     )
@@ -476,8 +476,8 @@ class Arrangement(JobPart):
 
     release: str | None = option(
         None,
-        "totals so far, windows (each one's own number), both, or periods (where users are counted "
-        "anew in each: the number of the period so far); default: totals, or periods",
+        "totals so far, windows (each one's own number), both, or periods; of these users are "
+        "counted anew in each: the number of the period so far; default: totals, or periods",
         choices=RELEASES,
         usual="totals",
         often=True,

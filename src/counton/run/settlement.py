@@ -130,7 +130,7 @@ def resolve(
     >>> job = Job("count", "visits.csv", "a-state-that-is-new.db", steps=9)
     >>> resolve(job)
     Traceback (most recent call last):
-    counton.base.options.MissingOptions: a new stream needs time, every, start and epsilon or ...
+    counton.base.options.MissingOptions: a new stream needs time, every, start and epsilon ...
     """
     given: object = asked
     if not isinstance(given, Job | OpenedJob):
