@@ -1187,8 +1187,8 @@ def norms(strategy: Strategy, moved: Iterable[Change], last: int) -> tuple[Fract
             for node, weight in columns[step].items()
         )
         by_level = [(level, abs(one)) for ((level, _), _), one in nodes.items()]
-        lengths.add(frozenset(sizes_by_place(by_level).items()))
-        squares.add(frozenset(sizes_by_place((at, one**2) for at, one in by_level).items()))
+        lengths.add(frozenset(sums_by_key(by_level).items()))
+        squares.add(frozenset(sums_by_key((at, one**2) for at, one in by_level).items()))
     return largest(strategy, lengths), largest(strategy, squares)
 
 
