@@ -76,10 +76,16 @@ def read_key(text: str) -> bytes:
     return bytes.fromhex(found[1])
 
 
+def short(value: object) -> str:
+    """The first 40 characters of what a message names."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
 def exact(text: str) -> Fraction:
     """A number as it is written: 12, 0.05, 1/3 or 1e-6."""
     if len(text) > 2000 or re.search(r"e[+-]?\d{4}", text.lower()):
-        raise Unreadable(f"a number is {text[:20]} ...: it has too many digits")
+        raise Unreadable(f"a number is {short(text)}: it has too many digits")
     return Fraction(text)
 
 
@@ -1348,7 +1354,7 @@ class Sums:
             raise Unreadable(f"there is no sum of step {step} and group {name!r}: add its row")
         if (found / grid).denominator > 1 or abs(found / grid) > 2**62:
             raise Unreadable(
-                f"the sum of step {step} and group {name!r} is {str(found)[:40]}: give a multiple "
+                f"the sum of step {step} and group {name!r} is {short(found)}: give a multiple "
                 f"of {grid} up to 2^62 times as much"
             )
         return int(found / grid)
@@ -1362,14 +1368,14 @@ def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple
             raise Unreadable(f"which cell is group {name!r}? give the sums a column cell")
         z, first, last = stream.z(cells[name]), min(by_step), max(by_step)
         if not 1 <= first <= last <= stream.horizon:
-            beyond = str(last if first >= 1 else first)[:40]
+            beyond = short(last if first >= 1 else first)
             raise Unreadable(f"group {name!r} has step {beyond}: they are 1 to {stream.horizon}")
         exact_sums = {step: sums.at(step - late, name, stream.grid) for step in by_step}
         noise = stream.strategy.noise(z, last)
         for step, value in by_step.items():
             mine = stream.value(exact_sums[step], noise[step - 1])
             if mine != value:
-                was = f"step {step} of {name!r} was released as {str(value)[:40]}"
+                was = f"step {step} of {name!r} was released as {short(value)}"
                 return right, f"{was}; {mine} is right"
             right += 1
         if show:
