@@ -77,7 +77,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     """
     asked = planned_job(job)
     form, cut = asked.definition.release, asked.definition.cut
-    plans = {form: replace(asked, name=form)}
+    plans: dict[str, PlannedJob] = {form: replace(asked, name=form)}
     if asked.definition.statistic.card.additive and cut.timed and form in _FORMS:
         for other in _FORMS:
             if other != form:
