@@ -14,7 +14,7 @@ from counton.base.errors import InvalidInput
 from counton.base.literature import REFERENCES, THEOREMS, VENUES, origin_of, paper_of
 from counton.cli.app import app
 from counton.privacy import ZCDP, Guarantee
-from counton.strategies import public_strategies
+from counton.strategies import KAry, public_strategies
 from tools.proof import FOLDER, STATEMENTS, theorems
 
 ROWS = "day,page\n2024-03-01,home\n2024-03-03,home\n"
@@ -59,6 +59,7 @@ def test_it_is_the_best_of_a_paper_under_each_guarantee(rows: Path) -> None:
 def test_windows_and_numbers_of_their_own_are_published_too(rows: Path) -> None:
     found = count(rows, PureDP(1), strategy="published", release="windows")
     assert found.design.strategy.saved_name == "Independent"
+    assert "(TCC 2006)" in found.describe()
 
 
 def test_streams_without_an_end_have_none(rows: Path) -> None:
@@ -75,6 +76,7 @@ def test_plans_say_papers_and_what_they_cost() -> None:
         "proofs/Statements.v",
     }
     assert any("FORC 2025" in paper for paper in rows.values())
+    assert "TCC 2006" in rows[repr(KAry(365, 366, subtraction=False))]
     assert "10.29, 30% above the best (7.89); J. D. Andersson" in of.published_in_words
     assert of.published_in_words in of.foot()
     done = CliRunner().invoke(app, ["plan", "--steps", "365", "--epsilon", "1", "--full"])

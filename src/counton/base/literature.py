@@ -16,6 +16,10 @@ THEOREMS: Final = (
 
 #: References by the names by which strategies and statistics give them.
 REFERENCES: Final = {
+    "calibration": (
+        "C. Dwork, F. McSherry, K. Nissim and A. Smith, Calibrating noise to sensitivity in "
+        "private data analysis, 2006"
+    ),
     "binary": (
         "C. Dwork, M. Naor, T. Pitassi and G. N. Rothblum, Differential privacy under continual "
         "observation, 2010; T.-H. H. Chan, E. Shi and D. Song, Private and continual release of "
@@ -76,6 +80,7 @@ REFERENCES: Final = {
 
 #: Where they were refereed, and in which year they appeared there.
 VENUES: Final = {
+    "calibration": "TCC 2006",
     "binary": "STOC 2010; ACM Transactions on Information and System Security 2011",
     "honaker": "as streams use it: Kairouz et al., ICML 2021",
     "elders": "FORC 2025",

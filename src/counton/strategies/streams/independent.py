@@ -45,7 +45,7 @@ class Independent(StreamStrategy):
     ('windows', 1.0, [1.0, 24.0])
     """
 
-    sources = ("matrices",)
+    sources = ("calibration",)
 
     horizon: int
     workload: ClassVar[Workload] = "windows"

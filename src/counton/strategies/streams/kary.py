@@ -270,7 +270,7 @@ class KAry(DigitTree):
         InvalidInput: horizon below 1, arity below 2, or either not an integer.
     """
 
-    sources = ("elders",)
+    sources: tuple[str, ...] = ("elders",)
 
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
         horizon = check_integer("horizon", horizon, 1)
@@ -278,6 +278,8 @@ class KAry(DigitTree):
         if not isinstance(subtraction, bool):
             raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
         self.subtraction = subtraction
+        if arity > horizon and not subtraction:  # each step has noise of its own
+            self.sources = ("calibration",)
         super().__init__(horizon, Digits(arity, below=(arity - 1) // 2 if subtraction else 0))
 
     @classmethod
