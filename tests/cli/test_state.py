@@ -206,7 +206,7 @@ def test_show_has_the_last_numbers_in_twelve_lines(place: Any, events: str) -> N
         ["b", "1"],
     ]
     (strategy,) = [line for line in lines if line.startswith("strategy: ")]
-    assert strategy.endswith(", with Laplace noise")
+    assert ", with Laplace noise; J. D. Andersson" in strategy
     assert "promise: one event more or less makes no output more than" in shown
     assert shown.endswith("format 14; the account of each promise: --full\n")
     full = place("show", str(place.state), "--full").out

@@ -95,9 +95,9 @@ def test_job_files_and_services_take_it(rows: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(tmp_path / "jobs.toml")])
     assert done.exit_code == 0, done.output
     assert read(tmp_path / "file.json").design.strategy.saved_name == "KAry"
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json"), "--full"])
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.json")])
     assert "(FORC 2025)" in " ".join(described.output.split())
-    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db"), "--full"])
+    described = CliRunner().invoke(app, ["show", str(tmp_path / "file.db")])
     assert "(FORC 2025)" in " ".join(described.output.split())
     with inside(tmp_path, steps=60, strategy="published") as service:
         service.post("b", [visit(0.5)])

@@ -315,9 +315,12 @@ def _write_last(console: Console, released: Release) -> None:
 
 
 def _strategy(design: Design) -> str:
-    """How the noise is arranged, with its parameters, in a line."""
+    """How the noise is arranged, with its parameters, and by which paper or theorem, in a line."""
+    from counton.base.literature import origin_of
+
     said = shorten(repr(design.strategy), 100, placeholder=" ...")
-    return f"{said}, with {design.family.capitalize()} noise"
+    noise = f"with {design.family.capitalize()} noise"
+    return f"{said}, {noise}; {origin_of(design.strategy.sources)}"
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
