@@ -86,7 +86,9 @@ def draw(chance: random.Random) -> Case:
         "own": {**people, **({"id": "id"} if ids else {}), "append": append},
         "others": others,
         "unit": unit,
-        "door": chance.choice(DOORS if name in ("count", "sum") else DOORS[:2]),
+        "door": chance.choice(
+            (DOORS if name in ("count", "sum") else DOORS[:2]) + ("folder",) * append
+        ),
         "files": [
             [chance.choice(ENDINGS), chance.choice(ZONES), chance.random() < 0.5]
             for _ in range(NIGHTS)
@@ -151,7 +153,7 @@ def _words(asked: dict[str, Any]) -> list[str]:
 
 
 def _events(case: Case, rows: list[Any], night: int, folder: Path) -> Any:
-    """The rows of a night as a file, or a frame."""
+    """The rows of a night as a file, a frame, or a folder to which each night adds one."""
     ending, zone, backwards = case["files"][night]
     told = [
         (user, _at(hour, number, zone), group, id, str(value), str(night))
@@ -165,7 +167,9 @@ def _events(case: Case, rows: list[Any], night: int, folder: Path) -> Any:
         frame = frame.with_columns(pl.col("at").str.replace(":00", f":0{night}", literal=True))
     if case["door"] == "frames":
         return frame
-    path = folder / f"{night}.{ending}"
+    inside = folder / "nights" if case["door"] == "folder" else folder  # which keeps earlier files
+    inside.mkdir(exist_ok=True)
+    path = inside / f"{night}.{ending}"
     if ending == "parquet":
         frame.write_parquet(path)
     elif ending == "jsonl":
@@ -173,4 +177,4 @@ def _events(case: Case, rows: list[Any], night: int, folder: Path) -> Any:
         frame.vstack(pl.DataFrame([first], schema=frame.schema)).write_ndjson(path)
     else:
         frame.write_csv(path, compression="gzip" if ending == "csv.gz" else "uncompressed")
-    return path
+    return inside if case["door"] == "folder" else path
