@@ -62,7 +62,7 @@ def is_planned(job: Job) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "own", "said"), every(), ids=str)
+@pytest.mark.parametrize(("name", "own", "said"), every(1), ids=str)
 def test_every_door_takes_what_the_command_takes(
     name: str, own: bool, said: dict[str, Any], place: Workplace
 ) -> None:
