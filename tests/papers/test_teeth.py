@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 QUICK = ("elders", "smooth", "expiration", "constants", "less_noise", "flights")
 
 
+@pytest.mark.evidence  # which the fixture computes: it has another name for each paper
 @pytest.mark.parametrize(
     "paper",
     [pytest.param(name, marks=pytest.mark.xdist_group(name.replace("_", "-"))) for name in QUICK],
