@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from forked_commands import forked_counton
 
 ROWS = "time,page\n2024-03-01T09:12,home\n2024-03-02T10:15,shop\n2024-03-03T08:05,home\n"
 NEW = [
@@ -25,9 +26,13 @@ class Shown(NamedTuple):
 
 
 def on_a_terminal(folder: Path, words: list[str], typed: str) -> Shown:
-    """What a command shows on a terminal where this is typed when it asks."""
+    """What a command shows on a terminal where this is typed when it asks.
+
+    Ctrl-C reaches an interpreter of its own; what is read as a line reaches a fork too.
+    """
     outer, inner = pty.openpty()
-    command = [sys.executable, "-m", "counton.cli", *words]
+    alone = [sys.executable, "-m", "counton.cli"] if typed == "\x03" else [forked_counton()]
+    command = [*alone, *words]
     process = subprocess.Popen(
         command, cwd=folder, stdin=inner, stdout=inner, stderr=inner, start_new_session=True,
         preexec_fn=_take_terminal, env=os.environ | {"TERM": "dumb", "COLUMNS": "200"},

@@ -66,6 +66,11 @@ def forked_commands() -> Path:
     return _folder()
 
 
+def forked_counton() -> str:
+    """The command `counton`, in a process that has imported everything."""
+    return str(_folder() / "counton")
+
+
 def forked_python() -> str:
     """A program that runs a file, or ``-c TEXT``, in a process that has imported everything."""
     return str(_folder() / "forked-python")
