@@ -19,27 +19,56 @@ COUNT = [
 
 def measure() -> Iterator[Row]:
     """Yield the rows."""
-    help_seconds, plan_seconds, count_seconds, numpy_seconds = [], [], [], []
-    for _ in range(TURNS):
-        help_seconds.append(process(["-m", "counton", "--help"]).cpu_seconds)
-        plan_seconds.append(process(PLAN).cpu_seconds)
-        count_seconds.append(first_count())
-        numpy_seconds.append(process(["-c", "import numpy"]).cpu_seconds)
-    for name, seconds, bar in (
-        ("counton --help", help_seconds, 2.5),
-        ("counton plan, 365 steps", plan_seconds, 6),
-        ("the first counton count, ten rows", count_seconds, 10.5),
-    ):
-        ratio = min(seconds) / min(numpy_seconds)
-        yield Row(f"{name}, whole process", ratio, bar, note='python -c "import numpy"')
+    with tempfile.TemporaryDirectory() as name:
+        nightly = nightly_job(Path(name))
+        commands = {
+            "import counton": ["-c", "import counton"],
+            "counton --help": ["-m", "counton", "--help"],
+            "counton plan, 365 steps": PLAN,
+            "counton run, nothing new": ["-m", "counton", "run", nightly],
+        }
+        seconds: dict[str, list[float]] = {one: [] for one in (*commands, FIRST)}
+        numpy_seconds = []
+        for _ in range(TURNS):
+            for one, words in commands.items():
+                seconds[one].append(process(words).cpu_seconds)
+            seconds[FIRST].append(first_count())
+            numpy_seconds.append(process(["-c", "import numpy"]).cpu_seconds)
+    for one, found in seconds.items():
+        ratio = min(found) / min(numpy_seconds)
+        yield Row(f"{one}, whole process", ratio, BARS[one], note='python -c "import numpy"')
+
+
+FIRST = "the first counton count, ten rows"
+BARS = {
+    "import counton": 0.5,
+    "counton --help": 2.5,
+    "counton plan, 365 steps": 6,
+    "counton run, nothing new": 10,
+    FIRST: 10.5,
+}
+
+
+def events_in(folder: Path) -> str:
+    """A file of ten rows."""
+    rows = "".join(f"2013-01-01T0{hour}:10,{'ab'[hour % 2]}\n" for hour in range(10))
+    (folder / "events.csv").write_text(f"time,group\n{rows}")
+    return str(folder / "events.csv")
 
 
 def first_count() -> float:
     """CPU seconds of a count of ten rows in a folder where nothing was released."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = "".join(f"2013-01-01T0{hour}:10,{'ab'[hour % 2]}\n" for hour in range(10))
-        (folder / "events.csv").write_text(f"time,group\n{rows}")
         kept = ["--state", str(folder / "state.db"), "--out", str(folder / "out.csv")]
-        words = ["-m", "counton", "count", str(folder / "events.csv"), *COUNT, *kept]
+        words = ["-m", "counton", "count", events_in(folder), *COUNT, *kept]
         return process(words).cpu_seconds
+
+
+def nightly_job(folder: Path) -> str:
+    """A job file whose every window that has ended is released."""
+    job = str(folder / "nightly.toml")
+    kept = ["--state", str(folder / "state.db"), "--save", job]
+    process(["-m", "counton", "count", events_in(folder), *COUNT, *kept])
+    process(["-m", "counton", "run", job])
+    return job

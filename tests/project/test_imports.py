@@ -65,6 +65,35 @@ def test_a_command_without_a_database_loads_none(words: str) -> None:
     assert not loaded_by(program) & {"polars", "sqlalchemy", "matplotlib", "scipy"}
 
 
+def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_path: Path) -> None:
+    """Rooms that such a run does not enter: each costs every night of every job."""
+    (tmp_path / "e.csv").write_text("time\n2024-03-01T09:00\n")
+    (tmp_path / "n.toml").write_text(
+        f'[jobs.visits]\nstatistic = "count"\nevents = "{tmp_path / "e.csv"}"\n'
+        f'state = "{tmp_path / "s.db"}"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
+        'until = "2024-03-02"\nsteps = 365\nepsilon = 1\n'
+    )
+    program = (
+        "import sys\n"
+        "from counton.cli.__main__ import main\n"
+        f"sys.argv = ['counton', 'run', '{tmp_path / 'n.toml'}']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code"
+    )
+    report = "print(*sorted('.'.join(name.split('.')[:3]) for name in sys.modules))"
+    for night in range(2):
+        asked = [sys.executable, "-c", f"{program}\n{report}"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        loaded = {*done.stdout.splitlines()[-1].split()}
+        assert ("counton.planning" in loaded) == (night == 0)
+    assert "Nothing new to release: 1 of 365 windows are released." in done.stdout
+    rooms = {"counton.charts", "counton.planning", "counton.training", "counton.run.exports"}
+    assert not loaded & {*rooms, "counton.run.job_plan", "counton.run.first_job"}
+    assert not loaded & {"matplotlib", "scipy", "pandas", "dp_accounting"}
+
+
 def test_help_of_the_command_line_does_not_load_numpy() -> None:
     program = (
         "import sys\n"

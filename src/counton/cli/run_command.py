@@ -13,7 +13,6 @@ from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
 from counton.job.jobfile import for_all, last_date, load, schema, select_jobs
 from counton.job.stated_options import words_of_files
-from counton.run.exports import publish
 from counton.run.shared_paths import JobStates, refuse_shared
 
 
@@ -71,6 +70,8 @@ def perform(options: RunOptions) -> None:
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
     """Publish what a job has released, where all are published."""
+    from counton.run.exports import publish
+
     done = publish(job.state, to, name=job.name, key=job.key)
     if not silently:
         new = done.after - done.before
