@@ -158,3 +158,39 @@ def test_the_plan_of_a_stream_that_is_there_is_its_own(loans: Any) -> None:
     done = loans.plain("count", "loans.csv", "--plan", "--json")
     assert [*json.loads(done.out)["plans"]] == ["totals"]
     assert (loans.folder / "loans.counton.db").read_bytes() == kept
+
+
+PAST = ["2024-03-01T09:12,home", "2024-03-03T08:05,home"]
+
+
+@pytest.mark.parametrize("steps", ["9", "365", "3650"])
+def test_what_a_refusal_of_past_data_suggests_is_not_refused(steps: str, loans: Any) -> None:
+    """A year that is over, one day of which has rows: the clock knows nothing of them."""
+    (loans.folder / "past.csv").write_text("time,page\n" + "\n".join(PAST) + "\n")
+    asked = [
+        "count", "past.csv", "--time", "time", "--every", "1d", "--start", "2024-03-01",
+        "--steps", steps, "--epsilon", "1",
+    ]  # fmt: skip
+    (line,) = refused(loans.plain(*asked))
+    assert "whose time is not protected" in line
+    found = re.findall(r"--until ([\w:+-]+)((?: with)? --yes)?", line)
+    suggested = [(time, bool(yes)) for time, yes in found if time != "now"]
+    assert ("newest", False) in suggested
+    for number, (time, yes) in enumerate(suggested):
+        words = ["--until", time, *["--yes"] * yes, "--state", f"{number}.db"]
+        assert loans.plain(*asked, *words).code == 0, (line, words)
+
+
+def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
+    people = (*NEW, "--user", "reader_id", "--most", "3", "--per", "1d")
+    done = loans.plain("count", "loans.csv", *people, "--unit", "reader's day")
+    assert done.code == 0, done.err
+    assert "--unit reader is enough" in done.err
+    assert "one reader's day more" in done.out
+    assert "day's day" not in done.out
+    again = loans.plain("count", "loans.csv", "--until", "newest", "--unit", "reader's day")
+    assert again.code == 0, again.err
+    (line,) = refused(
+        loans.plain("count", "loans.csv", *people, "--unit", "reader's week", "--state", "o.db")
+    )
+    assert "give --unit reader" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -72,3 +73,17 @@ def test_what_does_not_go_together_is_refused(
     done = place.plain("plan", *given)
     assert done.code == 2
     assert words in " ".join(done.err.split())
+
+
+def test_a_plan_of_a_user_s_period_is_that_of_the_command(place: Any) -> None:
+    """As the stream of a count with these options has it."""
+    words = ["--most", "3", "--per", "1d"]
+    plain = place("plan", "--steps", "30", "--epsilon", "1", *words, "--json")
+    of = "count --user who --every 1d --steps 30 --epsilon 1 " + " ".join(words)
+    same = place("plan", "--of", of, "--json")
+    errors = [
+        [one["mean_std"] for one in json.loads(each.out)["choices"]] for each in (plain, same)
+    ]
+    assert errors[0] == pytest.approx(errors[1])
+    assert "one user's day with up to 3 events" in place("plan", "30", "--epsilon", "1", *words).out
+    assert "--per 1d needs --most" in place("plan", "30", "--epsilon", "1", *words[2:]).err

@@ -251,6 +251,11 @@ class PlanOptions(OptionRecord):
         "protect a user instead of one event; at most this many of their events count",
         often=True,
     )
+    per: str | None = option(
+        None,
+        "with --most: how many in each period, as in 1d; protects one period of a user",
+        needs="most",
+    )
     most_a_window: int | None = option(
         None, "with --most: how many of these count in each window", needs="most"
     )

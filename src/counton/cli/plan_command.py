@@ -10,6 +10,7 @@ from rich.table import Table
 
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import figures
+from counton.base.lengths import PERIODS
 from counton.cli.command_options import PlanOptions
 from counton.cli.print_forms import Console, check_chart, print_json, warn_of_weak
 from counton.job.job import Job, check_most, check_most_a_window, guarantee_from, require_guarantee
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from counton.strategies.strategy import Metric, ReleaseForm
 
 #: Beside a statistic, whose own words say it where it has users.
-OF = dict.fromkeys(("most", "most_a_window"), ", whose words say it where a statistic has users")
+OF = dict.fromkeys(
+    ("most", "per", "most_a_window"), ", whose words say it where a statistic has users"
+)
 #: Options that a plan has of the stream of a job.
 _OF_STREAM = (
     *("steps", "around", "epsilon", "delta", "rho", "within", "level", "least", "size"),
@@ -115,6 +118,7 @@ def _print_plan(options: PlanOptions, planned: dict[str, Any], whom: str | None)
                 "metric": metric,
                 "release": release,
                 "most": options.most,
+                "per": options.per,
                 "most_a_window": options.most_a_window,
                 "of": options.of,
                 "errors": about,
@@ -220,8 +224,16 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
         unit = Contribution.add_remove(unit="count")
         if options.most is not None:
             check_most_a_window(options.most_a_window, options.most)
-            unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit="user")
-        whom = _whom(options.most, options.most_a_window)
+            protected = "user"
+            if options.per is not None:
+                from counton.run.new_stream import check_period
+
+                check_period(options.per)
+                protected = f"user's {PERIODS.get(options.per, options.per)}"
+            unit = Contribution.events(
+                options.most, most_a_step=options.most_a_window, unit=protected
+            )
+        whom = _whom(unit.unit, options.most, options.most_a_window)
         return options, {"contribution": unit}, f"{whom} more or less"
     from counton.cli.statistic_command import parse_words
 
@@ -283,8 +295,8 @@ def _with_steps(options: PlanOptions) -> PlanOptions:
     return replace(options, asked=None, steps=int(steps))
 
 
-def _whom(most: int | None, a_window: int | None) -> str:
+def _whom(unit: str, most: int | None, a_window: int | None) -> str:
     if most is None:
         return "one count"
     few = "" if a_window is None else f", {a_window:,} in each window,"
-    return f"one user with up to {most:,} event{'s' * (most > 1)}{few}"
+    return f"one {unit} with up to {most:,} event{'s' * (most > 1)}{few}"

@@ -24,6 +24,7 @@ from counton.cli.print_forms import (
     working,
 )
 from counton.cli.run_words import SetAside, operator_notes, progress_line, promise, until_newest
+from counton.privacy.contribution import is_a_part, whole_of
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
 from counton.released.screen import Screen
@@ -40,11 +41,6 @@ _OUT = "--out"
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
     """Release what is due, then write and print from the journal."""
     printing = Printing() if printing is None else printing
-    if printing.plan:
-        from counton.cli.job_plan_command import print_plan_of
-
-        print_plan_of(job, as_json=printing.json)
-        return
     report = carried_out(job, silently=printing.json, bar=bar, asks=True)
     if printing.save is not None:
         from counton.job.jobfile import last_date, save
@@ -115,6 +111,11 @@ def carried_out(
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
+            if job.unit is not None and job.per is not None and is_a_part(job.unit):
+                whole = whole_of(job.unit)
+                errors.write_line(
+                    f"{about}--unit {whole} is enough: --per {job.per} says the period"
+                )
             definition, stated = outcome.definition, job.epsilon or job.rho or job.within
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
             for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):

@@ -31,7 +31,7 @@ from counton.job.stated_options import hint, statistic_class
 from counton.statistics.catalogue import is_keyword, keywords
 
 if TYPE_CHECKING:
-    from counton.run.first_look import FirstLook
+    from counton.run.first_job import FirstLook
     from counton.statistics import Statistic
 
 
@@ -93,7 +93,12 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
             from counton.cli.run_statistic import perform
 
             with whole_command(name, job, out):
-                perform(job, out)
+                if out.plan:
+                    from counton.cli.job_plan_command import print_plan_of
+
+                    print_plan_of(job, as_json=out.json)
+                else:
+                    perform(job, out)
 
     command.__name__, command.__doc__ = name, says
     of = of_statistic(name)
@@ -118,7 +123,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
     try:
         yield
     except MissingOptions as error:
-        from counton.run.first_look import look_at
+        from counton.run.first_job import look_at
 
         if job.events in ("-", ["-"]):
             raise

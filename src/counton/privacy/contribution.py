@@ -21,7 +21,7 @@ from counton.base.distributions import (
     pattern_to_dict,
     scaled_norms,
 )
-from counton.base.errors import InvalidInput
+from counton.base.errors import InvalidInput, field
 from counton.base.exact import (
     Number,
     check_integer,
@@ -173,6 +173,26 @@ def is_a_part(unit: str) -> bool:
     (True, False)
     """
     return _PART.search(unit) is not None
+
+
+def unit_without_period(unit: str, per: str | None) -> str:
+    """The word of the whole, where a unit names the period that ``per`` says too.
+
+    Raises:
+        InvalidInput: it names another period.
+
+    >>> unit_without_period("reader's day", "1d"), unit_without_period("reader's day", None)
+    ('reader', "reader's day")
+    """
+    if per is None or not is_a_part(unit):
+        return unit
+    whole = whole_of(unit)
+    if unit != f"{whole}'s {PERIODS.get(per, per)}":
+        raise InvalidInput(
+            f"{field('unit', unit)} names another period than {field('per', per)}, which says it; "
+            f"give {field('unit', whole)}"
+        )
+    return whole
 
 
 def is_part(unit: str, of: str) -> bool:

@@ -81,11 +81,15 @@ def windows_ended(
         return us, windows.ended_by(us)
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not yes:
+            quiet_then = _quiet_windows(windows.steps, windows, seen)[1]
+            usual = _QUIET if quiet is None else quiet
+            sure = f" with {field('yes', True)}" if quiet_then > usual else ""
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
                 f"the past, and the clock does not say up to when they are complete; give "
-                f"{field('until', NEWEST)}, which tells readers the window of the newest event, or "
-                f"the time by which they are complete, at most {field('until', end)}"
+                f"{field('until', NEWEST)}, which tells readers the window of the newest event, "
+                f"whose time is not protected; or the time by which they are complete, at most "
+                f"{field('until', end)}{sure}"
             )
         us, given = min(microseconds(now), whole), field("until", NOW)
     else:
@@ -148,9 +152,7 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
 
     Of new events alone it is not known whether there were some in windows released before.
     """
-    newest, released = 0 if seen.newest is None else windows.ended_by(seen.newest), seen.released
-    new = count - max(newest, released or 0)
-    since = count - newest if seen.all_of_them else new
+    new, since = _quiet_windows(count, windows, seen)
     if new <= 0 or since <= most:
         return
     last = "there is no event"
@@ -159,9 +161,17 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
     would = f"{new:,} window{'s' * (new > 1)} as if nothing had happened"
     raise InvalidInput(
         f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), for ever: is a "
-        f"file missing? Give it; or {field('until', NEWEST)} of data of the past, "
+        f"file missing? Give it; or {field('until', NEWEST)} of data of the past, which tells "
+        f"readers the window of the newest event, whose time is not protected; "
         f"{field('yes', True)} if nothing happened, {field('quiet', since)} if that is usual"
     )
+
+
+def _quiet_windows(count: int, windows: Windows, seen: ClockFacts) -> tuple[int, int]:
+    """New windows without an event that is known, and how many there are since the newest one."""
+    newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
+    new = count - max(newest, seen.released or 0)
+    return new, count - newest if seen.all_of_them else new
 
 
 def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:

@@ -11,7 +11,7 @@ from counton.job import stated_options as statements
 from counton.job.job import Job
 from counton.job.refusals import refuse_of_tables
 from counton.privacy import ExpiringDP, ExpiringZCDP
-from counton.privacy.contribution import known_unit
+from counton.privacy.contribution import known_unit, unit_without_period
 from counton.run.definition import COLUMNS, Definition
 from counton.run.new_stream import (
     check_options,
@@ -93,7 +93,8 @@ def _options_of_run(definition: Definition, request: Job) -> dict[str, Any]:
     if start is not None:
         given["start"] = cut.local(start).isoformat()
     if request.unit is not None:
-        given["unit"] = known_unit(request.unit, [definition.record["unit"]])
+        asked = unit_without_period(request.unit, definition.counting.per)
+        given["unit"] = known_unit(asked, [definition.record["unit"]])
     if isinstance(strategy, Expiring) and request.growth is not None:
         given["growth"] = str(Expiring(request.growth).growth)
     if isinstance(strategy, Expiring) and isinstance(guarantee, ExpiringDP | ExpiringZCDP):

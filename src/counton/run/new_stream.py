@@ -45,7 +45,7 @@ from counton.job.refusals import (
 from counton.numbers.design import Design, design_for
 from counton.numbers.discovery import DECLARED, ROOM, Discovery, counters_of
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
-from counton.privacy.contribution import checked_unit, whole_of
+from counton.privacy.contribution import checked_unit, unit_without_period, whole_of
 from counton.released.counting import Added, Bounded, Counting, Ordered
 from counton.released.description import Description, period_anew
 from counton.released.periods import begun_anew, made_of_windows
@@ -660,6 +660,7 @@ def _with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
     """A new stream's request with the word by which its state counts what it protects."""
     kind = "event" if request.user is None else "user"
     unit = None if request.unit is None else checked_unit(request.unit)
+    unit = None if unit is None else unit_without_period(unit, request.per)
     return replace(request, unit=unit_word(known, kind, unit, kind))
 
 
