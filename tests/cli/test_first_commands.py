@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +197,45 @@ def test_a_unit_with_its_period_is_the_unit(loans: Any) -> None:
         loans.plain("count", "loans.csv", *people, "--unit", "reader's week", "--state", "o.db")
     )
     assert "give --unit reader" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--steps", "9", "--epsilon", "1"),
+        ("count", "loans.csv", *NEW, "--save", "nightly.toml"),
+        ("count", "loans.csv", *NEW, "--json"),
+    ],
+)
+def test_a_reader_who_has_enough_is_no_failure(words: tuple[str, ...], loans: Any) -> None:
+    """As with ``| head -1``: nobody reads any more, and all is done all the same."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "counton", *words], stdout=write, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert ("--save" in words) == (loans.folder / "nightly.toml").exists()
+
+
+def test_a_group_that_looks_like_a_range_is_refused(loans: Any) -> None:
+    done = loans.plain("ranges", "loans.csv", "--label", "pages", "--domain", "0:99", "--rho", "1")
+    (line,) = refused(done)
+    assert "--domain 0:99 would be one group" in line
+    assert "--lower, --upper and --cells" in line
+
+
+def test_a_unit_that_is_a_person_is_not_said_to_have_a_hundred_people(loans: Any) -> None:
+    asked = ("ranges", "loans.csv", "--label", "shelf", "--domain", "a,b", "--rho", "1")
+    out = loans.plain(*asked, "--unit", "person").out
+    assert "100 people" not in out
+    assert "each row is taken for one person: a person with 100 rows" in " ".join(out.split())
+
+
+def test_help_says_what_a_statistic_does_with_its_column(place: Any) -> None:
+    for name, said in (("quantiles", "whose quantiles are shown"), ("average", "whose mean is")):
+        assert said in " ".join(place.plain("statistic", name, "-h").out.split())

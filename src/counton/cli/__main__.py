@@ -29,7 +29,15 @@ def main() -> None:
         raise SystemExit(1) from None
     from counton.cli.app import app
 
-    app(prog_name="counton")
+    try:
+        app(prog_name="counton")
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            from counton.cli.exits import close_output
+
+            close_output()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,6 +78,13 @@ def exit_code(error: Exception) -> ExitCode:
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
+def close_output() -> None:
+    """Write what is still printed to nowhere: nobody reads it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 @contextmanager
 def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
     """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code."""
@@ -86,6 +94,8 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
         if error.name not in NEEDED:
             raise
         _end(missing(error.name, error), {})
+    except BrokenPipeError:  # whoever reads the last words has enough
+        close_output()
     except (CountonError, OSError) as error:
         _end(error, {} if options is None else options())
 

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import rich.console
 from rich.measure import Measurement
 from rich.table import Table
+from typing_extensions import override
 
 from counton.base.columns import TextTable, aligned
 from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.base.exact import readable
 from counton.base.outside_input import printable
+from counton.cli.exits import close_output
 from counton.run.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ class Console(rich.console.Console):
 
     def __init__(self, **more: Any) -> None:
         super().__init__(emoji=False, **more)
+
+    @override
+    def on_broken_pipe(self) -> None:
+        """Whoever reads has enough, as head: what is left to do is done, and says nothing more."""
+        self.quiet = True
+        close_output()
 
     def write_line(self, text: str, *, bold: bool = False) -> None:
         """A line as it is, however long."""

@@ -239,13 +239,27 @@ def loss_of_many(guarantee: Guarantee, units: int) -> str:
     return f"{units:,} times the epsilon" + (", and far more delta" if "delta" in names else "")
 
 
+#: Units that are people, of whom nobody has a hundred.
+_PERSONS = frozenset(
+    (
+        *("person", "reader", "user", "patient", "customer", "client", "member", "visitor"),
+        *("student", "driver", "rider", "passenger", "borrower", "guest", "voter", "citizen"),
+        *("resident", "respondent", "participant"),
+    )
+)
+
+
 def people_in_words(guarantee: Guarantee, unit: str) -> str:
     """What a guarantee for single units is to people, who may stand for many; one sentence.
 
     >>> people_in_words(PureDP(1), "query")
     'people are not protected: a person with 100 queries loses 100 times the epsilon'
+    >>> people_in_words(PureDP(1), "person")
+    'each row is taken for one person: a person with 100 rows loses 100 times the epsilon'
     """
     loss = loss_of_many(guarantee, 100)
+    if unit.lower() in _PERSONS:
+        return f"each row is taken for one {unit}: a {unit} with 100 rows loses {loss}"
     return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 

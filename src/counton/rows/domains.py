@@ -11,6 +11,7 @@ import csv
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from itertools import product
 from numbers import Integral
@@ -72,6 +73,12 @@ def read_domain(
     """
     if isinstance(source, str | os.PathLike):
         source = os.fspath(source)
+        if re.fullmatch(r"\s*-?[\d.]+\s*:\s*-?[\d.]+\s*", source) and not is_file(source):
+            raise InvalidInput(
+                f"{field('domain', source)} would be one group of this name; list groups, A,B,C, "
+                f"or give a file with one a line (seq 0 99 > cells.txt); cells between two numbers "
+                f"have quantiles, by {field('lower')}, {field('upper')} and {field('cells')}"
+            )
         names = _parse_domain(source, column)
     else:
         names = _group_names(source, column)

@@ -94,7 +94,7 @@ class Average(ClippedValues):
         event="value",
         also_called=("mean", "avg"),
         options=(
-            VALUE,
+            replace(VALUE, help="column of the values whose mean is shown"),
             LOWER,
             UPPER,
             RESOLUTION,

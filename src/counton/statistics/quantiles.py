@@ -309,7 +309,7 @@ class Quantiles(TableStatistic):
         in_rank=True,
         known_beforehand=(),
         options=(
-            VALUE,
+            replace(VALUE, help="column of the values whose quantiles are shown"),
             replace(LOWER, needed=False),
             replace(UPPER, needed=False),
             Option("cells", "how many cells of equal width from lower to upper", "whole"),
