@@ -134,7 +134,9 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
         except (CountonError, OSError) as unread:
             why = unread.translate(names) if isinstance(unread, CountonError) else str(unread)
             raise MissingOptions(f"{told}\n{why}", error.names) from None
-        command = command_line(_called(name), _filled(name, job, error.names, look), *others)
+        command = command_line(
+            _command_words(name), _with_examples(name, job, error.names, look), *others
+        )
         where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
         lines = [told, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
         if name == "count":
@@ -142,7 +144,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
         raise MissingOptions("\n".join(lines), error.names) from None
 
 
-def _filled(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
+def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:
     """A job with an example of all that is missing."""
     from counton.run.first_job import person_column, usual_start
 
@@ -169,7 +171,7 @@ _DAYS = {
 }
 
 
-def _called(name: str) -> str:
+def _command_words(name: str) -> str:
     """The words of a statistic's command."""
     return name if name in BESIDE else f"statistic {name}"
 
@@ -180,7 +182,7 @@ def _example(name: str) -> list[str]:
     if card.example is None:
         return []
     said = {**card.example, **_DAYS}
-    command = example_of(f"counton {_called(name)} visits.csv", *said.items())
+    command = example_of(f"counton {_command_words(name)} visits.csv", *said.items())
     if card.example_file is None:
         return command
     file, text = card.example_file
