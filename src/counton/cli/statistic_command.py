@@ -139,7 +139,7 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
         )
         where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
         lines = [told, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
-        if name == "count":
+        if (of := statistic_class(name).card).additive and not of.options:  # as init makes
             lines.append("counton init asks for each of them, with what it found")
         raise MissingOptions("\n".join(lines), error.names) from None
 
