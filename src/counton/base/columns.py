@@ -43,10 +43,10 @@ class TextTable(NamedTuple):
     caption: str = ""
 
 
-def aligned(table: TextTable) -> list[str]:
+def align_lines(table: TextTable) -> list[str]:
     """Lines of a table, as wide as its words are: columns, rows, and what stands below.
 
-    >>> aligned(TextTable((("node", False), ("estimate", True)), [("total", "35")]))
+    >>> align_lines(TextTable((("node", False), ("estimate", True)), [("total", "35")]))
     ['node   estimate', 'total        35']
     """
     columns = [

@@ -19,7 +19,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from typing_extensions import override
 
-from counton.base.columns import TextTable, aligned
+from counton.base.columns import TextTable, align_lines
 from counton.base.errors import CountonError, InvalidInput, hide_secrets
 from counton.base.exact import readable
 from counton.base.outside_input import printable
@@ -123,7 +123,7 @@ class Console(rich.console.Console):
         """Names of columns and rows, a line each, however long."""
         columns = [(str(column.header), column.justify == "right") for column in table.columns]
         rows = [*zip(*(map(str, column.cells) for column in table.columns), strict=True)]
-        for line in aligned(TextTable(columns, rows, str(table.caption or ""))):
+        for line in align_lines(TextTable(columns, rows, str(table.caption or ""))):
             self.write_line(line)
 
     def _write_cards(self, table: Table) -> None:

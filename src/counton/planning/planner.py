@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from counton import strategies as known
 from counton.base import strategy_names as names
-from counton.base.columns import TextTable, aligned
+from counton.base.columns import TextTable, align_lines
 from counton.base.distributions import Family
 from counton.base.errors import InvalidInput
 from counton.base.exact import check_integer, figures, figures_above
@@ -170,7 +170,7 @@ class Plan(Generic[D]):
             ("", True),
             *((name.replace("_", " "), not text) for name, text in zip(names, texts, strict=True)),
         ]
-        lines = aligned(TextTable(heads, told))
+        lines = align_lines(TextTable(heads, told))
         below = self.foot() if full else [_rest(len(self) - len(rows))]
         return "\n".join([*self.head(full=full), *lines, *below])
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 import numpy as np
 import polars as pl
 
-from counton.base.columns import aligned, html
+from counton.base.columns import align_lines, html
 from counton.base.errors import InvalidInput, field
 from counton.base.exact import check_integer, quantity
 from counton.base.lazy import require
@@ -720,7 +720,7 @@ class Release(ReleasedNumbers):
             return self.describe()
         screen, numbers = self.screen(), []
         for table in screen.tables:
-            numbers += aligned(table)
+            numbers += align_lines(table)
         if screen.left_out:
             numbers.append(f"{screen.left_out}: table() has them all")
         loss = str(self.design.guarantee).partition(" with ")[2]

@@ -353,7 +353,7 @@ def export(
             if path is not None and is_folder(path):
                 return _into_folder(reader, path, chosen, level, above, surely_above)
             found = _of_stream(reader, level, chosen, fit)
-            found = _doubted(reader, large_only(found, above, surely_above))
+            found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)
@@ -515,10 +515,10 @@ def released_in(
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
-        return _doubted(reader, _of_stream(reader, level))
+        return _with_doubt(reader, _of_stream(reader, level))
 
 
-def _doubted(reader: JournalReader, found: Release) -> Release:
+def _with_doubt(reader: JournalReader, found: Release) -> Release:
     """With a note where the state may be an old copy."""
     doubt = reader.doubt()
     return found if doubt is None else found.with_note(doubt).at_hand()
