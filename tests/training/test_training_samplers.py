@@ -250,7 +250,7 @@ def test_errors_that_are_printed_are_those_to_choose_by() -> None:
             printed = f"{choice.error:.4g}"
             assert printed != f"{choice.rmse:.4g}"
             assert f"error {printed}," in str(choice)
-            assert printed in str(found)
+            assert printed in found.describe(full=True)
             assert f"<td>{printed}</td>" in found._repr_html_()
         words = f"clipped to {found.best.clip:g}, for each coordinate; {found.best.guarantee}, for"
         assert words in str(found)
