@@ -55,9 +55,15 @@ def on_a_terminal(folder: Path, words: list[str], typed: str) -> Shown:
 
 
 def _take_terminal() -> None:
-    """Make standard input the terminal of the new session, so that Ctrl-C comes from it."""
+    """Make standard input the terminal of the new session, so that Ctrl-C comes from it.
+
+    Whoever began the tests in the background may have told them to overhear it.
+    """
     import fcntl
+    import signal
     import termios
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

@@ -211,6 +211,7 @@ def test_ctrl_c_leaves_nothing(loans: Path) -> None:
     child, master = pty.fork()
     if not child:  # nothing but another program is run here
         os.chdir(loans)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a shell in the background takes away
         os.execv(sys.executable, [sys.executable, "-m", "counton", "init", "loans.csv"])
     answers, typed = Answers({}), 0
     try:

@@ -25,10 +25,10 @@ def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
         return
     console.write_line(_in_one_line(settled, ended))
     try:
-        answer = console.input("Release? [y/N] ", markup=False)
+        answer = console.ask_line("Release? [y/N] ")
     except (EOFError, KeyboardInterrupt):
         answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    if answer.lower() not in ("y", "yes"):
         console.write_line("nothing is released or spent")
         raise SystemExit(int(ExitCode.FAILED))
 

@@ -16,7 +16,6 @@ import typer
 
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.options import MissingOptions
-from counton.base.outside_input import printable
 from counton.cli.command_options import InitOptions, command_line, option_names
 from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, promise
@@ -148,14 +147,16 @@ class _Questions:
 
     def ask(self, text: str, usual: str | None, take: Callable[[str], Any]) -> None:
         """Ask until an answer can be taken, each time with the reason."""
-
-        def take_it(answer: str) -> None:
+        shown = text if usual is None else f"{text} [{usual}]"
+        while True:
             try:
-                take(answer.strip())
+                if answer := self.console.ask_line(f"{shown}: ") or usual:
+                    take(answer)
+                    return
+            except EOFError:
+                raise typer.Abort from None
             except CountonError as error:
-                raise typer.BadParameter(printable(error.translate(self.names))) from error
-
-        typer.prompt(printable(text), default=usual, value_proc=take_it)
+                self.say(f"Error: {error.translate(self.names)}")
 
     def field(self, name: str, text: str, usual: str | None) -> None:
         """Ask for a field of the job, unless it is stated; a run must take the answer."""

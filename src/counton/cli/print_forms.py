@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -56,6 +57,23 @@ class Console(rich.console.Console):
         """A line as it is, however long."""
         style = "bold" if bold else None
         self.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def ask_line(self, prompt: str) -> str:
+        """The line that is typed after a prompt.
+
+        A read alone would miss a Ctrl-C that comes between the prompt and the read, and wait for
+        ever; so it begins when there is a line.
+
+        Raises:
+            EOFError: the input ended.
+        """
+        self.print(printable(prompt), end="", highlight=False, markup=False, soft_wrap=True)
+        self.file.flush()
+        while sys.platform != "win32" and not select.select([sys.stdin], [], [], 0.2)[0]:
+            pass
+        if not (line := sys.stdin.readline()):
+            raise EOFError
+        return line.strip()
 
     def write_folded(self, text: str) -> None:
         """Lines as wide as the screen; what goes on stands below where the words began."""
