@@ -1,6 +1,16 @@
 (* The theorems. Parts 1 and 2 are read with the first half of Definitions.v, and for one stream with
    its first 80 lines; parts 3 and 5 with the rest, part 4 with Strategies.v. Proofs stand in the
-   other files. *)
+   other files.
+
+   Words, defined in Definitions.v unless a file is named:
+   - along: the inputs that an adversary chooses along a transcript, one for each step;
+   - stream: what is released after each step, the answer to all inputs so far, and noise;
+   - factorised: B C = A with its rounding: noise moved by C x moves each release by the answer to x;
+   - distance: the sum of |u| / b over nodes, b a scale for each; what Laplace noise loses;
+   - energy: the sum of u^2 / (2 v) over nodes, v a variance for each; what Gaussian noise loses;
+   - sound: a stream whose widths are positive, whose answer is additive, and which is factorised;
+   - turns: the rounds in which one of several streams went on;
+   - tree_horizon (Strategies.v): the largest step of a k-ary tree of so many levels. *)
 From Coq Require Import ZArith List Bool Lia Reals.
 From Counton Require Import Definitions Vectors Laws Mechanism Renyi Composition Rounding Units.
 From Counton Require Import Strategies Trees SmoothAndRanges Nodes Expiry.
@@ -52,7 +62,10 @@ Proof.
 Qed.
 
 (* 2. Gaussian noise, causal or not: every whole order a = n + 1 of the Renyi divergence of one
-   world's transcripts from the other's is at most a rho: sum p^a q^(1-a) <= e^(a (a-1) rho). *)
+   world's transcripts from the other's is at most a rho: sum p^a q^(1-a) <= e^(a (a-1) rho).
+   Why also if noise reads the future: for each noise vector this weight is, up to that factor,
+   that of noise in a third world, with a times the one world's inputs and 1 - a times the other's.
+   These are whole where a is, and probabilities of that world's transcripts add up to 1 at most. *)
 Theorem gaussian_noise_keeps_rho_at_whole_orders :
   forall (T : nat) (C : list Z -> list Z) (noise : nat -> list Z -> Z) (answer : list Z -> Z)
     (with_unit without : list Z -> Z) (variances : list R) (rho : R),
@@ -365,7 +378,8 @@ Theorem protection_expires :
   (p <= exp (g age) * p' /\ p' <= exp (g age) * p)%R.
 Proof. exact expires. Qed.
 
-(* Dyadic intervals with noise of scale b lose (1 + log2 (age + 1)) / b, rounded down within. *)
+(* Dyadic intervals with noise of scale b lose (1 + log2 (age + 1)) / b, the logarithm rounded down
+   to a whole number; without delay. *)
 Theorem dyadic_intervals_expire :
   forall (now age : nat) (with_unit without : list Z -> Z) (b : R) (when : list Z -> nat)
     (event : list Z -> Prop) (p p' : R),

@@ -1,8 +1,10 @@
-"""Every released number once more: key, noise, strategies and scales in one file, to be read.
+"""Released numbers of streams once more: key, noise, strategies and scales in one file, to be read.
 
 A release is an exact sum and noise, and the noise is a function of the key and of public terms:
 whoever holds both computes it again. This program does, as slowly and as plainly as it can. It
 shares no line with the rest of counton, and imports Python's own modules and one block cipher.
+Some it refuses: steps of GrowingSquareRoot after 2^20, strategies of other packages without their
+matrices, and draws and roundings that its digits do not decide, less than once in 2^100.
 
     python reference.py check RELEASED.json KEY SUMS.csv [--show]
 
@@ -10,12 +12,17 @@ shares no line with the rest of counton, and imports Python's own modules and on
 ``SUMS.csv`` has the columns step, group and sum: the exact running sum of each step, or the step's
 own where releases are of windows; of a statistic's cells the column group has the numbers, from 0
 on. A column cell says which cell a group is, where groups were not declared. Exit code 0: all
-values are right; 1: the first one that is not; 2: the input cannot be read. ``--show`` prints what
-is measured, y = C x + z, and what is released from y alone.
+values are right; 1: the first one that is not; 2: the input cannot be read, or nothing was
+released. ``--show`` prints what is measured, y = C x + z, and what is released from y alone.
 
 A key gives bits (1, 2), bits give noise (3), a strategy says what is measured and what is released
-of that (4), norms and guarantees say how wide noise has to be (5), and all of it is held against
-what was released (6). ``docs/specification.md`` says the same in words, in this order.
+of that (4), norms and guarantees say how wide noise has to be (5), and what was released is held
+against parts 1 to 4 (6). ``docs/specification.md`` says the same in words, in this order.
+
+``check`` says that each value is the given sum and the noise of this key and these terms. It does
+not say that the noise is wide enough for the guarantee, that the sums are those of the rows, or
+that a unit's contribution is bounded. Part 5 is not called by it: ``least_width`` and the functions
+above it serve tests, and whoever wants to know how wide the noise of a small instance has to be.
 """
 
 from __future__ import annotations
@@ -47,7 +54,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-#: Real numbers are decimals of 100 digits; what hangs on the last 50 of them is refused.
+#: Real numbers are decimals of 100 digits. A draw that 144 bits do not decide is refused, and so is
+#: a real number that has to be rounded within 10^-40 of where the rounding jumps.
 DIGITS = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 Node = tuple[int, int]  # level, index
 Draws = Callable[[int, int], int]  # z of a node
@@ -90,7 +98,10 @@ def exact(text: str) -> Fraction:
 
 
 def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
-    """Laplace with its scale, or Gaussian with its variance, in integers of the noise."""
+    """Laplace with its scale, or Gaussian with its variance, in integers of the noise.
+
+    Widths are told in the units of the data; ``grid`` is what one integer of the noise is in them.
+    """
     unit = exact(told.get("grid", "1"))
     if told["law"] == "discrete Laplace":
         return "laplace", exact(told["scale"]) / unit
@@ -98,7 +109,12 @@ def law_of(told: dict[str, str]) -> tuple[str, Fraction]:
 
 
 def address(terms: dict[str, Any]) -> str:
-    """What the key of the noise is bound to: all public terms but what the unit is called."""
+    """What the key of the noise is bound to: the public terms, but what the unit is called.
+
+    ``format``: 2 where noise of format 1 was once calibrated to a step fixed beforehand, else 1;
+    ``counters``: what the noise alone guarantees, where groups were not declared;
+    ``statistic``: what the cells count, where that is a statistic.
+    """
     family, width = law_of(terms["law"])
     law = {"law": f"discrete {family.title()}"}
     law |= {"scale" if family == "laplace" else "sigma_squared": str(width)}
@@ -114,7 +130,12 @@ def address(terms: dict[str, Any]) -> str:
 
 
 def without_arrays(strategy: Any) -> Any:
-    """A strategy without its arrays, for which their digests stand, and names of choices."""
+    """A strategy without names of choices, and without its arrays.
+
+    Digests that it has too stand for amplitudes and matrices. None stands for the node weights of
+    Octave: those that were changed have the same address, are not found by a digest here, and give
+    other values.
+    """
     if not isinstance(strategy, dict):
         return strategy
     left_out = ("name", "amplitudes", "matrix", "formula", "node_weights")
@@ -127,10 +148,12 @@ def without_arrays(strategy: Any) -> Any:
 class Bits:
     """AES-256 as a function from addresses to random bits. No bit is given twice.
 
-    A block of 16 bytes, little-endian: the low 8 bytes count along nodes (of a stream of one
-    number) or cells (of several); above them stand row (4 bytes: the node, of several cells), lane,
-    attempt, level and purpose (a byte each). Lane 0 is shared by several samples, words of two or
-    eight bytes side by side; further lanes belong to one sample.
+    A block of 16 bytes, little-endian: the low 8 bytes say the column, the next 4 the row; then
+    come lane, attempt, level and purpose, a byte each. A stream of one number has row 0, and a
+    node's index for a column; one of several cells has the node's index for a row, and the number
+    of the cell for a column. In lane 0 of attempt 0 neighbouring columns share a block: words of
+    two or eight bytes, side by side. All other blocks belong to one sample, also that of lane 0
+    from which a draw that is tried again takes its bits.
 
     Attributes:
         read: addresses of all bytes that were given: a block, and which byte of it.
@@ -354,7 +377,11 @@ class Strategy:
         return Fraction(1)
 
     def column(self, step: int, last: int) -> dict[Node, int]:
-        """Column of C: the nodes that an item of a step enters, as far as ``last`` reads them."""
+        """Column of C: the nodes that an item of a step enters, and its weight in each.
+
+        Where a column has no end (Expiring, GrowingSquareRoot), up to those that releases up to
+        ``last`` read; others ignore ``last``.
+        """
         raise NotImplementedError
 
     def noise(self, z: Draws, last: int) -> list[int]:
@@ -381,7 +408,9 @@ class KAry(Strategy):
 
     def column(self, step: int, last: int) -> dict[Node, int]:
         ends = [-(-step // self._base**level) for level in range(self._height)]
-        # Each release reads from the middle of a family: the node between two families is not read.
+        # A release reads what lies between its end and a multiple k q of the base: of the nodes
+        # after it all before k (q + 1) - below, of those up to it all after k q - below. So nobody
+        # reads a node k q - below itself, and no item enters it.
         return {(level, p): 1 for level, p in enumerate(ends) if (p + self._below) % self._base}
 
     def _at(self, z: Draws, step: int) -> int:
@@ -1124,11 +1153,15 @@ Change = dict[tuple[int, int], int]  # by step and cell, how neighbours differ, 
 def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Change]:
     """Every change by one unit that may be the largest: norms are convex, so extremes suffice.
 
-    By brute force, for a few steps and cells.
+    By brute force, for a few steps and cells. Of a contribution, ``most`` is how many events a unit
+    has, wherever they are, and ``per_cell`` by how much one event, or one step of a unit, moves a
+    cell (with ``resolution``: from ``lower`` to ``upper``). Neighbours by "replace": one unit's
+    counts turn into another's in the same steps, and a cell moves from one end less another. Units
+    with ``most`` are added or removed, never replaced.
     """
     told = {"cells": 1, "separation": 1} | contribution
-    replaced, most = told["neighbours"] == "replace", told.get("per_cell", 0)
-    ends = [0 if replaced else -most, most]
+    replaced, per_cell = told["neighbours"] == "replace", told.get("per_cell", 0)
+    ends = [0 if replaced else -per_cell, per_cell]
     if "resolution" in told:
         unit = Fraction(told["resolution"])
         ends = [int(Fraction(told[name]) / unit) for name in ("lower", "upper")]
@@ -1150,8 +1183,6 @@ def changes(contribution: dict[str, Any], cells: int, last: int) -> Iterator[Cha
     if replaced:  # one unit's counts less another's
         pairs = product(vectors, repeat=2)
         vectors = [{at: a.get(at, 0) - b.get(at, 0) for at in {*a, *b}} for a, b in pairs]
-        if "resolution" not in told:  # a cell that both count in changes by per_cell at most
-            vectors = [one for one in vectors if max(map(abs, one.values()), default=0) <= ends[1]]
     for days in step_sets(told, last):
         for vector in product(vectors, repeat=len(days)):
             both = zip(days, vector, strict=True)
@@ -1210,6 +1241,9 @@ def keeps(
 ) -> bool:
     """Whether noise may keep a guarantee: what is refused here breaks it for one step and cell.
 
+    Laplace noise with delta or rho is held against nothing where ``units`` is 0: any width passes.
+    With rho it is held at the whole orders 2 to 31.
+
     Args:
         width: a scale, or a variance.
         moved: l1, squared l2, and how many nodes move by one each; 0 where others do.
@@ -1245,7 +1279,10 @@ def keeps(
 def least_width(
     guarantee: dict[str, Any], family: str, moved: tuple[Fraction, Fraction, int]
 ) -> Fraction:
-    """What a design may not go below: half a millionth narrower noise breaks the guarantee."""
+    """What a design may not go below: half a millionth narrower noise breaks the guarantee.
+
+    Of Laplace noise with delta or rho and 0 units it says nothing: see ``keeps``.
+    """
     low, high = Fraction(2) ** -40, Fraction(2) ** 120
     while high / low > 1 + Fraction(1, 2**21):
         middle = Fraction(math.sqrt(low) * math.sqrt(high)).limit_denominator(2**200)
@@ -1362,6 +1399,8 @@ class Sums:
 
 def check(stream: Stream, table: Table, sums: Sums, show: bool = False) -> tuple[int, str | None]:
     """How many values are right, and the first one that is not, in words."""
+    if not table.values:
+        raise Unreadable("the table has no released values: export one after its first release")
     right, cells, late = 0, table.cells | sums.cells, stream.strategy.delay
     for name, by_step in table.values.items():
         if name not in cells:

@@ -146,6 +146,11 @@ CASES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     ),
     "rows of others": (altered("out.json", lambda _: '[{"a": 1}]'), 2, "is not what counton"),
     "no rows": (altered("out.json", lambda _: "17"), 2, "is not what counton writes"),
+    "no values": (
+        altered("out.json", lambda _: "[]"),
+        2,
+        "the table has no released values: export one after its first release",
+    ),
     "no sums": (altered("sums.csv", lambda _: ""), 2, "there is no sum of step 1 and group 'home'"),
     "sums of other steps": (
         altered("sums.csv", lambda text: text.replace("\n1,", "\n9,")),
