@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -30,7 +29,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     from counton import spark as counton_spark
 
     target = Path(folder)
-    job = replace(options_for(folder), plot=None)
+    job = options_for(folder).having(plot=None)
     spark = (
         SparkSession.builder.master(f"local[{workers}]")
         .appName("counton")
@@ -46,7 +45,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
         shutil.rmtree(target / old, ignore_errors=True)
 
     frame = spark.read.parquet(str(target / "departures.parquet"))
-    batch = replace(job, state=target / "spark.db", out=target / "spark.parquet")
+    batch = job.having(state=target / "spark.db", out=target / "spark.parquet")
     print(f"{frame.count():,} departures, counted in {workers} processes")
     with counton_spark.run(batch, frame) as outcome:
         print(f"{outcome.after:,} hours of {len(outcome.definition.groups)} carriers released")
@@ -57,8 +56,7 @@ def run_spark(folder: str, workers: int = 2) -> None:
     for number, start in enumerate(range(0, rows.height, _PART)):
         rows[start : start + _PART].write_parquet(target / "arriving" / f"{number}.parquet")
     arriving = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
-    stream = replace(
-        job,
+    stream = job.having(
         until="newest",
         state=target / "streamed.db",
         out=target / "streamed.parquet",

@@ -7,12 +7,11 @@ is written from what the fields of `Job` and the options of statistics say of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from counton.base.options import Option
-from counton.job.job import Job, RowFormat, options_of
+from counton.job.job import Job, RowFormat, fields_of, options_of
 from counton.job.stated_options import all_options
 
 FILE = Path(__file__).parent.parent / "src/counton/job/keywords.py"
@@ -62,7 +61,7 @@ class JobFields(RowFields, total=False):
 def text() -> str:
     """The file as it should be."""
     how, told = options_of(RowFormat), options_of(Job)
-    types = {item.name: str(item.type) for item in fields(Job)}
+    types = {item.name: str(item.type) for _, item in fields_of(Job)}
     rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}
     own = [f"    {name}: {_of_statistic(one)}" for name, one in all_options().items()]
     return (

@@ -354,7 +354,11 @@ def test_python_gives_a_job_to_print_to_change_and_to_run(loans: Path) -> None:
         counton.init(frame)
     assert set(refused.value.fields) >= {"timezone", "start", "user", "epsilon"}
     job = counton.init(frame, state=loans / "s.db", **said)
-    assert (job.release, job.missing, job.clock_change) == ("windows", "skip", "earliest")
+    assert (job.noise.release, job.rows.missing, job.rows.clock_change) == (
+        "windows",
+        "skip",
+        "earliest",
+    )
     assert "ann" not in repr(job)
     read = frame.filter(~pl.col("borrowed_at").str.contains("2026-03"))  # clocks skip this hour
     with run(job.having(until="2026-10-26T06:00", events=read)) as done:

@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +56,13 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     jobs = load(file)
     assert list(jobs) == ["visits", "paid"]
     visits = jobs["visits"]
-    assert (visits.what, visits.epsilon, visits.start) == ("count", "0.5", "2024-03-01")
+    assert (visits.what, visits.promise.epsilon, visits.times.start) == (
+        "count",
+        "0.5",
+        "2024-03-01",
+    )
     assert visits.events == str(tmp_path / "e.csv")
-    assert visits.domain == ["home", "shop"]
+    assert visits.groups.domain == ["home", "shop"]
     with run(visits) as outcome:
         mine = outcome.read().table()
     same = Job(
@@ -121,18 +124,18 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     file.write_text("# ours\n" + FILE)
     with pytest.raises(InvalidInput, match="defaults which the job does not state"):
         save(job, file)
-    job = replace(job, until="2024-03-03")
+    job = job.having(until="2024-03-03")
     with pytest.raises(InvalidInput, match="does not state"):  # a date is of one run
         save(job, file)
     file.write_text("# ours\n" + FILE.replace('until = "2024-03-04"\n', ""))
     save(job, file)
-    job = replace(job, until=None)
+    job = job.having(until=None)
     assert file.read_text().startswith("# ours\n")
     found = load(file)
     assert list(found) == ["visits", "paid", "takings"]
     again = found["takings"]
-    assert again.out == str(tmp_path / "t.csv")
-    assert again.level == 0.9
+    assert again.output.out == str(tmp_path / "t.csv")
+    assert again.view.level == 0.9
     assert job_entries(again, tmp_path) == job_entries(job, tmp_path)
     save(again, file)
     assert load(file)["takings"] == again
@@ -159,7 +162,12 @@ def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     done = place(*words)
     assert done.code == 0, done.err
     (job,) = load(file.parent / "new.toml").values()
-    assert (job.name, job.steps, job.epsilon, job.until) == ("events", 9, "1", None)
+    assert (job.keeping.name, job.times.steps, job.promise.epsilon, job.times.until) == (
+        "events",
+        9,
+        "1",
+        None,
+    )
     assert "without --until 2024-03-03, which is of this run" in done.err
     done = place.plain("run", str(file.parent / "new.toml"))  # the clock decides, a year and more
     assert "would release 7 windows" in done.err or "data of the past" in done.err
@@ -179,7 +187,9 @@ def test_a_date_that_ends_a_stream_is_said_in_each_run(file: Path, place: Any) -
     assert "no run releases" not in place.plain("run", str(file)).out
     job = load(file)["visits"]
     save(job, file.parent / "more.toml")
-    assert load(file.parent / "more.toml")["visits"].until == "newest"  # holds for every night
+    assert (
+        load(file.parent / "more.toml")["visits"].times.until == "newest"
+    )  # holds for every night
 
 
 SHARED = """
@@ -320,7 +330,7 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     real = resolve
 
     def run_one(job: Job, *more: Any, **named: Any) -> Any:
-        if job.name == "visits":
+        if job.keeping.name == "visits":
             raise kind("" if kind is OSError else "row 17 says: ann")
         return real(job, *more, **named)
 
@@ -488,6 +498,6 @@ def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path
     text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\n'
     text += 'domain = ["home", "shop"]\n'
     (tmp_path / "jobs.toml").write_text(text)
-    assert load(tmp_path / "jobs.toml")["it"].domain == ["home", "shop"]
+    assert load(tmp_path / "jobs.toml")["it"].groups.domain == ["home", "shop"]
     (tmp_path / "jobs.toml").write_text(text.replace('["home", "shop"]', '"home"'))
-    assert load(tmp_path / "jobs.toml")["it"].domain == str(tmp_path / "home")
+    assert load(tmp_path / "jobs.toml")["it"].groups.domain == str(tmp_path / "home")

@@ -48,11 +48,11 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
         stds = released.filter(group="home")["std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)
-    export(job.state, out=out)
+    export(job.keeping.state, out=out)
     read = counton.read(out)
     assert read.table().equals(released)
     assert read.design.strategy == mine
-    assert place("verify", str(job.state)).code == 0
+    assert place("verify", str(job.keeping.state)).code == 0
 
 
 def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path) -> None:

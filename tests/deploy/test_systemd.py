@@ -73,10 +73,10 @@ def test_the_job_file_is_the_one_that_the_unit_runs_with_the_key_that_it_is_hand
     credential, place = service["LoadCredential"][0].split(":")
     assert place.startswith("/etc/counton/")
     for job in load(FOLDER / "nightly.toml").values():
-        assert job.key == f"command:cat /run/credentials/counton.service/{credential}"
-        assert str(job.state).startswith("/var/lib/counton/")
-        assert job.steps is not None
-        assert job.yes
+        assert job.keeping.key == f"command:cat /run/credentials/counton.service/{credential}"
+        assert str(job.keeping.state).startswith("/var/lib/counton/")
+        assert job.times.steps is not None
+        assert job.times.yes
 
 
 def test_the_timer_starts_the_unit_every_night() -> None:

@@ -53,7 +53,7 @@ def test_missing_delays_are_left_out_as_a_job_leaves_them_out(tmp_path: Path) ->
     )
     with pytest.raises(InvalidInput, match="no value"):
         run(job).close()
-    with run(Job(**{**vars(job), "missing": "skip"})) as outcome:
+    with run(job.having(missing="skip")) as outcome:
         totals = outcome.read().totals
     assert totals is not None
     delays = rows.drop_nulls("delay").group_by("day").agg(pl.col("delay").clip(0, 180).sum())

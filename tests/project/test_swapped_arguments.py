@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import Parameter, isclass, signature
 from pathlib import Path
@@ -34,6 +34,7 @@ from counton import (
     TopK,
     release,
 )
+from counton.job.job import fields_of
 from counton.run import export, methods, run
 from counton.statistics.statistic_plan import plan_statistic
 from counton.strategies import Binary
@@ -126,7 +127,7 @@ def noise(method: str, *args: Any, **more: Any) -> Any:
 
 
 def job_fields(*without: str) -> dict[str, Any]:
-    there = {item.name: item.default for item in fields(Job) if item.name not in without}
+    there = {item.name: item.default for _, item in fields_of(Job) if item.name not in without}
     return {name: None if name in ("what", "events") else value for name, value in there.items()}
 
 

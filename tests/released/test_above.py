@@ -43,7 +43,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:  # each day has a large row, whatever is large
         token = "counton.noise.key.secrets.token_bytes"
         patch.setattr(token, lambda size: bytes(range(size, 0, -1)))
-        run(Job(**{**vars(job), "until": "2024-03-04"})).close()
+        run(job.having(until="2024-03-04")).close()
     return path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -167,10 +166,10 @@ def test_every_door_says_it(what: str, tmp_path: Path) -> None:
         write_release(released, file)
         texts = [released.describe(), released.methods(), released.methods(full=True)]
     again = read(file)
-    with Store(asked.state) as store:
+    with Store(asked.keeping.state) as store:
         page = Journal(store, asked).describe()["besides_noise"]
-    texts += [*map(" ".join, (drawn, screen)), shown(asked.state), shown(file)]
-    texts += [again.describe(), again.methods(), export(asked.state).describe()]
+    texts += [*map(" ".join, (drawn, screen)), shown(asked.keeping.state), shown(file)]
+    texts += [again.describe(), again.methods(), export(asked.keeping.state).describe()]
     for line, text in product(lines, texts):
         assert line in " ".join(text.split()), text
     assert len(lines) > 1
@@ -186,7 +185,7 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
     with run(asked) as outcome:
         assert DROPPED in besides_noise(outcome.definition)
     ROWS.filter(pl.col("branch") != "west").write_parquet(tmp_path / "events.parquet")
-    later = replace(asked, unknown="refuse", until="2024-03-09")
+    later = asked.having(unknown="refuse", until="2024-03-09")
     with run(later) as outcome:
         assert outcome.after == 8
         assert DROPPED in besides_noise(outcome.definition)
@@ -194,7 +193,7 @@ def test_a_night_that_left_out_groups_is_not_forgotten(tmp_path: Path) -> None:
 
 def test_what_is_found_or_comes_in_order_says_so(tmp_path: Path) -> None:
     found: dict[str, Any] = {"by": "branch", "unknown": "discover", "epsilon": 9, "delta": "1e-3"}
-    words = besides_noise(define(replace(job(tmp_path, "count", {}), **found)))
+    words = besides_noise(define(job(tmp_path, "count", {}).having(**found)))
     assert words == [
         f"{LATE}, or do not count",
         "groups that were never large enough to be shown are left out, with their rows",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from operator import attrgetter
@@ -221,7 +220,13 @@ def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) ->
     released(first)
     out = tmp_path / "t.csv"
     second = Job(
-        "sum", first.events, first.state, name="next", continues="it", until="2024-03-11", out=out
+        "sum",
+        first.events,
+        first.keeping.state,
+        name="next",
+        continues="it",
+        until="2024-03-11",
+        out=out,
     )
     own = released(second)
     assert own.carried is not None
@@ -236,7 +241,14 @@ def test_totals_before_a_stream_stand_by_the_names_of_groups(name: str, tmp_path
     first = made(name, tmp_path, steps=5, until="2024-03-06", rho=None, epsilon=50)
     released(first)
     own = released(
-        Job("count", first.events, first.state, name="next", continues="it", until="2024-03-11")
+        Job(
+            "count",
+            first.events,
+            first.keeping.state,
+            name="next",
+            continues="it",
+            until="2024-03-11",
+        )
     )
     assert own.carried.estimates[0] != own.carried.estimates[2]  # almost without noise
     state, parts = tmp_path / "s.db", [tmp_path / "1.csv", tmp_path / "2.csv"]
@@ -463,21 +475,25 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     released(job)
     written = pl.read_parquet(out)
     assert written["over"].unique().to_list() == [1]
-    found = export(job.state)
+    found = export(job.keeping.state)
     assert found.table().equals(written)
     assert found.level == 0.9
     assert facts_of(found)["counted"] == "the last 1 windows"
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     assert facts["description"] == facts_of(found)["description"]
-    with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
+    with run(
+        Job("quantiles", job.events, job.keeping.state, name="it", until="2024-03-11")
+    ) as outcome:
         assert outcome.read().table().equals(written)  # and a call that says nothing of it
-    again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
-    own = released(replace(again, out=out))
+    again = Job(
+        "quantiles", job.events, job.keeping.state, name="it", until="2024-03-12", level=0.5
+    )
+    own = released(again.having(out=out))
     assert own.shown.over == 1  # one word said anew leaves the others as they were
-    assert export(job.state).table().equals(pl.read_parquet(out))
-    released(replace(again, out=out, over=0))  # back to all so far
+    assert export(job.keeping.state).table().equals(pl.read_parquet(out))
+    released(again.having(out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert facts_of(export(job.state))["counted"] == "all windows so far"
+    assert facts_of(export(job.keeping.state))["counted"] == "all windows so far"
 
 
 def test_cells_on_demand_are_compared_where_their_rows_are(tmp_path: Path) -> None:

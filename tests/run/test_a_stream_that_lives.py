@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,14 @@ def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
 def later(request: Job, hour: int, **more: object) -> Job:
     """A later run, which states nothing anew."""
     until = f"2013-01-01T{hour:02}:00"
-    return Job("count", request.events, request.state, until=until, **more)  # type: ignore[arg-type]
+    return Job("count", request.events, request.keeping.state, until=until, **more)  # type: ignore[arg-type]
 
 
 def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
-    other = replace(request_, other="rest", until="2013-01-01T03:00")
+    other = request_.having(other="rest", until="2013-01-01T03:00")
     expected = ("a", "b", "rest"), [[1, 0, 1], [1, 1, 2], [1, 1, 4]]
     assert totals(other) == expected
-    assert totals(replace(other, domain=["a", "b"])) == expected
+    assert totals(other.having(domain=["a", "b"])) == expected
     assert totals(later(request_, 3)) == expected
     for wrong, words in (
         ({"other": "others"}, "other is others, but stream 'events' was created with rest"),
@@ -64,18 +63,18 @@ def test_groups_unforeseen_are_counted_in_one_group(request_: Job) -> None:
         ({"spare": 1}, "spare is 1, but stream 'events' was created with 0"),
     ):
         with pytest.raises(StateError, match=words):
-            run(replace(other, **wrong))
+            run(other.having(**wrong))
 
 
 def test_users_are_bounded_by_the_groups_they_count_in(request_: Job) -> None:
     """Rows are put into their cells first, so that two unknown groups are one."""
     write(Path(str(request_.events)), ["00:10,x,u", "00:20,y,u", "00:30,z,v", "01:00,a,u"])
-    first = replace(request_, other="rest", user="user", first=True, most=2, until="newest")
+    first = request_.having(other="rest", user="user", first=True, most=2, until="newest")
     assert totals(first) == (("a", "b", "rest"), [[0, 0, 2]])
 
 
 def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
-    spare = replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")
+    spare = request_.having(spare=2, unknown="drop", until="2013-01-01T02:00")
     groups, found = totals(spare)
     assert (groups, found) == (("a", "b"), [[1, 0], [1, 1]])
     named = later(request_, 3, unknown="drop", also="x")
@@ -83,36 +82,36 @@ def test_spare_groups_are_not_shown_until_they_are_named(request_: Job) -> None:
     assert groups == ("a", "b", "x")
     assert found == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]  # windows of before are closed
     assert totals(named) == (groups, found)  # typed again
-    assert totals(replace(spare, until=named.until, domain=["a", "b", "x"])) == (groups, found)
+    assert totals(spare.having(until=named.times.until, domain=["a", "b", "x"])) == (groups, found)
     with pytest.raises(InvalidInput, match="names 2 new groups, and stream 'events' has 1 spare"):
         run(later(request_, 4, also=["x", "y", "z"], unknown="drop"))
-    details = state_summary(request_.state)["streams"][0]["details"]
+    details = state_summary(request_.keeping.state)["streams"][0]["details"]
     assert (details["named"], details["record"]["spare"]) == ([["x", 3]], 2)  # as created
 
 
 def test_a_refused_run_names_no_group(request_: Job) -> None:
-    run(replace(request_, spare=2, unknown="drop", until="2013-01-01T02:00")).close()
-    before = state_summary(request_.state)["streams"]
+    run(request_.having(spare=2, unknown="drop", until="2013-01-01T02:00")).close()
+    before = state_summary(request_.keeping.state)["streams"]
     write(Path(str(request_.events)), ["when,a,u"])
     with pytest.raises(InvalidInput, match="cannot be read"):
         run(later(request_, 3, unknown="drop", also="x"))
-    assert state_summary(request_.state)["streams"] == before
+    assert state_summary(request_.keeping.state)["streams"] == before
 
 
 def test_a_group_that_leaves_the_others_leaves_them_from_the_next_window_on(
     request_: Job, tmp_path: Path
 ) -> None:
-    spare = replace(request_, other="rest", spare=1, until="2013-01-01T02:00")
+    spare = request_.having(other="rest", spare=1, until="2013-01-01T02:00")
     assert totals(spare)[1] == [[1, 0, 1], [1, 1, 2]]
     late = tmp_path / "late.csv"
     write(late, ["00:50,x,w"])  # a late row of x belongs to the others
-    groups, found = totals(replace(later(request_, 3, also="x", append=True), events=late))
+    groups, found = totals(later(request_, 3, also="x", append=True).having(events=late))
     assert groups == ("a", "b", "rest", "x")
     assert found[1:] == [[1, 1, 2, 0], [1, 1, 5, 0]]  # window 3 had begun
     write(late, ["02:50,x,w", "03:00,x,w", "03:10,z,w"])
-    last = replace(later(request_, 4, append=True), events=late)
+    last = later(request_, 4, append=True).having(events=late)
     assert totals(last)[1][-1] == [1, 1, 7, 1]
-    details = state_summary(request_.state)["streams"][0]["details"]
+    details = state_summary(request_.keeping.state)["streams"][0]["details"]
     assert details["named"] == [["x", 4]]
 
 
@@ -132,7 +131,7 @@ def test_whatever_the_rows_have_a_named_group_takes_the_same_of_them(
     more: dict[str, Any] = {"id": "row"} if "ids" in of else {}
     if "users" in of:
         more |= {"user": "user", "most": 1, "first": "first" in of, "unit": "user"}
-    asked = replace(request_, other="rest", spare=1, watermark=watermark, append=append, **more)
+    asked = request_.having(other="rest", spare=1, watermark=watermark, append=append, **more)
     rows: list[str] = []
     for number, (minute, new) in enumerate(nights):
         rows = new if append else rows + new
@@ -140,13 +139,13 @@ def test_whatever_the_rows_have_a_named_group_takes_the_same_of_them(
         hour, minute = divmod(minute + late, 60)
         until, also = f"2013-01-01T{hour:02}:{minute:02}", "x" if number else None
         groups, found = totals(
-            replace(asked, events=tmp_path / f"{number}.csv", until=until, also=also)
+            asked.having(events=tmp_path / f"{number}.csv", until=until, also=also)
         )
     assert groups == ("a", "b", "rest", "x")
     since, sums = (4, [6, 3]) if watermark is None else (6, [9, 0])
     if of == "rows" and not append:  # one row came when its window was closed
         sums = [sums[0] - 1, sums[1]]
-    assert state_summary(request_.state)["streams"][0]["details"]["named"] == [["x", since]]
+    assert state_summary(request_.keeping.state)["streams"][0]["details"]["named"] == [["x", since]]
     assert found[:2] == [[1, 0, 0, 0]] * 2
     assert found[-1] == [1, 0, *sums]
 
@@ -170,21 +169,21 @@ def test_rows_ahead_of_their_time_stay_where_they_were_read_and_known(
         write(Path(str(request_.events)), rows, "time,group,user,row")
         named = {"other": "rest", "spare": 1, "also": None if hour == 1 else "x", **more}
         until = f"2013-01-01T{hour:02}:00"
-        asked = replace(request_, append=append, until=until, **named)
+        asked = request_.having(append=append, until=until, **named)
         groups, found = totals(asked)
     assert groups == ("a", "b", "rest", "x")
     assert found[-1] == [1, 0, *sums]
 
 
 def test_a_group_for_which_no_window_is_left_is_not_named(request_: Job) -> None:
-    last = replace(request_, other="rest", spare=1, steps=3, until="2013-01-01T02:00")
+    last = request_.having(other="rest", spare=1, steps=3, until="2013-01-01T02:00")
     run(last).close()
     with pytest.raises(InvalidInput, match="from step 4 on, and stream 'events' ends with step 3"):
         run(later(request_, 3, also="x"))
 
 
 def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
-    known = replace(request_, unknown="drop", until="2013-01-01T02:00")
+    known = request_.having(unknown="drop", until="2013-01-01T02:00")
     before = totals(known)[1]
     write(Path(str(request_.events)), [*ROWS, "02:30,a,u"], "at,page,who")
     with pytest.raises(InvalidInput, match="has no column 'time'"):
@@ -192,19 +191,19 @@ def test_columns_are_called_otherwise_from_now_on(request_: Job) -> None:
     renamed = later(request_, 3, unknown="drop", rename="time=at, group=page")
     assert totals(renamed)[1] == [*before, [2, 1]]
     assert totals(renamed)[1] == [*before, [2, 1]]  # typed again
-    assert totals(replace(renamed, rename=None))[1] == [*before, [2, 1]]
-    nightly = replace(known, rename=renamed.rename, until=renamed.until)
+    assert totals(renamed.having(rename=None))[1] == [*before, [2, 1]]
+    nightly = known.having(rename=renamed.rows.rename, until=renamed.times.until)
     assert totals(nightly)[1] == [*before, [2, 1]]  # the command line of ever, and the change
     with pytest.raises(StateError, match="time is when, but stream 'events' was created with at"):
-        run(replace(known, time="when"))
+        run(known.having(time="when"))
     for wrong, words in (
         ("time", "is not understood at 'time'; write OLD=NEW"),
         ("=at", "is not understood"),
         ("hour=when", "names the column 'hour', which the stream does not use; it uses 'at', 'pa"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            run(replace(renamed, rename=wrong))
-    details = state_summary(request_.state)["streams"][0]["details"]
+            run(renamed.having(rename=wrong))
+    details = state_summary(request_.keeping.state)["streams"][0]["details"]
     assert details["renamed"] == [["time", "at", 3], ["group", "page", 3]]
 
 
@@ -223,12 +222,12 @@ def test_what_makes_no_sense_is_refused(
     request_: Job, wrong: dict[str, object], words: str
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
-        run(replace(request_, **wrong))  # type: ignore[arg-type]
-    assert not Path(request_.state).exists()
+        run(request_.having(**wrong))
+    assert not Path(request_.keeping.state).exists()
 
 
 def test_one_total_has_no_spare_groups(request_: Job) -> None:
-    one = replace(request_, by=None, domain=None, until="newest")
+    one = request_.having(by=None, domain=None, until="newest")
     run(one).close()
     with pytest.raises(InvalidInput, match="stream 'events' counts none apart"):
         run(later(request_, 4, also="x"))
@@ -237,7 +236,7 @@ def test_one_total_has_no_spare_groups(request_: Job) -> None:
 def test_a_row_of_a_group_that_leaves_the_others_may_wait_in_an_open_window(
     request_: Job,
 ) -> None:
-    other = replace(request_, other="rest", spare=1, append=True, until="2013-01-01T01:00")
+    other = request_.having(other="rest", spare=1, append=True, until="2013-01-01T01:00")
     assert totals(other)[1] == [[1, 0, 1]]  # y of 01:20 and x of 02:10 wait
     write(Path(str(request_.events)), [*ROWS, "01:50,y,w", "03:10,a,w"])
     assert totals(later(request_, 2, also="y"))[1][-1] == [1, 1, 3, 0]
@@ -248,10 +247,10 @@ def test_a_row_of_a_group_that_leaves_the_others_may_wait_in_an_open_window(
 def test_whether_a_row_counts_does_not_decide_if_its_file_is_read_again(
     counted: int, request_: Job, tmp_path: Path
 ) -> None:
-    spare = replace(request_, spare=1, unknown="drop", until="2013-01-01T01:00")
+    spare = request_.having(spare=1, unknown="drop", until="2013-01-01T01:00")
     totals(spare)
     write(tmp_path / "new.csv", ["02:50,a,w"] * counted + ["02:10,z,v"] * 5)
-    new = replace(later(request_, 2, unknown="drop", append=True), events=tmp_path / "new.csv")
+    new = later(request_, 2, unknown="drop", append=True).having(events=tmp_path / "new.csv")
     totals(new)
     with pytest.raises(InvalidInput, match=r"has been counted already, .* yes=True"):
-        totals(replace(new, until="2013-01-01T03:00", also="z"))
+        totals(new.having(until="2013-01-01T03:00", also="z"))

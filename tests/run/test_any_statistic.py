@@ -48,7 +48,7 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     for plan in [{}] if is_once(job) else plans:
         with pytest.raises(InvalidInput, match="epsilon"):
             run(job.having(epsilon="0.000000000000001", **plan))
-        assert not Path(str(job.state)).exists()
+        assert not Path(str(job.keeping.state)).exists()
 
 
 def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
@@ -88,18 +88,18 @@ def test_every_guard_stands_before_every_statistic(
         return
     with pytest.raises(error):
         run(job.having(**changed))
-    assert not Path(str(job.state)).exists()
+    assert not Path(str(job.keeping.state)).exists()
 
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     policy = {"missing": "skip"} if is_once(job) else {"watermark": "1h"}
     first = table(job.having(out=out, **policy))
-    again = Job(job.what, job.events, job.state, name="it", until=job.until)
+    again = Job(job.what, job.events, job.keeping.state, name="it", until=job.times.until)
     assert table(again).equals(first)
     if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
-        assert recall(again).out == str(out)
-    assert {name: getattr(recall(again), name) for name in policy} == policy
+        assert recall(again).output.out == str(out)
+    assert {name: recall(again).option(name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
     )
@@ -108,7 +108,7 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
             run(job.having(**changed))
     other = "average" if job.what != "average" else "count"
     with pytest.raises(StateError, match="cannot be continued"):
-        run(made(other, tmp_path).having(state=job.state))
+        run(made(other, tmp_path).having(state=job.keeping.state))
 
 
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> 
     if name in ("distinct", "reach"):  # in how many groups a user counts is for the operator to say
         with pytest.raises(InvalidInput, match=r"needs most, in how many groups a user counts"):
             run(job)
-        assert not Path(str(job.state)).exists()
+        assert not Path(str(job.keeping.state)).exists()
         job = job.having(most=2)
     with run(job) as outcome:
         shown = outcome.read().table()
@@ -184,11 +184,11 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
         try:
             run(job).close()
         except CountonError:
-            assert not Path(str(job.state)).exists()
+            assert not Path(str(job.keeping.state)).exists()
         else:
-            Path(str(job.state)).unlink()
-            Path(f"{job.state}.key").unlink()
-            Path(f"{job.state}.key.witness").unlink(missing_ok=True)
+            Path(str(job.keeping.state)).unlink()
+            Path(f"{job.keeping.state}.key").unlink()
+            Path(f"{job.keeping.state}.key.witness").unlink(missing_ok=True)
 
 
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
     first = first.having(what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
-    later = Job("average", first.events, first.state, until=first.until, name="it")
+    later = Job("average", first.events, first.keeping.state, until=first.times.until, name="it")
     said: dict[str, Any]
     wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
@@ -289,7 +289,7 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
     file.write_text(f"{called_otherwise(header)}\n{rows}")
     used = {text for column in COLUMNS for text in str(job.option(column) or "").split(",")}
     rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
-    later = Job(name, file, job.state, name="it", until=ends[0])
+    later = Job(name, file, job.keeping.state, name="it", until=ends[0])
     with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
         run(later.having(rename="nowhere=page 2"))
     with run(later.having(rename=rename)) as outcome:
@@ -299,7 +299,7 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
     run(job.having(**night)).close()  # typed as it was, and as it is called now
     now = {column: called_otherwise(job.option(column)) for column in COLUMNS}
     if name == "contingency":
-        now["domain"] = called_otherwise(job.domain)
+        now["domain"] = called_otherwise(job.groups.domain)
     run(job.having(until=ends[2], **now)).close()
 
 
@@ -314,6 +314,6 @@ def test_a_ranking_with_users_goes_on_by_itself(timed: bool, first: bool, tmp_pa
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
     until = "2024-03-01T04:00" if timed else None
     for more in ({}, {"by": "page"}, {"top": 1}, asked):
-        again = Job("top-k", job.events, job.state, name="it")
+        again = Job("top-k", job.events, job.keeping.state, name="it")
         with run(again.having(**{**more, "until": until})) as outcome:
             assert outcome.after == 4

@@ -99,7 +99,7 @@ def test_a_question_has_the_bits_of_a_file(name: str, tmp_path: Path, one_key: N
         way = "url" if append == bool(turn) else "rows"
         file, asked = (job(name, tmp_path, f"{append} {of}", append=append) for of in ("file", way))
         for rows in nights(name, append=append):
-            rows = moments(rows, file.timezone)
+            rows = moments(rows, file.times.timezone)
             table = tmp_path / "rows.parquet"
             rows.write_parquet(table)
             with run(file.having(events=table)) as outcome:

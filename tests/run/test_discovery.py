@@ -246,9 +246,9 @@ def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Pa
     assert shown[1] == set(labels)
     hostile = set(labels) - {"home", "a=b"}
     assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
-    declared = replace(job, unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
+    declared = job.having(unknown="refuse", delta=None, domain=labels, strategy=None, name="own")
     out = tmp_path / "own.csv"
-    declared = replace(declared, out=out)
+    declared = declared.having(out=out)
     with run(declared) as outcome:
         Outputs.of(declared).write(outcome)
     assert set(pl.read_csv(out)["group"]) == set(labels)  # the operator's own
@@ -472,7 +472,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     for out in files[:3]:
         for as_json in (False, True):
             job = asked(tmp_path, [], events=str(events), what=what)
-            job = replace(job, out=str(out), plot=str(files[3]))
+            job = job.having(out=str(out), plot=str(files[3]))
             perform(job, Printing(json=as_json))
     summary = state_summary(state)
     print_state(str(state), None, as_json=False, full=True)
@@ -491,7 +491,9 @@ def test_labels_of_groups_not_shown_are_nowhere(
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert len(open_private(store.reader(job.name).labels())) == 2 + 36  # the state knows them
+        assert (
+            len(open_private(store.reader(job.keeping.name).labels())) == 2 + 36
+        )  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
@@ -531,7 +533,7 @@ def test_labels_that_look_alike_are_one_and_hostile_ones_none() -> None:
 )
 def test_what_does_not_go_together(tmp_path: Path, more: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        run(replace(asked(tmp_path, visits(2)), **more))
+        run(asked(tmp_path, visits(2)).having(**more))
     assert not (tmp_path / "visits.db").exists()
 
 

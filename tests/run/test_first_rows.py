@@ -177,7 +177,7 @@ def test_marks_that_another_run_has_made_stop_a_run_that_left_rows_out(
         if not done:
             done.append(True)
             run(asked).close()
-            with Stream.open(asked.state, asked.name) as stream:
+            with Stream.open(asked.keeping.state, asked.keeping.name) as stream:
                 return right(self, stream, stream.step)
         return right(self, *arguments)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +155,7 @@ def test_of_two_that_go_on_from_one_end_one_alone_is_free(tmp_path: Path) -> Non
         assert outcome.definition.continues is not None
         assert not outcome.definition.continues.apart
     third = Job("count", events, state, continues="next", name="third", until=f"{DAY}07:00")
-    with run(replace(third, epsilon=2000)) as outcome:
+    with run(third.having(epsilon=2000)) as outcome:
         assert outcome.definition.continues is not None
         assert outcome.definition.continues.apart
     with Store(state) as store:
@@ -202,9 +201,9 @@ def test_a_stream_that_ended_early_adds_up(tmp_path: Path) -> None:
 def test_times_are_read_as_they_were_when_it_began(tmp_path: Path) -> None:
     assert streams(tmp_path, [], HOURS, {"until": f"{DAY}05:00"})[1]
     again = Job("count", tmp_path / "events.csv", tmp_path / "state.db", name="next")
-    again = replace(again, until=f"{DAY}06:00")
+    again = again.having(until=f"{DAY}06:00")
     with pytest.raises(InvalidInput, match="reads times otherwise than when this stream began"):
-        run(replace(again, clock_change="latest"))
+        run(again.having(clock_change="latest"))
     run(again).close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -239,13 +238,13 @@ def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, ti
         with pytest.raises(
             InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"
         ) as no:
-            run(replace(job, **{name: value}))
+            run(job.having(**{name: value}))
         assert str(no.value).count("leave") == 1
     assert not state.exists()
     run(job).close()
     for name, value in refused.items():
         with pytest.raises((InvalidInput, StateError), match=f"^{name}"):
-            run(replace(Job(what, job.events, state), **{name: value}))
+            run(Job(what, job.events, state).having(**{name: value}))
 
 
 def test_spare_cells_and_groups_of_its_own_are_refused_before_a_state(folder: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
         assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
         table = outcome.read().table()
     assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
-    later = Job("count", request_.events, request_.state, until="2013-01-01T06:00")
+    later = Job("count", request_.events, request_.keeping.state, until="2013-01-01T06:00")
     with run(later) as outcome:
         assert (outcome.before, outcome.after) == (3, 6)
         assert outcome.read().table().head(6).equals(table)
@@ -80,7 +80,9 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
     first = request_.having(what="average", name="a", by=None, domain=None, **bounds)
     run(first).close()
-    again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
+    again = Job(
+        "average", request_.events, request_.keeping.state, name="a", until="2013-01-01T06:00"
+    )
     with pytest.raises(StateError, match="lower"):
         run(again.having(lower=0))
     with run(again) as outcome:
@@ -122,7 +124,7 @@ def test_the_run_reports_where_it_is(request_: Job) -> None:
 def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Job) -> None:
     with resolve(request_) as settled:
         rows = read_rows(settled)
-        assert not Path(request_.state).exists()
+        assert not Path(request_.keeping.state).exists()
         with commit(settled, rows) as outcome:
             released = outcome.read().table()
     with run(request_) as again:
@@ -131,14 +133,14 @@ def test_a_run_is_called_in_parts_and_the_first_ones_leave_no_state(request_: Jo
 
 def test_rows_are_checked_without_being_counted(request_: Job) -> None:
     run(request_).close()
-    with Store(request_.state) as store:
+    with Store(request_.keeping.state) as store:
         before = store.summary()
     with resolve(request_) as settled:
         check_rows(settled, read_rows(settled))
     again = request_.having(append=True, until="2013-01-01T05:00")
     with resolve(again) as settled, pytest.raises(InvalidInput, match="has been counted already"):
         check_rows(settled, read_rows(settled))
-    with Store(request_.state) as store:
+    with Store(request_.keeping.state) as store:
         assert store.summary() == before
 
 
@@ -147,7 +149,7 @@ def test_contradictions_are_refused(request_: Job) -> None:
     with pytest.raises(StateError, match="the guarantee is"):
         run(request_.having(epsilon=2))
     with pytest.raises(StateError, match="is of 'count'"):
-        run(Job("sum", request_.events, request_.state))
+        run(Job("sum", request_.events, request_.keeping.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
         run(request_.having(what="mean"))
 
@@ -167,7 +169,7 @@ def by_run(job: Job) -> None:
 
 
 def by_release(job: Job) -> None:
-    release("count", job.events, state=job.state, until=job.until).table()
+    release("count", job.events, state=job.keeping.state, until=job.times.until).table()
 
 
 def by_command(job: Job) -> None:
@@ -193,7 +195,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
 
     monkeypatch.setattr(Database, "_connect", connected)
     monkeypatch.setattr(design, "strategy_from_dict", counted)
-    door(Job("count", request_.events, request_.state, until="newest"))
+    door(Job("count", request_.events, request_.keeping.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
@@ -207,7 +209,7 @@ def test_a_file_of_jobs_opens_a_state_once_before_them_and_once_for_each(
         f"""
         [defaults]
         events = "{request_.events}"
-        state = "{request_.state}"
+        state = "{request_.keeping.state}"
         time = "time"
         every = "1h"
         start = "2013-01-01"
@@ -244,16 +246,16 @@ def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> 
 
 def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
-    with Store(request_.state, create=True) as store:
+    with Store(request_.keeping.state, create=True) as store:
         store.set_limit(PureDP(1))
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceeded, match="one event"):
-        kept_line([1, 2, 3], request_.state)
+        kept_line([1, 2, 3], request_.keeping.state)
     other = request_.having(name="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceeded, match="one event"):
             run(other.having(unit=unit))
-    with Store(request_.state) as store:
+    with Store(request_.keeping.state) as store:
         store.set_limit(PureDP(2), allow_raise=True)
     with run(other.having(unit=" event ")) as outcome:
         assert outcome.definition.unit == outcome.stream.design.contribution.unit == "event"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +9,7 @@ import pytest
 
 from counton import PureDP, release
 from counton.base.errors import InvalidInput
+from counton.job.job import fields_of
 from counton.job.keywords import JobFields
 from counton.job.stated_options import all_options
 from counton.run import Job
@@ -22,7 +22,7 @@ def test_names_and_types_are_those_of_a_job() -> None:
     """``python -m tools.keywords`` writes the file; a field with another type makes another."""
     assert keywords.FILE.read_text("utf-8") == keywords.text()
     told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
-    has = {item.name: str(item.type) for item in fields(Job)}
+    has = {item.name: str(item.type) for _, item in fields_of(Job)}
     assert {*told} == {*has, *all_options()} - {"what", "events", "state"}
     assert told["most"] == has["most"] == "int | None"
     assert told["every"] == "str | timedelta | None"

@@ -66,7 +66,7 @@ def test_every_option_comes_back_from_a_file(name: str, tmp_path: Path) -> None:
     (found,) = load(tmp_path / "jobs.toml").values()
     told = {key: str(one) for key, one in job_entries(found).items()}
     assert told == {key: str(one) for key, one in entries.items()}
-    assert found.name == job.name
+    assert found.keeping.name == job.keeping.name
 
 
 @pytest.mark.parametrize("name", [name for name, one in OPTIONS.items() if one.file])

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from counton.base.errors import InvalidInput
-from counton.job.job import JobPart, option, options_of
+from counton.base.options import Statement
+from counton.job.job import JobPart, fields_of, option, options_of
 from counton.job.stated_options import all_options
 from counton.run import Job
 
-PARTS = [part for part in Job.__bases__ if issubclass(part, JobPart)]
+PARTS = [item.metadata["part"] for item in fields(Job) if "part" in item.metadata]
 WRONG: dict[str, Any] = {
     "Keeping": {"state": "s.db", "name": 3},
     "Times": {"steps": "30"},
@@ -28,10 +29,10 @@ WRONG: dict[str, Any] = {
 
 def test_a_job_has_each_option_once() -> None:
     own = {"what", "events", "options", *all_options()}
-    named = [item.name for part in PARTS for item in fields(part)]  # type: ignore[arg-type]
+    named = [item.name for part in PARTS for item in fields(part)]
     assert len(set(named)) == len(named)
     assert not own & set(named)
-    assert {item.name for item in fields(Job)} == {*named, "what", "events", "options"}
+    assert {item.name for _, item in fields_of(Job)} == {*named, "what", "events", "options"}
     assert all(option.help for part in PARTS for option in options_of(part).values())
 
 
@@ -45,6 +46,27 @@ def test_a_part_refuses_by_itself_what_a_job_refuses(part: Any) -> None:
     with pytest.raises(InvalidInput) as whole:
         Job(**{"what": "count", "events": "e.csv", "state": "s.db"} | wrong)
     assert str(whole.value) == str(alone.value)
+
+
+def public(kind: type) -> set[str]:
+    named = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
+    return {name for name in named if not name.startswith("_")}
+
+
+def test_a_job_shows_its_parts_and_no_part_is_large() -> None:
+    """A reader sees at a place what it uses: 94 names stood side by side on a job."""
+    assert len(public(Job)) <= 17
+    assert max(len(public(part) - public(JobPart)) for part in PARTS) <= 16
+    with pytest.raises(AttributeError):
+        Job("count", "e.csv", "s.db").every  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_what_statistics_read_of_a_job_is_flat() -> None:
+    job = Job("average", "e.csv", "s.db", by="page", lower=0)
+    assert (job.statement.by, job.statement["lower"], job.groups.by) == ("page", 0, "page")
+    assert {name for name in Statement.__annotations__ if not hasattr(job.statement, name)} == set()
+    part = job.statement.of_part("count", {}, None, None)
+    assert (part.statistic, part.by, job.groups.by) == ("count", None, "page")
 
 
 def test_a_field_of_a_new_part_is_checked() -> None:

@@ -365,7 +365,7 @@ def test_a_user_who_is_known_from_new_events_is_known_in_a_file_of_all(tmp_path:
     asked = request(Log([], [], False, {}), tmp_path / "s.db", **{**DAYS, "most": 2})
     for rows, expected in ((FLOOD[:3], [1, 1]), (FLOOD, [1, 1])):
         events = write(tmp_path / "all.csv", rows)
-        with run(replace(asked, events=events, until="2013-03-03")) as outcome:
+        with run(asked.having(events=events, until="2013-03-03")) as outcome:
             assert outcome.stream.releases().values[-1].tolist() == expected
 
 

@@ -59,7 +59,7 @@ def whole(name: str, folder: Path, **more: Any) -> Job:
 def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Path) -> None:
     job = whole(name, tmp_path)
     planned = planned_job(job)
-    assert not Path(str(job.state)).exists()
+    assert not Path(str(job.keeping.state)).exists()
     assert planned.steps == ((1,) if name.endswith("once") else (1, 3, 6))
     last = {one.what: one.halfwidths[-1] for one in planned.numbers}
     with run(job) as outcome:
@@ -174,7 +174,7 @@ def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     events = tmp_path / "pages.csv"
     events.write_text("time,page\n2024-03-01T00:10,home\n")
     wrong = {
-        "later": Job("count", job.events, job.state),
+        "later": Job("count", job.events, job.keeping.state),
         "next": job.having(continues="it", name="next", steps=None, every=None, start=None),
         "lines": made("ranges once", tmp_path).having(
             label=None, domain=None, value="paid", name="lines"

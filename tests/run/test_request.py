@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ def test_a_field_of_a_wrong_type_is_named(
     monkeypatch.chdir(tmp_path)
     pathlib.Path("visits.csv").write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     with pytest.raises(InvalidInput, match=f"{field} is .*{words}"):
-        run(replace(COUNT, **{field: value}))
+        run(COUNT.having(**{field: value}))
     assert [path.name for path in tmp_path.iterdir()] == ["visits.csv"]
 
 
@@ -63,7 +62,7 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
     events = tmp_path / "visits.csv"
     events.write_text("time\n2013-01-01T00:10\n2013-01-01T01:10\n")
     steps: Any = np.int64(3)
-    with run(replace(COUNT, events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
+    with run(COUNT.having(events=events, state=tmp_path / "s.db", steps=steps)) as outcome:
         assert outcome.definition.windows.steps == 3
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
         starts = outcome.read().table()["window_start"].dt.hour().unique().sort().to_list()
         assert starts == ([2] if statistic.card.on_demand else [0, 1, 2])
-    later = Job(statistic, first.events, first.state, until="2024-03-01T05:00")
+    later = Job(statistic, first.events, first.keeping.state, until="2024-03-01T05:00")
     written(tmp_path, [*ROWS, "04:59,b"])
     with run(later) as outcome:
         assert (outcome.before, outcome.after) == (3, 5)
@@ -66,7 +65,7 @@ def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
         written(tmp_path, rows)
         with pytest.raises(ReplayMismatch, match=f"step {step} .*late rows"):
             run(later)
-    (found,) = verify(first.state)
+    (found,) = verify(first.keeping.state)
     assert found.right
 
 
@@ -79,19 +78,19 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         assert totals(outcome)[-1] == [2, 3]
         assert outcome.read().table()["step"].to_list()[-1] == 5
     text.write_text("abba\nbbb")
-    with run(Job(statistic, text, request.state)) as outcome:
+    with run(Job(statistic, text, request.keeping.state)) as outcome:
         assert (outcome.before, outcome.after) == (5, 7)
         assert totals(outcome)[-1] == [2, 5]
     text.write_text("abb")
     with pytest.raises(ReplayMismatch, match="rows have disappeared"):
-        run(Job(statistic, text, request.state))
+        run(Job(statistic, text, request.keeping.state))
     text.write_text("abbab" + "b" * 20)
     with pytest.raises(HorizonExceeded):
-        run(Job(statistic, text, request.state))
+        run(Job(statistic, text, request.keeping.state))
     text.write_text("abbabbbc")
     with pytest.raises(InvalidInput, match="must be a or b"):
-        run(Job(statistic, text, request.state))
-    few = replace(request, name="few", steps=4)
+        run(Job(statistic, text, request.keeping.state))
+    few = request.having(name="few", steps=4)
     text.write_text("abbab")
     with pytest.raises(HorizonExceeded, match="5 rows, each a step, and the stream has 4 steps"):
         run(few)
@@ -107,7 +106,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
         assert (outcome.before, outcome.after, outcome.for_operator().beyond) == (4, 4, 1)
         assert totals(outcome)[-1] == [2, 2]
     text.write_text("ab")
-    with run(replace(request, events=[text], name="other")) as outcome:
+    with run(request.having(events=[text], name="other")) as outcome:
         assert totals(outcome)[-1] == [1, 1]
 
 
@@ -142,11 +141,11 @@ def test_a_later_run_with_a_bad_event_commits_no_part(
     run(request).close()
     written(tmp_path, [*ROWS, "05:10,b", "06:10,c"])
     with pytest.raises(InvalidInput, match="must be a or b"):
-        run(replace(request, until="2024-03-01T08:00"))
-    with Stream.open(request.state, request.name) as stream:
+        run(request.having(until="2024-03-01T08:00"))
+    with Stream.open(request.keeping.state, request.keeping.name) as stream:
         assert stream.step == 3
     written(tmp_path, [*ROWS, "05:10,b", "06:10,a"])
-    with run(replace(request, until="2024-03-01T08:00")) as outcome:
+    with run(request.having(until="2024-03-01T08:00")) as outcome:
         assert totals(outcome)[3:] == [[3, 2], [3, 2], [3, 3], [4, 3], [4, 3]]
 
 
@@ -156,7 +155,7 @@ def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
     monkeypatch.setitem(known.KNOWN, "Distinct", "counton.statistics.distinct")
     rows = ["00:10,b", "00:10,a", "00:10,a", "01:10,a"]
     letters = hours(tmp_path, Letters(), rows)
-    groups = replace(letters, what=Distinct(window=2), name="groups")
+    groups = letters.having(what=Distinct(window=2), name="groups")
     for request in (letters, groups):
         run(request).close()
     written(tmp_path, [*rows[::-1], "02:10,b"])
@@ -167,7 +166,7 @@ def test_the_order_of_rows_of_one_time_matters_to_letters_alone(
         run(letters)
     written(tmp_path, ["00:10,a", *rows[1:]])
     with pytest.raises(ReplayMismatch, match=r"other events.*\(late rows"):
-        run(replace(groups, until="2024-03-01T02:00"))
+        run(groups.having(until="2024-03-01T02:00"))
 
 
 def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
@@ -187,7 +186,7 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
         {"timezone": "Europe/Paris"},
     ):
         with pytest.raises(StateError, match=r"was created with|cannot be continued"):
-            run(replace(request, **changed))
+            run(request.having(**changed))
 
 
 @pytest.mark.parametrize("timed", [False, True])

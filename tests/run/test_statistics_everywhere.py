@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +69,12 @@ def test_groups_and_steps_of_a_statistic_are_exported(tmp_path: Path) -> None:
 
 
 def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> None:
-    endless = replace(job(tmp_path), steps=None, around=365, rho=1, epsilon=None)
+    endless = job(tmp_path).having(steps=None, around=365, rho=1, epsilon=None)
     with run(endless) as outcome:
         assert outcome.after == 3
         assert outcome.definition.strategy.horizon is None
         first = outcome.read().table()
-    with run(replace(endless, until="2024-03-06")) as outcome:
+    with run(endless.having(until="2024-03-06")) as outcome:
         assert outcome.after == 5
         assert outcome.read().table().head(first.height).equals(first)
     with Store(tmp_path / "s.db") as store:
@@ -86,6 +85,6 @@ def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> 
     )
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match="does not go with around"):
-            run(replace(endless, name="other", **wrong))
+            run(endless.having(name="other", **wrong))
     with pytest.raises(InvalidInput, match="without an end, which goes on by itself"):
-        run(replace(endless, name="two", continues="statistic", start=None))
+        run(endless.having(name="two", continues="statistic", start=None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def request_(tmp_path: Path) -> Job:
 def successor(request: Job, hour: int = 6, **more: Any) -> Job:
     until = f"2013-01-01T{hour:02}:00"
     first = {"name": "next", "continues": "events", "until": until}
-    return Job("count", request.events, request.state, **{**first, **more})
+    return Job("count", request.events, request.keeping.state, **{**first, **more})
 
 
 def released(request: Job) -> Release:
@@ -75,10 +74,12 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
     assert found.totals.estimates.tolist() == [[2, 1, 1], [2, 2, 1], [2, 2, 2]]
     assert found.windows.estimates.tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert found.table()["estimate"].to_list()[-3:] == [2, 2, 2]
-    streams = {stream["name"]: stream for stream in state_summary(request_.state)["streams"]}
+    streams = {
+        stream["name"]: stream for stream in state_summary(request_.keeping.state)["streams"]
+    }
     assert streams["events"]["details"]["ended"] == 3
     assert streams["next"]["key_fingerprint"] != streams["events"]["key_fingerprint"]
-    entries = state_summary(request_.state)["ledger"]
+    entries = state_summary(request_.keeping.state)["ledger"]
     assert [(entry["name"], entry["epsilon"]) for entry in entries] == [
         *(("events", "1000"), ("next", "1000"))
     ]
@@ -86,38 +87,38 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
 
 def test_what_has_ended_releases_nothing_more(request_: Job) -> None:
     run(request_).close()
-    assert end_stream(request_.state, "events").step == 3
-    assert end_stream(request_.state, "events").step == 3
+    assert end_stream(request_.keeping.state, "events").step == 3
+    assert end_stream(request_.keeping.state, "events").step == 3
     with pytest.raises(StateError, match="'events' has ended at step 3 and releases nothing more"):
-        run(replace(request_, until="2013-01-01T04:00"))
+        run(request_.having(until="2013-01-01T04:00"))
     with pytest.raises(StateError, match="has no stream 'visits'"):
-        end_stream(request_.state, "visits")
+        end_stream(request_.keeping.state, "visits")
 
 
 def append(request: Job, *rows: str) -> Job:
     """New events only, of some of the rows."""
     lines = "".join(f"2013-01-01T{row}\n" for row in rows)
     Path(str(request.events)).write_text(f"time,group,value\n{lines}")
-    return replace(request, append=True)
+    return request.having(append=True)
 
 
 def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     """Files of new events: the successor's do not bring them again."""
     run(append(request_, *ROWS)).close()  # two rows of windows that have not ended
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
-        end_stream(request_.state, "events")
+        end_stream(request_.keeping.state, "events")
     new = append(request_, "05:20,a,1")
-    go_on = replace(successor(request_), append=True, yes=True)  # which answers another question
+    go_on = successor(request_).having(append=True, yes=True)  # which answers another question
     with pytest.raises(
         InvalidInput, match=r"release their windows first .*or give drop_waiting=True"
     ):
         run(go_on)
-    assert state_summary(request_.state)["streams"][0]["details"].get("ended") is None
-    assert Store(request_.state).streams == ("events",)
-    last = released(replace(new, until="2013-01-01T06:00"))
+    assert state_summary(request_.keeping.state)["streams"][0]["details"].get("ended") is None
+    assert Store(request_.keeping.state).streams == ("events",)
+    last = released(new.having(until="2013-01-01T06:00"))
     assert last.own.estimates[-1].tolist() == [3, 2, 2]
     append(request_, "06:20,b,1")
-    found = released(replace(go_on, until="2013-01-01T07:00"))
+    found = released(go_on.having(until="2013-01-01T07:00"))
     assert found.totals is not None
     assert found.totals.estimates[-1].tolist() == [3, 3, 2]
 
@@ -131,15 +132,15 @@ def test_rows_that_came_late_wait_too(request_: Job) -> None:
     run(append(request_, *ROWS[:4])).close()
     run(append(request_, "00:30,a,1")).close()  # nothing is released
     with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
-        end_stream(request_.state, "events")
-    assert at_and_dropped(end_stream(request_.state, "events", drop_waiting=True)) == (3, 1)
-    assert at_and_dropped(end_stream(request_.state, "events")) == (3, 0)
+        end_stream(request_.keeping.state, "events")
+    assert at_and_dropped(end_stream(request_.keeping.state, "events", drop_waiting=True)) == (3, 1)
+    assert at_and_dropped(end_stream(request_.keeping.state, "events")) == (3, 0)
 
 
 def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
     run(append(request_, *ROWS)).close()
     append(request_, "05:20,a,1")
-    with run(replace(successor(request_), append=True, drop_waiting=True)) as outcome:
+    with run(successor(request_).having(append=True, drop_waiting=True)) as outcome:
         assert outcome.for_operator().dropped == 2
         assert outcome.read().own.estimates[-1].tolist() == [1, 0, 0]
 
@@ -147,18 +148,18 @@ def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
 def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
     """The successor reads them again, unless its events are new ones alone."""
     run(request_).close()
-    assert at_and_dropped(end_stream(request_.state, "events")) == (3, 0)
+    assert at_and_dropped(end_stream(request_.keeping.state, "events")) == (3, 0)
     text = Path(str(request_.events)).read_text()
     append(request_, "05:20,a,1")
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events'"):
-        run(replace(successor(request_), append=True))
+        run(successor(request_).having(append=True))
     Path(str(request_.events)).write_text(text)
     assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
 
 
 def test_a_writer_of_a_stream_that_ends_is_stopped(request_: Job) -> None:
     with run(request_) as outcome:
-        end_stream(request_.state, "events")
+        end_stream(request_.keeping.state, "events")
         with pytest.raises(Exception, match="was opened by another process"):
             outcome.stream.release([0, 0, 0, 0])
 
@@ -170,13 +171,15 @@ def test_a_new_key_from_a_step_on(request_: Job, tmp_path: Path) -> None:
     found = released(successor(request_, key=new))
     assert found.totals is not None
     assert found.totals.estimates[-1].tolist() == [2, 2, 2]
-    prints = {s["name"]: s["key_fingerprint"] for s in state_summary(request_.state)["streams"]}
+    prints = {
+        s["name"]: s["key_fingerprint"] for s in state_summary(request_.keeping.state)["streams"]
+    }
     assert prints["events"] != prints["next"]
     assert released(successor(request_, 7, key=new, continues=None)).steps == range(1, 5)
 
 
 def test_totals_go_on_along_a_chain_and_add_up_their_noise(request_: Job) -> None:
-    noisy = replace(request_, epsilon=1)
+    noisy = request_.having(epsilon=1)
     first = released(noisy)
     second = released(successor(noisy, 5))
     third = released(successor(noisy, 6, name="last", continues="next", also=None))
@@ -204,7 +207,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     request_: Job, loss: dict[str, Fraction], strategy: str
 ) -> None:
     before = {"epsilon": None, "rho": None, **loss}
-    run(replace(request_, **before, strategy="kary")).close()  # type: ignore[arg-type]
+    run(request_.having(**before, strategy="kary")).close()
     with pytest.raises(InvalidInput, match="release=windows does not go with around=1000"):
         run(successor(request_, around=1000, release="windows"))
     with run(successor(request_, around=1000)) as outcome:
@@ -222,12 +225,12 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     assert found.windows.std == pytest.approx(np.sqrt(alone))
     sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates
     assert found.totals.estimates == pytest.approx(sums)
-    again = replace(successor(request_, hour=7), name="next", continues=None)
+    again = successor(request_, hour=7).having(name="next", continues=None)
     begun = released(again).totals
     assert begun is not None
     assert len(begun.estimates) == 4
     with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):
-        run(replace(successor(request_), name="third", continues="next"))
+        run(successor(request_).having(name="third", continues="next"))
 
 
 def test_other_groups_or_windows_alone_begin_anew(request_: Job) -> None:
@@ -244,15 +247,17 @@ def test_users_so_far_begin_anew(request_: Job) -> None:
     """Another stream sees for the first time whom this one has counted."""
     lines = "".join(f"2013-01-01T{hour:02}:10,a,u\n" for hour in range(6))
     Path(str(request_.events)).write_text(f"time,group,user\n{lines}")
-    run(replace(request_, user="user", first=True, most=1, unit=None)).close()
+    run(request_.having(user="user", first=True, most=1, unit=None)).close()
     found = released(successor(request_))
     assert found.totals is not None
     assert found.totals.estimates[:, 0].tolist() == [1, 1, 1]
 
 
 def test_named_groups_go_on_by_themselves(request_: Job) -> None:
-    run(replace(request_, until="2013-01-01T02:00")).close()
-    run(Job("count", request_.events, request_.state, until=request_.until, also="x")).close()
+    run(request_.having(until="2013-01-01T02:00")).close()
+    run(
+        Job("count", request_.events, request_.keeping.state, until=request_.times.until, also="x")
+    ).close()
     found = released(successor(request_))
     assert found.definition.groups == ("a", "b", "rest", "x")
     assert found.totals is not None
@@ -273,16 +278,16 @@ def test_a_run_killed_before_its_predecessor_ended_ends_it(
     monkeypatch.undo()
     assert released(successor(request_)).own.estimates[-1].tolist() == [0, 1, 1]
     with pytest.raises(StateError, match="has ended at step 3"):
-        run(replace(request_, until="2013-01-01T04:00"))
+        run(request_.having(until="2013-01-01T04:00"))
 
 
 def test_the_limit_counts_both(request_: Job) -> None:
-    with Store(request_.state, create=True) as store:
+    with Store(request_.keeping.state, create=True) as store:
         store.set_limit(PureDP(1500))
     run(request_).close()
     with pytest.raises(BudgetExceeded):
         run(successor(request_))
-    assert released(replace(request_, until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
+    assert released(request_.having(until="2013-01-01T04:00")).steps == range(1, 5)  # goes on
     assert released(successor(request_, epsilon=500)).totals is not None
 
 
@@ -297,8 +302,8 @@ def test_the_limit_counts_both(request_: Job) -> None:
 def test_what_cannot_be_continued(request_: Job, more: dict[str, Any], words: str) -> None:
     run(request_).close()
     with pytest.raises((InvalidInput, StateError), match=words):
-        run(replace(successor(request_), **more))
-    assert Stream.open(request_.state, "events").step == 3
+        run(successor(request_).having(**more))
+    assert Stream.open(request_.keeping.state, "events").step == 3
 
 
 def test_a_stream_of_a_state_that_is_not_there(request_: Job) -> None:
@@ -389,6 +394,8 @@ def test_a_successor_reads_columns_as_they_are_called_now(
     run(asked("old", until="2024-03-02", **stream, **own)).close()
     first = asked("new", until="2024-03-03", rename=rename)
     run(first).close()
-    with run(asked("new", name="next", continues=first.name, until="2024-03-04")) as outcome:
+    with run(
+        asked("new", name="next", continues=first.keeping.name, until="2024-03-04")
+    ) as outcome:
         assert outcome.after == 1
         assert new in outcome.definition.reads

@@ -29,6 +29,7 @@ from counton.base.errors import (
     StateError,
 )
 from counton.cli.app import app
+from counton.job.job import fields_of
 from counton.job.jobfile import save
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
@@ -105,7 +106,7 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
         shown = outcome.read().table()
         assert not {"step", "window_start", "window_end"} & {*shown.columns}
         assert outcome.read().figures()
-    assert all(one.right for one in verify(job.state, key=job.key))
+    assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
 
 
 def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: Path) -> None:
@@ -118,15 +119,15 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
         ([], 5, 0),
     ]
     for rows, gone, shut in others:
-        with run(replace(job, events=written(tmp_path, rows))) as outcome:
+        with run(job.having(events=written(tmp_path, rows))) as outcome:
             counts = outcome.for_operator()
         # Of a line alone a row says its label and nothing else: others' labels may be the same.
         assert (counts.gone, counts.shut) == (gone, shut) or job.what == "ranges", rows
-        assert numbers(replace(job, events=written(tmp_path, rows))) == first
-        assert all(one.right for one in verify(job.state, key=job.key))
-    assert numbers(replace(job, events=written(tmp_path, ROWS[::-1]))) == first
-    assert numbers(Job(job.what, job.events, job.state, key=job.key)) == first
-    with Store(job.state) as store:
+        assert numbers(job.having(events=written(tmp_path, rows))) == first
+        assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
+    assert numbers(job.having(events=written(tmp_path, ROWS[::-1]))) == first
+    assert numbers(Job(job.what, job.events, job.keeping.state, key=job.keeping.key)) == first
+    with Store(job.keeping.state) as store:
         assert len(store.spends) == 1
 
 
@@ -138,14 +139,14 @@ def test_other_rows_change_nothing_and_the_operator_is_told(job: Job, tmp_path: 
 def test_other_rows_of_ids_and_users_change_nothing_too(
     job: Job, more: dict[str, Any], tmp_path: Path
 ) -> None:
-    people = replace(job, **more)
+    people = job.having(**more)
     first = numbers(people)
     changed = ["S,,u1,1,i1", *ROWS[1:]]
     for rows in (ROWS[1:], [], [*ROWS, "N,a,u1,2,i9"], changed):
-        assert numbers(replace(people, events=written(tmp_path, rows))) == first
+        assert numbers(people.having(events=written(tmp_path, rows))) == first
     again = written(tmp_path, [*ROWS[::-1], *([ROWS[0]] if "id" in more else [])])
-    assert numbers(replace(people, events=again)) == first
-    assert all(one.right for one in verify(job.state, key=job.key))
+    assert numbers(people.having(events=again)) == first
+    assert all(one.right for one in verify(job.keeping.state, key=job.keeping.key))
 
 
 def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
         found = table(what, folder, value="number")
         assert numbers(found)[0] == (15 if what != "ranges" else 7)
         first = numbers(found)
-        other = replace(found, events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
+        other = found.having(events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]]))
         assert numbers(other) == first
         with run(other) as outcome:
             assert (outcome.for_operator().gone, outcome.for_operator().shut) == (1, 1)
@@ -177,17 +178,17 @@ def test_files_frames_and_ids_give_one_table(tmp_path: Path) -> None:
 
 
 def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
-    people = replace(job, user="who", most=1)
+    people = job.having(user="who", most=1)
     with run(people) as outcome:
         assert outcome.for_operator().beyond_most == 2
         assert outcome.definition.contribution.unit == "user"
     first = numbers(people)
     assert first[0] <= 3
-    with run(replace(people, events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
+    with run(people.having(events=written(tmp_path, [*ROWS, ROWS[0]], "more.csv"))) as again:
         assert again.for_operator().beyond_most == 3
     assert numbers(people) == first
-    one: Any = run(replace(job, name="rows")).definition.contribution.pattern
-    many: Any = run(replace(job, name="three", user="who", most=3)).definition.contribution.pattern
+    one: Any = run(job.having(name="rows")).definition.contribution.pattern
+    many: Any = run(job.having(name="three", user="who", most=3)).definition.contribution.pattern
     assert (many.l1, many.l2_squared) == (3 * one.l1, 9 * one.l2_squared)
 
 
@@ -242,17 +243,17 @@ def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
     ]
     for domain, more in private:
         with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
-            run(replace(job, domain=domain, **more))
+            run(job.having(domain=domain, **more))
     for what, own in (("ranges", {"label": "region"}), ("contingency", {"columns": "region"})):
         frame: Any = pl.DataFrame({"region": ["N", "S"]})
-        wrong = Job(what, rows, job.state, domain=frame, **{**asked, "levels": None, **own})
+        wrong = Job(what, rows, job.keeping.state, domain=frame, **{**asked, "levels": None, **own})
         with pytest.raises(InvalidInput, match="domain is of type DataFrame"):
             run(wrong)
-    assert not Path(str(job.state)).exists()
+    assert not Path(str(job.keeping.state)).exists()
     for number, domain in enumerate((frame, frame.lazy(), {"region": ["N", "S"]})):
-        run(replace(job, domain=domain, name=f"{number}")).close()
+        run(job.having(domain=domain, name=f"{number}")).close()
     if not timed:  # events may have no other columns than a public list has
-        run(replace(job, events=frame, domain={"region": ["N", "S"]}, name="all")).close()
+        run(job.having(events=frame, domain={"region": ["N", "S"]}, name="all")).close()
 
 
 @pytest.mark.parametrize("what", TABLES)
@@ -313,13 +314,13 @@ def test_what_a_table_once_cannot_have_is_refused_before_anything(
     monkeypatch.chdir(tmp_path)
 
     def carried_out() -> None:
-        with resolve(replace(job, **more)) as settled:
+        with resolve(job.having(**more)) as settled:
             Outputs.of_run(settled)
             commit(settled, read_rows(settled)).close()
 
     with pytest.raises((InvalidInput, StateError)):
         carried_out()
-    assert not Path(str(job.state)).exists()
+    assert not Path(str(job.keeping.state)).exists()
 
 
 def test_a_later_job_contradicts_nothing(job: Job) -> None:
@@ -327,44 +328,53 @@ def test_a_later_job_contradicts_nothing(job: Job) -> None:
     for more in ({"epsilon": 2}, {"unit": "visit"}, {"steps": 7}, {"time": "number"},
                  {"replace": True}, {"value": "number"}):  # fmt: skip
         with pytest.raises((StateError, InvalidInput)):
-            run(replace(job, **more))
+            run(job.having(**more))
     with pytest.raises(InvalidInput, match="a table that is released once, and nothing"):
-        run(Job("count", job.events, job.state, name="next", continues=job.name, epsilon=1))
+        run(
+            Job(
+                "count",
+                job.events,
+                job.keeping.state,
+                name="next",
+                continues=job.keeping.name,
+                epsilon=1,
+            )
+        )
     with pytest.raises(StateError, match="cannot be continued"):
-        run(Job("count", job.events, job.state, name=job.name))
+        run(Job("count", job.events, job.keeping.state, name=job.keeping.name))
 
 
 def test_it_needs_no_end(job: Job) -> None:
     """It said that another stream could go on from there, and the journal answered no more."""
     first = numbers(job)
     with pytest.raises(InvalidInput, match="is released once, and releases nothing more"):
-        end_stream(str(job.state), job.name)
+        end_stream(str(job.keeping.state), job.keeping.name)
     assert numbers(job) == first
 
 
 def test_the_limit_is_kept(job: Job) -> None:
-    with Store(job.state, create=True) as store:
+    with Store(job.keeping.state, create=True) as store:
         store.set_limit(PureDP(1))
     with pytest.raises(BudgetExceeded):
         run(job)
-    assert numbers(replace(job, epsilon="0.9"))
+    assert numbers(job.having(epsilon="0.9"))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json", "jsonl", "arrow"])
 def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"t.{ending}"
     done = counton.release(
-        str(job.what), job.events, state=job.state, out=out,
-        domain=job.domain, key=job.key, epsilon=1, **job.options,
+        str(job.what), job.events, state=job.keeping.state, out=out,
+        domain=job.groups.domain, key=job.keeping.key, epsilon=1, **job.options,
     )  # fmt: skip
     read: Any = counton.read(out)
     assert read.table().equals(done.table())
     assert read.methods() == done.methods()
     assert counton.read(out, level=0.5).table().equals(done.at(0.5).table())
     assert read.reading.total == done.table()["estimate"][0] or job.what == "ranges"
-    assert export(job.state).table().equals(done.table())
-    assert "was published once" in methods(job.state)[job.name]
-    assert "was released once" in methods(job.state, full=True)[job.name]
+    assert export(job.keeping.state).table().equals(done.table())
+    assert "was published once" in methods(job.keeping.state)[job.keeping.name]
+    assert "was released once" in methods(job.keeping.state, full=True)[job.keeping.name]
     if ending == "json":  # whatever the file is, the chart is made of what was read
         assert read.figures()
         assert done._repr_html_()
@@ -406,7 +416,7 @@ def test_every_door_and_file_has_the_same_bits(
         folder = tmp_path / f"{next(places)}"
         folder.mkdir()
         shutil.copy(tmp_path / "key", folder)
-        return replace(job, state=folder / "s.db", key=folder / "key", **more)
+        return job.having(state=folder / "s.db", key=folder / "key", **more)
 
     found: list[Any] = []
     for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
@@ -415,14 +425,14 @@ def test_every_door_and_file_has_the_same_bits(
     new: Any
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")
-        given: dict[str, Any] = {**job.options, "domain": job.domain, "epsilon": "0.7"}
+        given: dict[str, Any] = {**job.options, "domain": job.groups.domain, "epsilon": "0.7"}
         given |= {name: getattr(new, name) for name in ("state", "key", "out", "name")}
         counton.release(what, rows if ending == "csv" else job.events, **given)
         found.append(counton.read(new.out))
     new = own(out=tmp_path / "run.parquet")
     save(new, tmp_path / "jobs.toml")
     typed: Any = own(out=tmp_path / "typed.csv")
-    words = [what, str(job.events), "--domain", str(job.domain), "--epsilon", "0.7"]
+    words = [what, str(job.events), "--domain", str(job.groups.domain), "--epsilon", "0.7"]
     for name, value in [*job.options.items()]:
         words += [f"--{name}", str(value)]
     for name in ("state", "key", "out", "name"):
@@ -440,8 +450,8 @@ def test_every_door_and_file_has_the_same_bits(
 
 def test_it_is_published_for_sql(job: Job) -> None:
     numbers(job)
-    assert publish(job.state, key=job.key).after == 1
-    with closing(sqlite3.connect(str(job.state))) as database:
+    assert publish(job.keeping.state, key=job.keeping.key).after == 1
+    with closing(sqlite3.connect(str(job.keeping.state))) as database:
         found = database.execute(
             'select "group", round(estimate), window_end from counton_releases'
         ).fetchall()
@@ -457,19 +467,19 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
         if what == "hierarchy":
             known["known"] = tmp_path / "totals.csv"
         first = table(what, tmp_path, out=tmp_path / f"{what}.parquet", **fit, **known)
-        given = {name: value for name, value in vars(first).items() if value not in (None, False)}
-        given |= given.pop("options")
-        given = {name: value for name, value in given.items() if name not in ("what", "events")}
+        names = {item.name for _, item in fields_of(Job)} - {"what", "events", "options"}
+        stated = {name: first.option(name) for name in names} | {**first.options}
+        given = {name: value for name, value in stated.items() if value not in (None, False)}
         found = counton.release(what, first.events, **given).table()
         assert found["estimate"].dtype == pl.Int64
         assert found["estimate"].min() >= 0  # type: ignore[operator]
         if what == "hierarchy":
             assert found["estimate"][1] == 7
             (tmp_path / "totals.csv").write_text("region,total\nN,8\n")  # what was said stays
-        again = Job(what, first.events, first.state, key=first.key)
+        again = Job(what, first.events, first.keeping.state, key=first.keeping.key)
         with run(recall(again)) as outcome:
             assert outcome.read().table().equals(found)
-        assert export(first.state, name=what).table().equals(found)
+        assert export(first.keeping.state, name=what).table().equals(found)
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
         assert read.facts()["notes"]
@@ -486,7 +496,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
         stds = shown.group_by("level", maintain_order=True).agg(pl.col("std").max())["std"]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
         assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
-    with run(replace(wanted, name="people", user="who", most=3)) as outcome:
+    with run(wanted.having(name="people", user="who", most=3)) as outcome:
         people: Any = outcome.definition.guarantee
         assert people.rho == 9 * rho.rho
         assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
@@ -501,13 +511,19 @@ def test_a_line_without_names_is_its_rows(tmp_path: Path) -> None:
         assert shown["cell"].to_list() == [0, 1, 2, 3, 4]
         assert shown["estimate"].round().to_list() == [1, 2, 3, 4, 5]
         assert statistic_to_dict(outcome.definition.statistic)["labels"] == 5
-    assert numbers(Job("ranges", line.events, line.state, key=line.key)) == [1, 2, 3, 4, 5]
+    assert numbers(Job("ranges", line.events, line.keeping.state, key=line.keeping.key)) == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
     for rows in (ROWS[::-1], ["N,a,u1,7,i1", *ROWS[1:]]):
-        assert numbers(replace(line, events=written(tmp_path, rows))) == [1, 2, 3, 4, 5]
+        assert numbers(line.having(events=written(tmp_path, rows))) == [1, 2, 3, 4, 5]
     with pytest.raises(StateError, match="the statistic is Ranges"):
-        run(replace(line, events=written(tmp_path, ROWS[:4])))
+        run(line.having(events=written(tmp_path, ROWS[:4])))
     with pytest.raises(InvalidInput, match="2 files"):
-        run(replace(line, events=[written(tmp_path), written(tmp_path, ROWS, "f.csv")], name="x"))
+        run(line.having(events=[written(tmp_path), written(tmp_path, ROWS, "f.csv")], name="x"))
 
 
 def test_a_number_of_steps_makes_each_row_a_step(tmp_path: Path) -> None:
@@ -521,7 +537,7 @@ def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
     named = table("hierarchy", tmp_path)
     with run(named) as outcome:
         statistic = outcome.definition.statistic
-    given: dict[str, Any] = {"columns": "region,city", "epsilon": 3000, "key": named.key}
+    given: dict[str, Any] = {"columns": "region,city", "epsilon": 3000, "key": named.keeping.key}
     with run(Job(statistic, named.events, tmp_path / "t.db", **given)) as outcome:
         assert outcome.read().table()["estimate"].round().to_list() == WHOLE["hierarchy"]
         assert isinstance(statistic, Hierarchy)
@@ -612,7 +628,7 @@ def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
         job = Job(statistic, rows, tmp_path / "s.db", **given)
         for bound in bounds:
             with pytest.raises(InvalidInput, match=r"^(user|id)=who does not go with .* of counts"):
-                run(replace(job, **bound))
+                run(job.having(**bound))
         assert not (tmp_path / "s.db").exists()
 
 
@@ -667,6 +683,6 @@ def test_known_answers(place: int, guarantee: Any) -> None:
 
 def test_its_description_is_public(job: Job) -> None:
     numbers(job)
-    said = json.dumps(facts_of(export(job.state)))
+    said = json.dumps(facts_of(export(job.keeping.state)))
     assert '"once": true' in said
     assert not any(secret in said for secret in ("u9", "i1"))

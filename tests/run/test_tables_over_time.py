@@ -75,7 +75,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         assert outcome.read().figures()
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
-    with run(Job(**{**vars(again), "key": tmp_path / "key", "until": "2024-04-01"})) as outcome:
+    with run(again.having(key=tmp_path / "key", until="2024-04-01")) as outcome:
         counts = outcome.for_operator()
         assert (outcome.before, outcome.after, counts.late, counts.shut) == (2, 3, 0, 1)
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
@@ -224,10 +224,12 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
         assert outcome.read(shown=View(("0:3",))).figures()
         with pytest.raises(InvalidInput, match="is no interval"):
             outcome.read(shown=View(("x",)))
-    with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
+    with run(
+        Job("ranges", job.events, job.keeping.state, key=job.keeping.key, until="2024-04-01")
+    ) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):
-        run(replace_of(job, domain="1,2,3,4", state=tmp_path / "t.db"))
+        run(job.having(domain="1,2,3,4", state=tmp_path / "t.db"))
 
 
 def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
@@ -245,19 +247,15 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
         assert outcome.read().figures()
-    with run(replace_of(job, value="number", name="counts")) as outcome:
+    with run(job.having(value="number", name="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
-
-
-def replace_of(job: Job, **more: Any) -> Job:
-    return Job(**{**vars(job), **more})
 
 
 def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     rows = ["2024-01-03,1,6,u1,1", "2024-01-04,5,18,u2,2", "2024-02-05,9,30,u3,3"]
     asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
-    job = replace_of(other(tmp_path, "moments", **asked), events=written(tmp_path, rows))
+    job = other(tmp_path, "moments", **asked).having(events=written(tmp_path, rows))
     with run(job) as outcome:
         table = outcome.read().table().filter(step=2)
         found = dict(zip(table["name"], table["estimate"], strict=True))
@@ -265,13 +263,13 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     assert found["mean city"] == pytest.approx(18, abs=0.1)
     assert found["slope city region"] == pytest.approx(3, abs=0.1)
     late = [*rows, "2024-01-09,1,6,u4,4"]
-    later = replace_of(job, events=written(tmp_path, late), until="2024-04-01")
+    later = job.having(events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
         assert outcome.for_operator().shut == 1
     with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
-        run(replace_of(later, events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
+        run(later.having(events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInput, match="two numbers for each"):
-        run(replace_of(job, bounds="0:16", state=tmp_path / "t.db"))
+        run(job.having(bounds="0:16", state=tmp_path / "t.db"))
 
 
 def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Path) -> None:
@@ -292,7 +290,7 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
     def job(rows: list[str], until: str) -> Job:
         made = months(tmp_path, rows, append=True, value="number", epsilon=1e6, until=until)
         kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
-        return replace_of(made, **kind)
+        return made.having(**kind)
 
     with pytest.raises(SumOverflow, match=r"can be read up to .*: count in larger units"):
         run(job([*ROWS, *many * 3], "2024-03-01"))
@@ -313,7 +311,7 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
     for what, more in (("hierarchy", {}), ("ranges", line), ("contingency", table)):
         job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
         run(job).close()
-        print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.key)))
+        print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.keeping.key)))
         with closing(sqlite3.connect(tmp_path / "s.db")) as database:
             rows = database.execute(
                 'select "group", round(estimate) from counton_releases '

@@ -156,8 +156,8 @@ def test_lines_of_several_files_and_of_compressed_ones_are_set_aside(
     aside = f"quarantine:{tmp_path / 'bad.csv'}"
     job = asked(tmp_path, "count", tmp_path, bad_rows=aside, append=True)
     with pytest.raises(InvalidInput, match=r"row 2 of .*c\..*\.zst cannot be read"):
-        run(Job(**{**vars(job), "events": files, "bad_rows_most": 2}))
-    _, tally = released(Job(**{**vars(job), "events": files, "bad_rows_most": 3}))
+        run(job.having(events=files, bad_rows_most=2))
+    _, tally = released(job.having(events=files, bad_rows_most=3))
     assert (tally.rows, tally.quarantined) == (12, 3)
 
 

@@ -105,7 +105,11 @@ def test_a_job_file_keeps_it(tmp_path: Path) -> None:
     job = asked("average", tmp_path, within="mean=3,count=500", size=5000, least="rho")
     save(job, tmp_path / "nightly.toml")
     kept = load(tmp_path / "nightly.toml")["it"]
-    assert (kept.within, kept.size, kept.least) == ("mean=3,count=500", 5000, "rho")
+    assert (kept.promise.within, kept.promise.size, kept.promise.least) == (
+        "mean=3,count=500",
+        5000,
+        "rho",
+    )
     numbers = {one.what: one.halfwidths[-1] for one in planned_job(kept, size=5000).numbers}
     assert numbers["mean"] <= 3
     assert numbers["count"] <= 500
@@ -137,7 +141,7 @@ def test_what_does_not_go_with_it_is_refused(
     job = asked("count", tmp_path)
     with pytest.raises((InvalidInput, StateError), match=words):
         run(job.having(**more))
-    assert not Path(str(job.state)).exists()
+    assert not Path(str(job.keeping.state)).exists()
 
 
 REPORT = """

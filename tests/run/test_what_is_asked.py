@@ -54,7 +54,7 @@ def released(request: Job) -> Release:
 
 
 def test_both_are_one_release_seen_twice(year: Job) -> None:
-    table = released(replace(year, release="both")).table()
+    table = released(year.having(release="both")).table()
     assert table.columns[4:] == [
         *("estimate", "std", "lower", "upper"),
         *("window_estimate", "window_std", "window_lower", "window_upper"),
@@ -65,14 +65,14 @@ def test_both_are_one_release_seen_twice(year: Job) -> None:
 
 def test_a_table_has_the_columns_asked(year: Job) -> None:
     totals = released(year).table().columns
-    windows = released(replace(year, name="windows", release="windows")).table().columns
+    windows = released(year.having(name="windows", release="windows")).table().columns
     assert totals[4:] == ["estimate", "std", "lower", "upper"]
     assert windows[4:] == ["window_estimate", "window_std", "window_lower", "window_upper"]
 
 
 @pytest.mark.parametrize("release", ["totals", "windows", "both"])
 def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: str) -> None:
-    found = released(replace(year, release=release))
+    found = released(year.having(release=release))
     assert found.totals is not None or found.windows is not None
     ends = found.own.estimates
     last = ends[-1] if found.design.strategy.workload == "totals" else ends.sum(axis=0)
@@ -96,7 +96,7 @@ def test_sums_of_days_weeks_and_months_agree_with_the_hours(year: Job, release: 
 
 
 def test_a_sum_has_the_deviation_of_the_releases_it_reads(year: Job) -> None:
-    found = released(replace(year, release="both"))
+    found = released(year.having(release="both"))
     months = found.sums("1mo").filter(group="a")
     for row in months.iter_rows(named=True):
         start, stop = row["first_step"] - 1, row["last_step"]
@@ -144,25 +144,25 @@ def test_periods_follow_clocks_that_jump_at_midnight() -> None:
 
 
 def test_what_is_asked_is_kept_with_the_stream(year: Job) -> None:
-    run(replace(year, release="windows")).close()
+    run(year.having(release="windows")).close()
     assert (
         "window_estimate"
-        in released(Job("count", year.events, year.state, until="newest")).table().columns
+        in released(Job("count", year.events, year.keeping.state, until="newest")).table().columns
     )
     with pytest.raises(StateError, match="release is both, but stream 'events' was created with"):
-        run(replace(year, release="both"))
+        run(year.having(release="both"))
     with pytest.raises(InvalidInput, match="release is 'all'; use one of totals, windows, both"):
-        run(replace(year, release="all"))
+        run(year.having(release="all"))
 
 
 def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
-    alone = released(replace(year, release="windows"))
+    alone = released(year.having(release="windows"))
     assert alone.design.strategy == Independent(8784)
     assert set(alone.table()["window_std"]) == {alone.design.law.std}
-    both = released(replace(year, name="both", release="both")).table()
+    both = released(year.having(name="both", release="both")).table()
     assert (both["window_std"] > 1.3 * alone.design.law.std).all()
     with pytest.raises(InvalidInput, match="strategy=kary is for totals, and does not go with"):
-        run(replace(year, name="kary", release="windows", strategy="kary"))
+        run(year.having(name="kary", release="windows", strategy="kary"))
 
 
 @pytest.mark.parametrize(
@@ -178,33 +178,35 @@ def test_windows_alone_have_one_draw_of_noise_each(year: Job) -> None:
 def test_what_plans_rank_can_be_named(
     year: Job, name: str, saved: str, more: dict[str, Any]
 ) -> None:
-    named = replace(year, epsilon=None, rho=1, strategy=name, **more)
+    named = year.having(epsilon=None, rho=1, strategy=name, **more)
     assert released(named).design.strategy.saved_name == saved
     wrong = "totals" if more.get("release") == "windows" else "windows"
     with pytest.raises(InvalidInput, match=f"strategy={name} is for .*, and does not go with"):
-        run(replace(named, name="wrong", steps=366, around=None, release=wrong))
+        run(named.having(name="wrong", steps=366, around=None, release=wrong))
 
 
 def test_a_simple_strategy_releases_integers(year: Job) -> None:
-    simple = replace(year, epsilon=None, rho=1, simple=True)
+    simple = year.having(epsilon=None, rho=1, simple=True)
     assert released(simple).table()["estimate"].dtype == pl.Int64
-    assert released(Job("count", year.events, year.state, until="newest")).totals is not None
+    assert (
+        released(Job("count", year.events, year.keeping.state, until="newest")).totals is not None
+    )
     assert released(simple).totals is not None
-    run(replace(simple, name="best", simple=False)).close()
+    run(simple.having(name="best", simple=False)).close()
     with pytest.raises(StateError, match="simple is True, but stream 'best' was created with"):
-        run(replace(simple, name="best"))
+        run(simple.having(name="best"))
 
 
 def test_a_delay_goes_with_totals_alone(year: Job) -> None:
-    forever = replace(year, steps=None, expire=True, delay=2)
+    forever = year.having(steps=None, expire=True, delay=2)
     with pytest.raises(InvalidInput, match="release=windows does not go with delay=2"):
-        run(replace(forever, release="windows"))
+        run(forever.having(release="windows"))
     with pytest.raises(InvalidInput, match="sums=1d does not go with delay=2"):
         released(forever).sums("1d")
 
 
 def test_a_long_series_of_windows_is_drawn_by_day(year: Job) -> None:
-    found = released(replace(year, release="windows"))
+    found = released(year.having(release="windows"))
     curves, every = window_curves(found)
     assert every == "1d"
     assert curves.estimates[:, 0].tolist() == found.sums("1d").filter(group="a")["sum"].to_list()
@@ -252,5 +254,5 @@ def test_a_state_keeps_what_was_asked_and_what_was_settled_as_one_record(tmp_pat
         "level": 0.9,
     }  # fmt: skip
     with Store(state) as store:
-        reader = store.reader(job.name)
+        reader = store.reader(job.keeping.name)
         assert Definition.reopen(reader.design, reader.details) == created

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     """The refusal was of an option that nobody had given."""
     table: dict[str, Any] = {"label": "page", "domain": "home,shop", "epsilon": 1}
     once = Job("ranges", pl.DataFrame({"page": ["home"]}), tmp_path / "visits.db", **table)
-    run(replace(once, name="visits", key=tmp_path / "visits.key")).close()
+    run(once.having(name="visits", key=tmp_path / "visits.key")).close()
     changes: tuple[dict[str, Any], ...] = (
         {},
         {"time": None, "every": None, "start": None, "steps": None},
@@ -366,7 +365,7 @@ def test_a_job_that_meets_a_defect_stops_no_other(
     for defect in (TypeError("no"), PanicException("no"), MissingExtra("install it")):
 
         def serve_job(name: str, job: Any, defect: BaseException = defect) -> Any:
-            if job.name == "bad":
+            if job.keeping.name == "bad":
                 raise defect
             return real(name, job)
 

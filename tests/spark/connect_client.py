@@ -53,7 +53,7 @@ def refused(asked: counton.run.Job, frame: object, words: str, **more: object) -
     """A job that is refused with some words, and leaves no state."""
     with pytest.raises(InvalidInput, match=words):
         counton_spark.run(asked, frame, **more)  # type: ignore[arg-type]
-    assert not Path(str(asked.state)).exists()
+    assert not Path(str(asked.keeping.state)).exists()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import datetime as dt
 import random
 import secrets
 import tempfile
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from traceback import format_exception
@@ -69,7 +68,7 @@ def test_the_bits_are_those_of_one_machine(
                 expected = told(here)
             frame = spread(spark, part, seed)
             if append:  # times that Spark knows as such, so that it may count what is alike
-                zone = local.timezone or "UTC"
+                zone = local.times.timezone or "UTC"
                 moment = F.to_utc_timestamp(frame["at"].cast("timestamp_ntz"), zone)
                 since = F.timestamp_diff(
                     "MICROSECOND", F.lit("1970-01-01").cast("timestamp_ntz"), moment
@@ -77,7 +76,7 @@ def test_the_bits_are_those_of_one_machine(
                 frame = frame.withColumn("at", F.timestamp_micros(since))
             with counton_spark.run(far, frame) as there:
                 assert told(there) == expected
-        (found,) = verify(str(far.state), by_reference=lambda _stage, _share: None)
+        (found,) = verify(str(far.keeping.state), by_reference=lambda _stage, _share: None)
         assert found.right, found
         by_reference = any("the reference computes" in words for words in found.checks)
         assert by_reference or found.unchecked is not None, found
@@ -93,9 +92,9 @@ def test_tables_once_have_the_bits_of_one_machine(
     own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "most": 2}, {"id": "id"})
     for number, more in enumerate(own):
         asked = job(name, tmp_path, f"here{number}", **times, **more)
-        with run(replace(asked, events=rows)) as outcome:
+        with run(asked.having(events=rows)) as outcome:
             here = told(outcome)
-        asked = replace(asked, state=tmp_path / f"spark{number}.db")
+        asked = asked.having(state=tmp_path / f"spark{number}.db")
         with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
             assert told(outcome) == here
         with counton_spark.run(asked, spread(spark, rows, 2)) as outcome:
@@ -153,7 +152,7 @@ def refused(asked: Job, frame: Any, *parts: str) -> None:
         counton_spark.run(asked, frame)
     for part in parts:
         assert part in str(caught.value)
-    assert not Path(str(asked.state)).exists()
+    assert not Path(str(asked.keeping.state)).exists()
 
 
 def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: Any) -> None:
@@ -204,7 +203,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         "episodes takes rows in their order",
     )
     refused(asked.having(time=None), frame, "a new stream needs time")
-    refused(replace(asked), rows, "is no frame of Spark")
+    refused(asked, rows, "is no frame of Spark")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
     twice = frame.toDF("at", "page", "place", "user", "paid", "page")

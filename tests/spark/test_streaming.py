@@ -61,7 +61,7 @@ def counted(asked: Job, spark: Any, folder: Path, checkpoint: str = "checkpoint"
 
 
 def table(asked: Job) -> pl.DataFrame:
-    return pl.read_parquet(str(asked.out))
+    return pl.read_parquet(str(asked.output.out))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -364,7 +363,7 @@ def night(state: Path, ledger: str | None, number: int, rows: int) -> None:
     asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": "0.5"}
     until = f"2024-03-0{number + 1}"
     job = Job("count", events, state, name="visits", time="time", ledger=ledger, until=until)
-    run(replace(job, **asked)).close()
+    run(job.having(**asked)).close()
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -605,7 +605,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     file.write_text(FILE.format(folder=tmp_path))
     (job,) = jobfile.load(file).values()
-    assert job.name == "daily"
+    assert job.keeping.name == "daily"
     for _ in range(2):  # the second night changes nothing, and is no other report
         with run(job) as outcome:
             report = outcome.definition.statistic

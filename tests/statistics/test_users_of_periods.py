@@ -102,7 +102,7 @@ def test_each_door_says_of_which_period_a_number_is(tmp_path: Path) -> None:
     assert "in the week to the end of 2024-04-05" in released.screen().heading
     assert released.facts()["counted"] == "the week so far"
     last = released.table()["estimate"][-3]
-    for one in (released, export(asked.state)):
+    for one in (released, export(asked.keeping.state)):
         found = one.total("1 or more")
         assert found.value == last
         assert found.what == "1 or more (1 April to 5 April 2024)"
@@ -256,7 +256,7 @@ def test_numbers_of_single_windows_are_of_no_others(tmp_path: Path) -> None:
 def test_readers_of_a_service_are_told_too(tmp_path: Path) -> None:
     asked = job(tmp_path)
     run(asked).close()
-    with Store(asked.state) as store:
+    with Store(asked.keeping.state) as store:
         journal = Journal(store, asked)
         assert journal.about()["release"] == "periods"
         assert "in each week so far" in journal.methods()

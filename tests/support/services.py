@@ -172,7 +172,7 @@ def copied(file: Path) -> str:
     copy = file.parent / "undisturbed"
     copy.mkdir()
     shutil.copy2(file.parent / "visits.key", copy)
-    state = str(load(file, without_rows=True)["visits"].state)
+    state = str(load(file, without_rows=True)["visits"].keeping.state)
     if "://" not in state:
         shutil.copy2(state, copy)
         return str(copy / Path(state).name)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ import typer
 
 from counton.base.options import Option, check_text
 from counton.cli.exits import explain_errors
-from counton.job.job import Job, OptionRecord, option, options_of
+from counton.job.job import Job, OptionRecord, fields_of, option, options_of
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -760,7 +761,7 @@ def takes(
                         check_text(name, str(one))
                 values = []
                 for kind in kinds:
-                    wanted = {item.name for item in fields(kind)}
+                    wanted = {item.name for _, item in fields_of(kind)}
                     wanted |= own_names if kind is Job else set()
                     if kind is Job and given["state"] is None:
                         from counton.run.first_job import state_beside
@@ -841,13 +842,12 @@ def command_line(command: str, *values: Any) -> str:
     for given in values:
         kind: type = type(given)
         names = option_names(kind)
-        stated = [
-            (name, getattr(given, name), said.default) for name, said in options_of(kind).items()
-        ]
+        read = given.option if isinstance(given, Job) else partial(getattr, given)
+        stated = [(name, read(name), said.default) for name, said in options_of(kind).items()]
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
             stated += [(name, value, None) for name, value in given.options.items()]
-            usual = replace(given, name="").name
+            usual = given.having(name="").keeping.name
             stated = [one for one in stated if one[:2] != ("name", usual)]
         for name, value, default in stated:
             if value is True:

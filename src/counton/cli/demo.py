@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -59,8 +58,7 @@ def options_for(folder: str, *, expire: bool = False) -> Job:
         plot=str(target / "chart.png"),
     )
     if expire:
-        request = replace(
-            request,
+        request = request.having(
             steps=None,
             epsilon="0.18506",
             expire=True,

@@ -20,7 +20,7 @@ def ask_before(settled: SettledJob, ended: int, console: Console) -> None:
     Raises:
         SystemExit: the answer is not yes; nothing is released or kept.
     """
-    asked = settled.saved is None and not settled.job.yes
+    asked = settled.saved is None and not settled.job.times.yes
     if not (asked and console.is_terminal and sys.stdin.isatty()):
         return
     console.write_line(_in_one_line(settled, ended))
@@ -49,6 +49,6 @@ def _in_one_line(settled: SettledJob, ended: int) -> str:
         what += f": {publishes(definition.release)} {ever}, {now} now"
     loss = str(definition.guarantee).partition(" with ")[2] or str(definition.guarantee)
     return (
-        f"New stream {settled.job.name!r} publishes the {what}, and spends {loss} of the privacy "
-        f"of each {definition.unit}. Neither can be taken back."
+        f"New stream {settled.job.keeping.name!r} publishes the {what}, and spends {loss} of the "
+        f"privacy of each {definition.unit}. Neither can be taken back."
     )

@@ -170,10 +170,10 @@ class _Questions:
 
     def when(self) -> None:
         self.say("1. When? Each row is counted in the window of its time.", bold=True)
-        if self.job.time is None:
+        if self.job.times.time is None:
             usual = self.look.times[0].name if self.look.times else None
             self.ask("   column of times", usual, self.take_time)
-        column = next((one for one in self.look.times if one.name == self.job.time), None)
+        column = next((one for one in self.look.times if one.name == self.job.times.time), None)
         if column is None or column.local:
             text = "zone of these local times" if column else "zone of times that say none"
             self.field("timezone", f"   {text}", _zone_here())
@@ -202,7 +202,7 @@ class _Questions:
         self.said = said
 
     def what(self) -> None:
-        if "release" in self.said or self.job.first:
+        if "release" in self.said or self.job.people.first:
             return
         self.say(
             "2. What? The noise depends on what is published. With epsilon = 1 for one row:",
@@ -222,9 +222,13 @@ class _Questions:
 
     def groups(self) -> None:
         self.say("3. Groups? Each has a number of its own, and its name is published.", bold=True)
-        if self.job.by is None:
+        if self.job.groups.by is None:
             self.ask("   column of groups, or none", _NONE, self.take_by)
-        if self.job.by is None or self.job.domain is not None or self.job.unknown == "discover":
+        if (
+            self.job.groups.by is None
+            or self.job.groups.domain is not None
+            or self.job.groups.unknown == "discover"
+        ):
             return
         names, many = self.facts().names
         shown = ", ".join(names) + (" and others" if many > len(names) else "")
@@ -255,15 +259,15 @@ class _Questions:
 
     def whom(self) -> None:
         self.say("4. Whom does it protect? One row, or a person with all rows.", bold=True)
-        if self.job.user is None and self.job.unit is None:
+        if self.job.people.user is None and self.job.promise.unit is None:
             text = f"   column that names the person, or {_NONE} to protect one row"
             self.ask(text, person_column(self.look) or _NONE, self.take_user)
-        if self.job.user is None or self.job.first:
+        if self.job.people.user is None or self.job.people.first:
             return
-        if self.job.per is None and self.job.most is None:
+        if self.job.people.per is None and self.job.people.most is None:
             text = "   protect what a person does in each day (1d), month (1mo), ..., or for ever"
             self.ask(text, "1d", self.take_per)
-        if self.job.most is not None:
+        if self.job.people.most is not None:
             return
         beyond = self.facts().beyond
         shares = ", ".join(f"{share:.1%} with {most}" for most, share in beyond.items())
@@ -274,7 +278,7 @@ class _Questions:
 
     def take_user(self, answer: str) -> None:
         if answer == _NONE:
-            self.said["unit"] = complete_job(self.said, self.look).unit
+            self.said["unit"] = complete_job(self.said, self.look).promise.unit
         else:
             self.having(user=answer)
 
@@ -294,12 +298,15 @@ class _Questions:
             every = without.pop("", 0)
             each = ", ".join(f"{many:,} without {name}" for name, many in without.items() if many)
             self.exact(f"{each}: {every:,} rows in all" if each else "none lacks a value")
-            if (other := complete_job(self.said, self.look).other) is not None:
-                self.say(f"  Those without {self.job.by} alone count in the group {other}.")
+            if (other := complete_job(self.said, self.look).groups.other) is not None:
+                self.say(f"  Those without {self.job.groups.by} alone count in the group {other}.")
             self.ask("   leave them out, or stop", "leave out", self.take_missing)
         if "watermark" in self.said:
             return
-        entered, others = None, [one.name for one in self.look.times if one.name != self.job.time]
+        entered, others = (
+            None,
+            [one.name for one in self.look.times if one.name != self.job.times.time],
+        )
         if others:
             text = f"   column that says when a row was there ({', '.join(others)}), or {_NONE}"
             said: list[str] = []
@@ -310,7 +317,7 @@ class _Questions:
             shares = ", ".join(f"{share:.1%} after {wait}" for wait, share in late.items())
             self.exact(f"rows that come later than that after their window's end: {shares}")
         self.say(f"  A row that comes after its window is released {_late_row(self.job)}.")
-        usual = usual_wait(self.job.every or "1d")
+        usual = usual_wait(self.job.times.every or "1d")
         self.field("watermark", "   wait for late rows so long after a window's end", usual)
 
     def take_entered(self, name: str) -> str:
@@ -331,7 +338,7 @@ class _Questions:
         for epsilon in ("1", "0.1"):
             plan = check_job(self.said | {"epsilon": epsilon}, self.look)[1]
             self.say(f"   epsilon = {epsilon}: {'; '.join(errors_in_words(plan))}")
-        release = complete_job(self.said, self.look).release
+        release = complete_job(self.said, self.look).noise.release
         what = "it" if release == "windows" else "the total at the end"
         text = f"   how far off may {what} be, as in 15; or what one may lose, as in epsilon=1"
         self.ask(text, "epsilon=1", self.take_error)
@@ -347,7 +354,7 @@ class _Questions:
 
 
 def _late_row(job: Job) -> str:
-    if holds_new_events(job.events) or job.user is not None or job.id is not None:
+    if holds_new_events(job.events) or job.people.user is not None or job.rows.id is not None:
         return "counts in the next one"
     return "does not count, since a file of all events without ids does not tell late rows"
 
@@ -366,12 +373,12 @@ def _zone_here() -> str:
 def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
     """What stands above each line of the job file: no exact number."""
     errors = "; ".join(errors_in_words(plan))
-    noun = noun_of(job.every or "1d")
+    noun = noun_of(job.times.every or "1d")
     heading = (
         "Run every night by: counton run. Change what you like before the first run; after it\n"
         "what defines the stream stays. Paths are seen from the folder of this file."
     )
-    whose = "one row" if job.user is None else "one person"
+    whose = "one row" if job.people.user is None else "one person"
     return {
         "": heading,
         "statistic": "how many rows there are",
@@ -393,7 +400,7 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
             "windows": f"each {noun}'s own number",
             "totals": "the total so far",
             "both": f"each {noun}'s own number, and the total so far",
-        }.get(job.release or "totals", "what is published"),
+        }.get(job.noise.release or "totals", "what is published"),
         "user": "column that names the person, who is protected",
         "most": "so many rows of one person count; further ones do not",
         "per": "in each of these, and one of them of a person is protected",
@@ -410,21 +417,29 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
 def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: Path) -> None:
     """The plan in words, and how the job runs: now, and every night."""
     definition = plan.definition
-    of = "" if job.by is None else f" of each of {len(definition.groups):,} groups ({job.by})"
-    noun = noun_of(job.every or "1d")
+    of = (
+        ""
+        if job.groups.by is None
+        else f" of each of {len(definition.groups):,} groups ({job.groups.by})"
+    )
+    noun = noun_of(job.times.every or "1d")
     what = _comments(job, plan)["release"]
     console.write_line(
-        f"{file} is written. It publishes {what}{of}, from {job.start} on.", bold=True
+        f"{file} is written. It publishes {what}{of}, from {job.times.start} on.", bold=True
     )
     for said in errors_in_words(plan):
         console.write_line(f"  {said[0].upper()}{said[1:]}.")
     console.write_line(f"  promise: {promise(definition)}")
     console.write_line(
-        f"  For {job.steps:,} windows at most. No {noun} is released yet." if job.steps else ""
+        f"  For {job.times.steps:,} windows at most. No {noun} is released yet."
+        if job.times.steps
+        else ""
     )
     newest = look.for_operator(job).newest
     old = newest is not None and (
-        (datetime.now(newest.tzinfo) - newest).total_seconds() / 86_400 / days_of(job.every or "1d")
+        (datetime.now(newest.tzinfo) - newest).total_seconds()
+        / 86_400
+        / days_of(job.times.every or "1d")
         > _QUIET
     )
     run = shlex.join(["counton", "run", str(file)])
@@ -458,7 +473,7 @@ def _program() -> str:
 
 def _clock(job: Job) -> tuple[str, str]:
     """Hour and minute at which a run finds the last day over, in the job's zone."""
-    wait = job.watermark or "0s"
+    wait = job.times.watermark or "0s"
     seconds = int(wait[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[wait[-1]]
     minutes = seconds // 60 % 1440 + 5
     return f"{minutes // 60 % 24:02}", f"{minutes % 60:02}"
@@ -466,11 +481,11 @@ def _clock(job: Job) -> tuple[str, str]:
 
 def _crontab(job: Job) -> str:
     """When cron runs the job, on this machine's clock; the later time where clocks change."""
-    every = job.every or "1d"
+    every = job.times.every or "1d"
     if days_of(every) < 1:
         return "*/15 * * * *" if days_of(every) < 1 / 24 else "5 * * * *"
     hour, minute = _clock(job)
-    zone, here = ZoneInfo(job.timezone or "UTC"), ZoneInfo(_zone_here())
+    zone, here = ZoneInfo(job.times.timezone or "UTC"), ZoneInfo(_zone_here())
     year = datetime.now(zone).year
     days = [datetime(year, month, 15, int(hour), int(minute), tzinfo=zone) for month in (1, 7)]
     late = max(days, key=lambda day: (day.astimezone(here) - _midnight(day, here)).seconds)
@@ -485,8 +500,8 @@ def _midnight(day: datetime, here: ZoneInfo) -> datetime:
 def _systemd(job: Job, name: str, folder: str, command: str) -> list[str]:
     """A service and its timer, as a user's own."""
     hour, minute = _clock(job)
-    every = days_of(job.every or "1d")
-    at = f"*-*-* {hour}:{minute} {job.timezone or 'UTC'}"
+    every = days_of(job.times.every or "1d")
+    at = f"*-*-* {hour}:{minute} {job.times.timezone or 'UTC'}"
     if every < 1:
         at = "*:0/15" if every < 1 / 24 else "*:05"
     return [

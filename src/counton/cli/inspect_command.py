@@ -59,15 +59,15 @@ def _planned_releases(options: InspectOptions) -> dict[str, Any]:
     from counton.cli.statistic_command import parse_words
 
     statistic, job = parse_words("plan", options.plan)
-    guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
-    if (job.steps is None and job.around is None) or guarantee is None:
+    guarantee = guarantee_from(job.promise.epsilon, job.promise.delta, job.promise.rho)
+    if (job.times.steps is None and job.times.around is None) or guarantee is None:
         raise InvalidInput(
             f"{field('plan', options.plan)} lacks the number of windows or the guarantee; write it "
             f"as in 'count --steps 366 --epsilon 1'"
         )
     told = ("metric", "release", "simple", "around", "most_a_window")
     stated = {name: job.option(name) for name in told if job.states(name)}
-    return {"of": statistic, "steps": job.steps, "guarantee": guarantee, **stated}
+    return {"of": statistic, "steps": job.times.steps, "guarantee": guarantee, **stated}
 
 
 def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:

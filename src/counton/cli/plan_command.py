@@ -243,9 +243,9 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
     planned: dict[str, Any] = {"of": statistic, "batched": not options.each_row}
     # Whose rows count in order, and who protects users: it reads the column of users itself.
     own = not is_tallied(statistic) and protects(statistic) == "user"
-    if job.user is None and protects(statistic) != "user":
+    if job.people.user is None and protects(statistic) != "user":
         refuse_without(job, "user")
-    elif job.user is not None and not options.each_row and not own:
+    elif job.people.user is not None and not options.each_row and not own:
         from counton.run.new_stream import planned_people
 
         planned["of"], planned["contribution"] = planned_people(job, options.steps)
@@ -255,7 +255,7 @@ def _with_subject(options: PlanOptions) -> tuple[PlanOptions, dict[str, Any], st
 def _as_said(options: PlanOptions, job: Job) -> PlanOptions:
     """Options with those that a job states of its stream, where they say nothing else."""
     said = {name: job.option(name) for name in _OF_STREAM if job.states(name)}
-    if options.within is None and job.within is None:
+    if options.within is None and job.promise.within is None:
         said.pop("level", None)  # of intervals that a run prints
     for name, value in said.items():
         if options.states(name) and str(options.option(name)) != str(value):

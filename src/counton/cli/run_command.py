@@ -29,7 +29,9 @@ def perform(options: RunOptions) -> None:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
         states.set_limits(jobs, shared.limit, shared.about)
-        told = ((job.state, [job.key], job.witness) for job in jobs.values())
+        told = (
+            (job.keeping.state, [job.keeping.key], job.keeping.witness) for job in jobs.values()
+        )
         warn_of_no_witness(errors, *told, opened=states.at, in_file=True)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
@@ -52,8 +54,14 @@ def perform(options: RunOptions) -> None:
                 failed = failed or ExitCode.FAILED
                 errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
         except AlreadyEnded as error:
-            said = f"stream {job.name!r} has ended at step {error.step:,}: nothing to release"
-            reports[name] = {"state": str(job.state), "name": job.name, "ended": error.step}
+            said = (
+                f"stream {job.keeping.name!r} has ended at step {error.step:,}: nothing to release"
+            )
+            reports[name] = {
+                "state": str(job.keeping.state),
+                "name": job.keeping.name,
+                "ended": error.step,
+            }
             (errors if options.json else console).write_line(said)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
@@ -72,7 +80,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
     """Publish what a job has released, where all are published."""
     from counton.run.exports import publish
 
-    done = publish(job.state, to, name=job.name, key=job.key)
+    done = publish(job.keeping.state, to, name=job.keeping.name, key=job.keeping.key)
     if not silently:
         new = done.after - done.before
         steps = "step" if new == 1 else "steps"
@@ -83,7 +91,7 @@ def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
     """A job with what is said of one night; of the time alone where it cuts time."""
     nightly = (name for name, said in options_of(Job).items() if said.nightly)
     said = {name: options.option(name) for name in nightly if options.states(name)}
-    if job.time is None and not known:
+    if job.times.time is None and not known:
         said.pop("until", None)
     return job.having(**said)
 

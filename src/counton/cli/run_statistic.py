@@ -48,7 +48,7 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
         save(job, printing.save)
         date = last_date(job)
         less = f", without --until {date}, which is of this run" if date else ""
-        Console(stderr=True).write_line(f"saved as job {job.name} in {printing.save}{less}")
+        Console(stderr=True).write_line(f"saved as job {job.keeping.name} in {printing.save}{less}")
     if printing.json:
         print_json(report)
     if report["not_drawn"]:
@@ -106,17 +106,24 @@ def carried_out(
         if asks:
             ask_before(settled, rows.ended, errors)
         if not about:
-            state = job.state, [job.key], job.witness
+            state = job.keeping.state, [job.keeping.key], job.keeping.witness
             warn_of_no_witness(errors, state, option="--witness", opened=lambda _: settled.store)
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
-            if job.unit is not None and job.per is not None and is_a_part(job.unit):
-                whole = whole_of(job.unit)
+            if (
+                job.promise.unit is not None
+                and job.people.per is not None
+                and is_a_part(job.promise.unit)
+            ):
+                whole = whole_of(job.promise.unit)
                 errors.write_line(
-                    f"{about}--unit {whole} is enough: --per {job.per} says the period"
+                    f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
                 )
-            definition, stated = outcome.definition, job.epsilon or job.rho or job.within
+            definition, stated = (
+                outcome.definition,
+                job.promise.epsilon or job.promise.rho or job.promise.within,
+            )
             warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
             for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
                 errors.write_line(f"{about}{note}")
@@ -140,10 +147,10 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     for note in (*screen.notes, *until_newest(outcome), *spent):
         console.write_line(note)
     console.write_line(f"promise: {promise(outcome.definition)}")
-    state = shlex.quote(hide_secrets(str(outputs.job.state)))
+    state = shlex.quote(hide_secrets(str(outputs.job.keeping.state)))
     console.write_line(f"the rest: counton show {state} --full")
     if outcome.before == 0 and is_beside(outputs.job):
-        key = "" if outputs.job.key is not None else f", and {state}.key"
+        key = "" if outputs.job.keeping.key is not None else f", and {state}.key"
         said = "kept beside the events, where --state says nothing else"
         console.write_line(f"{said}: {state}{key}; secret")
     for every, path in outputs.sums.items():
@@ -153,12 +160,12 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
 
 def is_beside(job: Job) -> bool:
     """Whether a stream is kept where it is unless a command says where."""
-    if not str(job.state).endswith(".counton.db"):
+    if not str(job.keeping.state).endswith(".counton.db"):
         return False
     from counton.run.first_job import state_beside
 
     try:
-        return str(job.state) == state_beside(job.events, append=job.append)
+        return str(job.keeping.state) == state_beside(job.events, append=job.rows.append)
     except InvalidInput:
         return False
 
@@ -169,8 +176,8 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn, counts = released is None or written.drawn, outcome.for_operator()
     report: dict[str, Any] = {
-        "state": str(job.state),
-        "name": job.name,
+        "state": str(job.keeping.state),
+        "name": job.keeping.name,
         "statistic": {"name": definition.what, **statistic_to_dict(definition.statistic)},
         "steps": cut.steps if cut.timed else definition.strategy.horizon,
         "once": not cut.goes_on,

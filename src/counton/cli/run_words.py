@@ -40,7 +40,7 @@ class SetAside(NamedTuple):
     def of(cls, job: Job) -> SetAside:
         """What is set aside before a job runs."""
 
-        file = job.policies().quarantine
+        file = job.rows.policies().quarantine
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:

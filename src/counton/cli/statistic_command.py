@@ -151,7 +151,11 @@ def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook)
     said: dict[str, Any] = {"start": usual_start(), **_USUAL, "by": look.columns[-1]}
     of = statistic_class(name).card
     said["time"] = look.times[0].name if look.times else look.columns[0]
-    left = [one for one in look.columns if one not in (said["time"], job.time, job.by, job.user)]
+    left = [
+        one
+        for one in look.columns
+        if one not in (said["time"], job.times.time, job.groups.by, job.people.user)
+    ]
     said["user"] = person_column(look) or "USER"
     for one in of.options:
         words = (of.example or {}).get(one.key, one.name.upper())
@@ -210,7 +214,7 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
         option: that has the words.
 
     >>> statistic, job = parse_words("of", "top-k --domain JFK,LGA --top 1 --release both")
-    >>> statistic.parameters, job.release
+    >>> statistic.parameters, job.noise.release
     ({'groups': ['JFK', 'LGA'], 'k': 1}, 'both')
     """
     try:
@@ -242,6 +246,6 @@ def parse_words(option: str, words: str) -> tuple[Statistic, Job]:
     (job,) = found
     unplanned = {name: why for name, why in _UNPLANNED.items() if job.option(name) != "drop"}
     refuse(job, unplanned, field(option, words), "leave it out")
-    if "by" in of.card.reads or (job.domain is not None and "domain" not in of.card.reads):
-        job = job.having(by=job.by or "group")
-    return of.from_spec(job), job
+    if "by" in of.card.reads or (job.groups.domain is not None and "domain" not in of.card.reads):
+        job = job.having(by=job.groups.by or "group")
+    return of.from_spec(job.statement), job

@@ -8,14 +8,15 @@ heavy: the help of the command line is made from it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, Unpack
 
 from typing_extensions import override
 
@@ -82,6 +83,19 @@ def option(
     return made(default=default, metadata=told, repr=repr)
 
 
+def fields_of(kind: Any) -> Iterator[tuple[type, Field[Any]]]:
+    """The fields of a record, and in place of a part its fields, with whose they are.
+
+    >>> [whose.__name__ for whose, item in fields_of(Job) if item.name in ("every", "by")]
+    ['Times', 'Groups']
+    """
+    for item in fields(kind):
+        if "part" in item.metadata:
+            yield from fields_of(item.metadata["part"])
+        else:
+            yield kind, item
+
+
 def options_of(kind: Any) -> dict[str, Option]:
     """What may be stated of a dataclass, by the names of its fields; arguments first."""
     return _read_options(kind)
@@ -89,8 +103,8 @@ def options_of(kind: Any) -> dict[str, Option]:
 
 @cache
 def _read_options(kind: type) -> dict[str, Option]:
-    told = [item for item in fields(kind) if isinstance(item.metadata.get("option"), Option)]
-    found = [_option(kind, item) for item in told]
+    told = [(whose, item) for whose, item in fields_of(kind) if "option" in item.metadata]
+    found = [_option(whose, item) for whose, item in told]
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
@@ -229,7 +243,8 @@ class JobPart(OptionRecord):
         Whole numbers of other libraries become Python's.
         """
         for name, said in options_of(type(self)).items():
-            value = getattr(self, name)
+            value = _in_words(said, getattr(self, name))
+            object.__setattr__(self, name, value)
             if value is None and said.default is None and not said.needed:
                 continue
             check_value(said, value)
@@ -733,26 +748,21 @@ def _check_events(value: Any) -> None:
             check_text("events", os.fspath(one))
 
 
+def part(kind: type[JobPart]) -> Any:
+    """A field of a job that holds one of its parts."""
+    return made(metadata={"part": kind})
+
+
 @dataclass(frozen=True, init=False)
-class Job(
-    Showing,
-    OutputFiles,
-    RowPolicies,
-    Users,
-    Arrangement,
-    Promise,
-    Groups,
-    Times,
-    Keeping,
-    Statement,
-):
+class Job(OptionRecord):
     """A job states what one run is asked; a field that is left out is None.
 
     A new stream needs the fields that define it. A later run may leave them out, and may not
-    contradict them. The fields of its parts are fields and keywords of the job.
+    contradict them. The fields of its parts are keywords of the job.
 
-    >>> Job(what="count", events="visits.csv", state="visits.db").name
-    'events'
+    >>> job = Job(what="count", events="visits.csv", state="visits.db", every="1d")
+    >>> job.keeping.name, job.times.every
+    ('events', '1d')
 
     Attributes:
         what: a statistic, or its name: "count", "sum", "average", "top-k" and others.
@@ -761,9 +771,19 @@ class Job(
         options: the options of the statistic by name, as its ``options`` list them, each a
             keyword: ``lower=0``. A statistic that is given as an object takes only ``columns``,
             the columns of an event's parts in their order, or ``value``, where that is one.
+        keeping, times, groups, promise, noise, people, rows, output, view: its parts.
     """
 
-    what: str | Statistic = ""
+    what: str | Statistic
+    keeping: Keeping = part(Keeping)
+    times: Times = part(Times)
+    groups: Groups = part(Groups)
+    promise: Promise = part(Promise)
+    noise: Arrangement = part(Arrangement)
+    people: Users = part(Users)
+    rows: RowPolicies = part(RowPolicies)
+    output: OutputFiles = part(OutputFiles)
+    view: Showing = part(Showing)
     events: Events = option(
         ...,
         "files of events: CSV, Parquet or JSON lines; a folder of them; - for standard input",
@@ -782,28 +802,29 @@ class Job(
         state: str | os.PathLike[str],
         **more: Unpack[JobFields],
     ) -> None:
-        taken: dict[str, Any] = {"what": what, "events": events, "state": state}
-        stated = cast("dict[str, Any]", more)
+        _check_what(what)
+        stated: dict[str, Any] = {**more, "state": state}
+        stated["name"] = stated.get("name") or _stream_of(what)
+        taken: dict[str, Any] = {"what": what, "events": events}
         for item in fields(self):
-            if item.name not in taken and item.name != "options":
-                taken[item.name] = stated.pop(item.name, item.default)
+            if kind := item.metadata.get("part"):
+                names = options_of(kind)
+                taken[item.name] = kind(**{n: stated.pop(n) for n in names if n in stated})
         given = {**stated.pop("options", {}), **stated}
         taken["options"] = {
             name: _plain(value)
             for name, value in given.items()
             if value is not None and value is not False
         }
+        check_value(options_of(Job)["events"], events)
         for name, value in taken.items():
             object.__setattr__(self, name, value)
-        _check_what(what)
-        self._put_in_words()
-        self._call_stream()
-        self.__post_init__()
 
     def __repr__(self) -> str:
         """As a call, without its events, and without passwords of addresses."""
-        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
-        return hide_secrets(f"Job({', '.join(shown)})")
+        shown = {"what": self.what, **self._by_name(), "options": self.options}
+        del shown["events"]
+        return hide_secrets(f"Job({', '.join(f'{name}={one!r}' for name, one in shown.items())})")
 
     @override
     def option(self, name: str) -> Any:
@@ -812,7 +833,8 @@ class Job(
         >>> Job("average", "visits.csv", "visits.db", lower=0).option("lower")
         0
         """
-        return getattr(self, name) if name in _NAMES else self.options.get(name)
+        place = _PLACES.get(name)
+        return self.options.get(name) if place is None else place(self)
 
     def having(self, **changes: Any) -> Job:
         """This job with other values of some fields or options.
@@ -820,24 +842,50 @@ class Job(
         >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
         {'lower': 1}
         """
-        return replace(self, **changes)
+        return Job(**{"what": self.what, **self._by_name(), "options": self.options, **changes})
+
+    def _by_name(self) -> dict[str, Any]:
+        return {name: place(self) for name, place in _PLACES.items()}
+
+    @property
+    def statement(self) -> Statement:
+        """What a statistic looks at: all that is stated, by its name."""
+        return _JobStatement(self)
+
+
+#: Where a job has what is stated by a name.
+_PLACES = {
+    name: attrgetter(name if "part" not in item.metadata else f"{item.name}.{name}")
+    for item in fields(Job)
+    if item.name not in ("what", "options")
+    for name in (options_of(item.metadata["part"]) if "part" in item.metadata else [item.name])
+}
+
+
+class _JobStatement(Statement):
+    """What a job states, by name."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self.options = job, job.options
+        for name, place in _PLACES.items():
+            setattr(self, name, place(job))
 
     @property
     def statistic(self) -> str:
-        """The name of its statistic."""
-        return str(self.what)
+        return str(self._job.what)
 
     @override
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
-    ) -> Job:
-        return replace(self, what=statistic, options=dict(options), by=by, domain=domain)
+    ) -> Statement:
+        job = self._job
+        return job.having(what=statistic, options=dict(options), by=by, domain=domain).statement
 
     @override
     def groups(self, column: str) -> tuple[str, ...]:
         from counton.rows.domains import read_domain, refuse_long_terms
 
-        names = read_domain(cast("Any", self.domain), column)
+        names = read_domain(self.domain, column)
         refuse_long_terms(names)
         return tuple(names)
 
@@ -862,22 +910,16 @@ class Job(
 
         refuse_counts(self.domain, value)
 
-    def _call_stream(self) -> None:
-        given: object = self.name
-        if given is None or (isinstance(given, str) and not given):
-            object.__setattr__(self, "name", _stream_of(self.what))
 
-    def _put_in_words(self) -> None:
-        """What Python says otherwise than files and commands: dates, lengths, several columns."""
-        for name, said in options_of(Job).items():
-            given: Any = getattr(self, name)
-            if said.words == "length" and isinstance(given, timedelta):
-                given = length_in_words(name, given)
-            elif said.words == "moment" and isinstance(given, date):
-                given = given if isinstance(given, datetime) else given.isoformat()
-            elif said.words == "columns" and isinstance(given, list | tuple) and _are_texts(given):
-                given = ",".join(given)
-            object.__setattr__(self, name, given)
+def _in_words(said: Option, given: Any) -> Any:
+    """A value as files and commands say it: a date, a length of time, several columns."""
+    if said.words == "length" and isinstance(given, timedelta):
+        return length_in_words(said.name, given)
+    if said.words == "moment" and isinstance(given, date) and not isinstance(given, datetime):
+        return given.isoformat()
+    if said.words == "columns" and isinstance(given, list | tuple) and _are_texts(given):
+        return ",".join(given)
+    return given
 
 
 def _stream_of(what: object) -> str:
@@ -892,10 +934,6 @@ def _plain(value: Any) -> Any:
     """A whole number of another library as Python's."""
     other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
     return int(value) if other else value
-
-
-#: The fields of every job.
-_NAMES = frozenset(item.name for item in fields(Job))
 
 
 def length_in_words(name: str, length: timedelta) -> str:

@@ -447,7 +447,7 @@ def save(
         if key in comments:
             written.add(tomlkit.comment(comments[key]))
         written.add(key, value)
-    jobs[job.name] = written
+    jobs[job.keeping.name] = written
     mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
     replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
 
@@ -458,7 +458,7 @@ def last_date(job: Job) -> str | None:
     >>> last_date(Job("count", "visits.csv", "visits.db", until="2024-03-04"))
     '2024-03-04'
     """
-    return None if job.until in (None, NOW, NEWEST) else str(job.until)
+    return None if job.times.until in (None, NOW, NEWEST) else str(job.times.until)
 
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:

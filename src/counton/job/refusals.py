@@ -146,11 +146,11 @@ def refuse_of_service(job: Job) -> None:
                 f"{field(name, job.option(name))} is for runs over files, and a service decides it "
                 f"by itself; leave it out"
             )
-    if job.until is not None:
-        why = "the newest event is somebody's" if job.until == NEWEST else "time goes on"
+    if job.times.until is not None:
+        why = "the newest event is somebody's" if job.times.until == NEWEST else "time goes on"
         raise InvalidInput(
-            f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
-            f"out"
+            f"{field('until', job.times.until)}: a service releases by its clock, since {why}; "
+            "leave it out"
         )
 
 
@@ -177,12 +177,12 @@ def refuse_without(stated: OptionRecord, needed: str, *, but: Collection[str] = 
 
 def check_within(request: Job) -> None:
     """Refuse what does not go with a guarantee that is found from a half-width, and without one."""
-    if request.within is None:
+    if request.promise.within is None:
         named = isinstance(request.what, str)
         reads = statements.kind_of(request.what).card.reads if named else ()
         refuse_without(request, "within", but=reads)
     else:
-        refuse(request, WITHIN, field("within", request.within))
+        refuse(request, WITHIN, field("within", request.promise.within))
 
 
 def refuse_of_tables(request: Job, *, known: bool = False) -> None:
@@ -198,11 +198,11 @@ def refuse_of_ordered(
 ) -> None:
     """Refuse what does not go with rows that are taken in their order."""
     own: tuple[str, ...] = () if each_row else ("missing", "bad_rows")
-    if request.release == "periods":
+    if request.noise.release == "periods":
         own = (*own, "release")  # which is looked at where it is settled
     if statistic.card.declares is not None and each_row:
         own = ("most", "first")
-    if parts is not None and request.user in parts.names and protects(statistic) == "user":
+    if parts is not None and request.people.user in parts.names and protects(statistic) == "user":
         own = (*own, "user")
     how = "where each row is a step," if is_tallied(statistic) else "whose rows count in order,"
     told = {**(IN_ORDER if parts is not None else {}), **RUNS_IN_ORDER}

@@ -123,7 +123,7 @@ def is_once(job: Job) -> bool:
     >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
     (True, False)
     """
-    return kind_of(job.what).card.is_table and job.time is None and job.steps is None
+    return kind_of(job.what).card.is_table and job.times.time is None and job.times.steps is None
 
 
 def declares_nodes(job: Job) -> bool:
@@ -158,7 +158,7 @@ def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     if not isinstance(job.what, str):
         return job.what, _columns_of(job.what, job)
     found = checked_class(job)
-    return found.from_spec(job), found.columns_of_spec(job)
+    return found.from_spec(job.statement), found.columns_of_spec(job.statement)
 
 
 def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
@@ -175,7 +175,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
         return own
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else split_names(columns)
-    if isinstance(statistic, TallyStatistic) and (job.time is not None or is_once(job)):
+    if isinstance(statistic, TallyStatistic) and (job.times.time is not None or is_once(job)):
         parts = [part for part in statistic.parts if part.name != "by"]
         named = named or (() if value is None else (value,))
         if len(named) != len(parts):
@@ -292,8 +292,8 @@ def rename_columns(job: Job, called: Callable[[str], str | None]) -> Job:
 
     options = own_options(job.what)
     stated = {option.name: job.option(option.name) for option in options}
-    changed = {"user": one(job.user), "by": one(job.by), **new_names(options, stated)}
-    return job.having(**changed, domain=by_name(job.domain, ";"))
+    changed = {"user": one(job.people.user), "by": one(job.groups.by), **new_names(options, stated)}
+    return job.having(**changed, domain=by_name(job.groups.domain, ";"))
 
 
 def checked_class(job: Job) -> type[Statistic]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.base.errors import InvalidInput, field, hide_secrets
 from counton.base.exact import quote
-from counton.job.job import Events, Job
+from counton.job.job import Events, Job, fields_of
 from counton.job.keywords import JobFields
 from counton.job.stated_options import all_options, own_options
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
@@ -97,7 +97,7 @@ def release(
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     """
-    known = {item.name for item in fields(Job)} - {"what", "events", "state", "options"}
+    known = {item.name for _, item in fields_of(Job)} - {"what", "events", "state", "options"}
     known |= {option.name for option in own_options(what)}
     for name in more:
         if name not in known and name not in all_options():

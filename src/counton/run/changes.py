@@ -151,7 +151,7 @@ def read_whole(
     try:
         found = read(source)
     except UnreadableRow:
-        source = source.sift(definition.reads, job.policies().unread)
+        source = source.sift(definition.reads, job.rows.policies().unread)
         found = read(source)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
@@ -182,16 +182,16 @@ def ended_steps(
         return None, tally.rows
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
-    told = ClockFacts(*facts, all_of_them=not job.append)
+    told = ClockFacts(*facts, all_of_them=not job.rows.append)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(
-        job.until,
+        job.times.until,
         definition.windows,
         told,
-        yes=job.yes,
-        quiet=job.quiet,
-        watermark=job.watermark,
+        yes=job.times.yes,
+        quiet=job.times.quiet,
+        watermark=job.times.watermark,
         now=now,
     )
 

@@ -41,7 +41,7 @@ def check_compatible(definition: Definition, request: Job) -> None:
     given = _options_of_run(definition, request)
     if what != definition.what:
         raise RequestMismatch(
-            f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
+            f"stream {request.keeping.name!r} is of {definition.what!r} and cannot be continued as "
             f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
         )
     _check_reached(definition, request)
@@ -52,9 +52,9 @@ def check_compatible(definition: Definition, request: Job) -> None:
         created = "without it" if kept[name] is None else f"with {_in_words(kept[name])}"
         raise RequestMismatch(
             f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
-            f"{request.name!r} was created {created}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}; {field('end_stream')} ends this one, "
-            f"and what it has spent stays spent: the losses of both add up"
+            f"{request.keeping.name!r} was created {created}; leave it out to continue the stream, "
+            f"or start another one with another {field('name')}; {field('end_stream')} ends this "
+            "one, and what it has spent stays spent: the losses of both add up"
         )
 
 
@@ -83,26 +83,28 @@ def _options_of_run(definition: Definition, request: Job) -> dict[str, Any]:
     request = with_declared(request, statistic)
     guarantee = stated_guarantee(request, expires=definition.expires)
     cut, strategy = definition.cut, definition.strategy if definition.expires else None
-    timezone = request.timezone or cut.timezone
+    timezone = request.times.timezone or cut.timezone
     check_until(request, timezone)
-    start = moment(request.start, timezone)
-    groups = groups_of(request, request.by or definition.columns.group, known=True)
+    start = moment(request.times.start, timezone)
+    groups = groups_of(request, request.groups.by or definition.columns.group, known=True)
     given = {name: request.option(name) for name in definition.defining_options}
     for name in COLUMNS:
         given[name] = definition.current_name(given[name])
     if start is not None:
         given["start"] = cut.local(start).isoformat()
-    if request.unit is not None:
-        asked = unit_without_period(request.unit, definition.counting.per)
+    if request.promise.unit is not None:
+        asked = unit_without_period(request.promise.unit, definition.counting.per)
         given["unit"] = known_unit(asked, [definition.record["unit"]])
-    if isinstance(strategy, Expiring) and request.growth is not None:
-        given["growth"] = str(Expiring(request.growth).growth)
+    if isinstance(strategy, Expiring) and request.promise.growth is not None:
+        given["growth"] = str(Expiring(request.promise.growth).growth)
     if isinstance(strategy, Expiring) and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         guarantee = guarantee.bound_to(strategy)
-    unlike = request.unknown == "drop" and definition.cells.policy is not None
+    unlike = request.groups.unknown == "drop" and definition.cells.policy is not None
     names = () if parts is None else parts.names
     return {
-        "unknown": request.unknown if unlike or request.unknown == "discover" else None,
+        "unknown": request.groups.unknown
+        if unlike or request.groups.unknown == "discover"
+        else None,
         "statistic": _other_statistic(definition, statistic),
         "columns": ", ".join(definition.current_name(name) or name for name in names) or None,
         **given,
@@ -154,10 +156,10 @@ def _statistic(request: Job, saved: Definition) -> tuple[Statistic | None, OwnCo
             given: value for given, value in stated.items() if given not in request.options
         }
         says_nothing = set(known) == set(stated) and not statements.stated_options(request)
-        of_domain = request.domain is not None and "domain" in named.card.reads
+        of_domain = request.groups.domain is not None and "domain" in named.card.reads
         if says_nothing and not of_domain:
             return None, None
-        if request.domain is None:
+        if request.groups.domain is None:
             kept = saved.statistic.card.domain
             known["domain"] = kept if saved.domain is None else saved.domain
         for given in ("time", "by", "user", "most", "first"):
@@ -174,11 +176,11 @@ def _statistic(request: Job, saved: Definition) -> tuple[Statistic | None, OwnCo
 def _check_reached(definition: Definition, request: Job) -> None:
     """Refuse another accuracy than a stream was created with."""
     if (
-        request.within is not None
+        request.promise.within is not None
         and (reached := reached_halfwidths(definition, request)).factor > 1
     ):
         raise RequestMismatch(
-            f"{field('within', request.within)} is wanted, but stream {request.name!r} was created "
-            f"with {definition.guarantee}: {reached}; leave it out to continue the stream, or "
-            f"start another one with another {field('name')}"
+            f"{field('within', request.promise.within)} is wanted, but stream "
+            f"{request.keeping.name!r} was created with {definition.guarantee}: {reached}; leave "
+            f"it out to continue the stream, or start another one with another {field('name')}"
         )

@@ -124,50 +124,51 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     Returns:
         The request, that stream's definition, its last step, and how many rows it drops.
     """
-    assert request.continues is not None
+    assert request.keeping.continues is not None
     if store is None:
         raise RequestMismatch(
-            f"{field('continues', request.continues)} names a stream of the same state, and "
-            f"{field('state', os.fspath(request.state))} does not exist; correct it"
+            f"{field('continues', request.keeping.continues)} names a stream of the same state, "
+            f"and {field('state', os.fspath(request.keeping.state))} does not exist; correct it"
         )
-    reader = store.reader(request.continues)
+    reader = store.reader(request.keeping.continues)
     before = Definition.reopen(reader.design, reader.details, discovering=False)
     if not before.cut.goes_on:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is a table that is released once, and "
-            f"nothing follows it; begin another {field('name')}"
+            f"{field('continues', request.keeping.continues)} is a table that is released once, "
+            f"and nothing follows it; begin another {field('name')}"
         )
     if before.strategy.horizon is None and not before.expires:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is a stream without an end, which goes on by "
-            f"itself: run it again"
+            f"{field('continues', request.keeping.continues)} is a stream without an end, which "
+            "goes on by itself: run it again"
         )
     if before.expires:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is a stream without an end, whose loss grows "
-            f"with the age of an event; begin one of its own"
+            f"{field('continues', request.keeping.continues)} is a stream without an end, whose "
+            "loss grows with the age of an event; begin one of its own"
         )
-    if request.start is not None:
+    if request.times.start is not None:
         raise InvalidInput(
-            f"{field('start', request.start)} does not go with "
-            f"{field('continues', request.continues)}, where the new stream begins; leave it out"
+            f"{field('start', request.times.start)} does not go with "
+            f"{field('continues', request.keeping.continues)}, where the new stream begins; leave "
+            "it out"
         )
     if request.what != before.what:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is of {before.what!r} and cannot be "
+            f"{field('continues', request.keeping.continues)} is of {before.what!r} and cannot be "
             f"continued as {request.what!r}; use {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
     # One that has ended dropped what it kept.
-    dropped = waiting_in(reader, kept=before.ended is None, loose=request.append)
-    if not request.drop_waiting:
-        _refuse_dropped(request.continues, dropped)
+    dropped = waiting_in(reader, kept=before.ended is None, loose=request.rows.append)
+    if not request.keeping.drop_waiting:
+        _refuse_dropped(request.keeping.continues, dropped)
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()
         if request.option(name) is None or request.option(name) is False
     }
-    return replace(request, **filled), before, End(step, dropped)
+    return request.having(**filled), before, End(step, dropped)
 
 
 #: What a stream says of its own beginning and of an end.
@@ -184,11 +185,11 @@ def _with_what_needs(name: str) -> list[str]:
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     """What a successor takes over that says nothing else, by the names of options."""
     windows, left_out, strategy = before.windows, [*_ITS_OWN], before.record["strategy"]
-    left_out += [] if request.around is None else _OF_STEPS
+    left_out += [] if request.times.around is None else _OF_STEPS
     own = _own_options(before, request)
-    if request.domain is not None:
+    if request.groups.domain is not None:
         left_out += _with_what_needs("domain")
-    if not before.counting.users or request.user is not None:
+    if not before.counting.users or request.people.user is not None:
         left_out += _with_what_needs("user")
     taken = {
         **before.defining_options,
@@ -198,7 +199,12 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         "strategy": strategy if strategy in (PUBLISHED, *KINDS) else None,
         "spare": before.record["spare"] or None,
     }
-    if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
+    if (
+        request.promise.epsilon,
+        request.promise.delta,
+        request.promise.rho,
+        request.promise.within,
+    ) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
     known = options_of_job(request)
@@ -213,8 +219,8 @@ def _own_options(before: Definition, request: Job) -> Mapping[str, Any]:
     """What was said of its statistic and declared of it, with columns as they are called now."""
     own, domain = before.own_options, before.statistic.card.domain
     domain = domain if before.domain is None else list(before.declared_groups)
-    now = rename_columns(replace(request, options=own, domain=domain), before.current_name)
-    return {**{name: now.options[name] for name in own}, "domain": now.domain}
+    now = rename_columns(request.having(options=own, domain=domain), before.current_name)
+    return {**{name: now.options[name] for name in own}, "domain": now.groups.domain}
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
@@ -226,7 +232,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=31,
     ...     epsilon=1
     ... )
-    >>> more = replace(visits, start="2024-04-01", steps=30)
+    >>> more = visits.having(start="2024-04-01", steps=30)
     >>> before, after = (define(job) for job in (visits, more))
     >>> apart(after, before, 31), apart(after, before, 30)
     (True, False)
@@ -320,10 +326,10 @@ def as_continuation(
         and definition.statistic.card.additive  # readings of a statistic begin anew
     )
     unit = definition.unit_in_ledger
-    entry = Spend(job.name, definition.guarantee, unit, follows=job.continues)
+    entry = Spend(job.keeping.name, definition.guarantee, unit, follows=job.keeping.continues)
     one = store is not None and apart(definition, before, step)
     one = one and store is not None and why_not_following(entry, store.spends) is None
-    found = Continuation(str(job.continues), step, totals, apart=one)
+    found = Continuation(str(job.keeping.continues), step, totals, apart=one)
     last = Predecessor(found.name, before.guarantee, one)
     return replace(definition, continues=found, follows=(last, *before.follows))
 

@@ -211,7 +211,7 @@ def retain(stream: Stream, definition: Definition, job: Job) -> None:
     """Forget everybody in periods that ended as long ago as a job says, by the last release."""
     windows = definition.windows
     end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
-    last = _period(definition, end - _length(str(job.retain), "retain")) - 1
+    last = _period(definition, end - _length(str(job.people.retain), "retain")) - 1
     stream.take(Private(Addition(remembered=_closing(_secret_of(stream), last))))
 
 

@@ -436,8 +436,12 @@ def export_all(
     if Path(state).suffix.lower() == ".toml":
         from counton.job.jobfile import load
 
-        jobs = [job for job in load(state, without_rows=True).values() if name in (None, job.name)]
-        named = dict.fromkeys((str(job.state), job.name) for job in jobs)
+        jobs = [
+            job
+            for job in load(state, without_rows=True).values()
+            if name in (None, job.keeping.name)
+        ]
+        named = dict.fromkeys((str(job.keeping.state), job.keeping.name) for job in jobs)
         places = [
             place for place in named if place[1] in _streams_with_releases(place[0], of_jobs=True)
         ]

@@ -84,7 +84,7 @@ def init(
     ...     loans, by="branch", domain=["north", "south"], timezone="Europe/Berlin",
     ...     user="reader", most=3, per="1d", start="2026-01-01", epsilon=1,
     ... )
-    >>> job.time, job.every, job.release, job.unit, job.missing
+    >>> job.times.time, job.times.every, job.noise.release, job.promise.unit, job.rows.missing
     ('at', '1d', 'windows', 'reader', 'skip')
     """
     given = {name: value for name, value in more.items() if value is not None}
@@ -112,7 +112,9 @@ def check_job(said: Said, look: FirstLook) -> tuple[Job, PlannedJob]:
         CountonError: as of a run, up to its first row.
     """
     job = complete_job(said, look)
-    for name in filter(None, (job.time, job.user, job.id, *(job.by or "").split(","))):
+    for name in filter(
+        None, (job.times.time, job.people.user, job.rows.id, *(job.groups.by or "").split(","))
+    ):
         check_column(look, name)
     return job, planned_job(job)
 
@@ -228,28 +230,28 @@ def _steps(every: str) -> int:
 def complete_job(said: Said, look: FirstLook) -> Job:
     """A job with what is usual, wherever nothing is said; epsilon = 1 where nothing is promised."""
     job, times = job_of(said), {one.name: one for one in look.times}
-    path, endless = _path_of(job.events), job.around is not None or job.expire
+    path, endless = _path_of(job.events), job.times.around is not None or job.promise.expire
     found: dict[str, Any] = {"missing": "skip", "separator": look.separator}
-    found["time"] = job.time or next(iter(times), None)
+    found["time"] = job.times.time or next(iter(times), None)
     column = times.get(found["time"])
     local = column is None or column.local
     found["time_format"] = None if column is None else column.time_format
-    if local and (job.timezone or "UTC") != "UTC":
+    if local and (job.times.timezone or "UTC") != "UTC":
         found["clock_change"] = "earliest"
-    every = found["every"] = job.every or "1d"
+    every = found["every"] = job.times.every or "1d"
     found |= {"start": usual_start(), "watermark": usual_wait(every)}
     if not endless:
         found["steps"] = _steps(every)
-        found["release"] = None if job.first else "windows"
+        found["release"] = None if job.people.first else "windows"
     if is_unpromised(said):
         found["epsilon"] = "1"
-    if job.user is not None and not job.first:
+    if job.people.user is not None and not job.people.first:
         found["most"] = 1
-    if job.domain is not None and "unknown" not in said:
+    if job.groups.domain is not None and "unknown" not in said:
         found["other"] = "other"
-    if job.id is None and holds_new_events(job.events):
+    if job.rows.id is None and holds_new_events(job.events):
         found["append"] = True
-    found["unit"] = _unit(job.user or ("" if path is None else _stem(path)))
+    found["unit"] = _unit(job.people.user or ("" if path is None else _stem(path)))
     if path is not None:
         found |= {
             "name": _stem(path),
@@ -281,24 +283,24 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
     """List what is left to say: the events do not tell it."""
     job, found = job_of(said), list[Unsaid]()
     times, people = [one.name for one in look.times], person_column(look)
-    if job.time is None and len(times) != 1:
+    if job.times.time is None and len(times) != 1:
         why = f"{' or '.join(map(repr, times))} may say when it happened"
         if not times:
             why = f"no column was seen to hold times; there are {', '.join(look.columns)}"
         found.append(Unsaid(why, {"time": times[0] if times else look.columns[0]}))
-    named = [one for one in look.times if one.name == job.time]
-    column = next(iter(named or ([] if job.time else look.times)), None)
-    if job.timezone is None and (column is None or column.local):
+    named = [one for one in look.times if one.name == job.times.time]
+    column = next(iter(named or ([] if job.times.time else look.times)), None)
+    if job.times.timezone is None and (column is None or column.local):
         why = "the times say no zone, and days are cut by it"
         found.append(Unsaid(why, {"timezone": "Europe/Berlin"}))
-    if job.start is None:
+    if job.times.start is None:
         why = "the first window's beginning is published, so choose a day that anybody may know"
         found.append(Unsaid(why, {"start": usual_start()}))
-    if job.by is not None and job.domain is None and job.unknown != "discover":
+    if job.groups.by is not None and job.groups.domain is None and job.groups.unknown != "discover":
         why = "the names of groups are published, so take them from a public list, not from rows"
         found.append(Unsaid(why, {"domain": "A,B,C"}))
-    if job.user is None and job.unit is None:
-        row = complete_job(said, look).unit
+    if job.people.user is None and job.promise.unit is None:
+        row = complete_job(said, look).promise.unit
         why = "whom to protect: one row, by what it is called"
         example: Mapping[str, Any] = {"unit": row}
         if people is not None:
@@ -307,9 +309,9 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
             )
             example = {"user": people, "most": 3, "per": "1d"}
         found.append(Unsaid(why, example))
-    elif job.user is not None and job.most is None and not job.first:
+    elif job.people.user is not None and job.people.most is None and not job.people.first:
         why = "how many rows of one person count: noise hides them all"
-        found.append(Unsaid(why, {"most": 3} | ({} if job.per else {"per": "1d"})))
+        found.append(Unsaid(why, {"most": 3} | ({} if job.people.per else {"per": "1d"})))
     if is_unpromised(said):
         why = f"what one may lose; or how far off a number may be ({field('within', 15)})"
         found.append(Unsaid(why, {"epsilon": "1"}))
@@ -318,11 +320,15 @@ def unsaid(said: Said, look: FirstLook) -> list[Unsaid]:
 
 def refuse_state(job: Job) -> None:
     """Refuse a state that is there where nobody named it: its streams are begun."""
-    file = state_file(job.state)
-    if file is not None and file.exists() and os.fspath(job.state) == default_state(job.events):
+    file = state_file(job.keeping.state)
+    if (
+        file is not None
+        and file.exists()
+        and os.fspath(job.keeping.state) == default_state(job.events)
+    ):
         raise InvalidInput(
-            f"{os.fspath(job.state)!r} is there, and what it has begun goes on as it was begun; "
-            f"name another state ({field('state', 'other.db')}), or this one, and a "
+            f"{os.fspath(job.keeping.state)!r} is there, and what it has begun goes on as it was "
+            f"begun; name another state ({field('state', 'other.db')}), or this one, and a "
             f"{field('name')} that is new"
         )
 

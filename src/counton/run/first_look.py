@@ -108,22 +108,22 @@ class FirstLook:
         Args:
             entered: column that says when a row was there; None: the files say it, or nobody.
         """
-        sample, zone = open_private(self._sample), job.timezone or "UTC"
-        named = (job.time, *_parts(job.by), job.user)
+        sample, zone = open_private(self._sample), job.times.timezone or "UTC"
+        named = (job.times.time, *_parts(job.groups.by), job.people.user)
         asked = [name for name in dict.fromkeys(named) if name in sample.columns]
         empty = {name: _is_empty(sample, name) for name in asked}
         without = {name: int(sample.select(said.sum()).item()) for name, said in empty.items()}
         either = pl.any_horizontal(*empty.values()) if empty else pl.lit(False)
         without[""] = int(sample.select(either.sum()).item()) if empty else 0
         times = pl.Series([], dtype=pl.Int64)
-        if job.time in sample.columns and job.time is not None:
-            given = _moments(sample, job.time, zone, job.time_format)
+        if job.times.time in sample.columns and job.times.time is not None:
+            given = _moments(sample, job.times.time, zone, job.rows.time_format)
             times = given.filter(given > NO_MOMENT)
         span: list[Any] = [] if times.is_empty() else [times.min(), times.max()]
         first, newest = [moment(int(us)).astimezone(_zone(zone)) for us in span] or (None, None)
         return FirstFacts(
             *(sample.height, first, newest, without),
-            names=_names(sample, job.by),
+            names=_names(sample, job.groups.by),
             beyond=_beyond(sample, job, zone),
             late=_late(sample, job, zone, entered or (_WRITTEN if self.written else None)),
         )
@@ -166,7 +166,7 @@ def look_at(job: Job) -> FirstLook:
         times=tuple(times),
         whole=whole,
         written=high - low > _APART_SECONDS * 1_000_000,
-        separator=job.separator,
+        separator=job.rows.separator,
         _sample=Private(sample),
     )
 
@@ -288,16 +288,16 @@ def _names(sample: pl.DataFrame, by: str | None) -> tuple[list[str], int]:
 
 def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
     """Of the rows of users, the share beyond each bound, in each period where there is one."""
-    if job.user is None or job.user not in sample.columns:
+    if job.people.user is None or job.people.user not in sample.columns:
         return {}
-    keys = [pl.col(job.user).cast(pl.String, strict=False).alias("user")]
-    if job.per is not None and job.time is not None:
-        us = _moments(sample, job.time, zone, job.time_format).alias("us")
+    keys = [pl.col(job.people.user).cast(pl.String, strict=False).alias("user")]
+    if job.people.per is not None and job.times.time is not None:
+        us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")
         known = sample.with_columns(us).filter(pl.col("us") > NO_MOMENT)
-        keys.append(period_of(pl.col("us"), job.per, zone).alias("period"))
+        keys.append(period_of(pl.col("us"), job.people.per, zone).alias("period"))
     else:
         known = sample
-    sizes = known.filter(~_is_empty(known, job.user)).group_by(keys).len()["len"]
+    sizes = known.filter(~_is_empty(known, job.people.user)).group_by(keys).len()["len"]
     rows = int(sizes.sum())
     if not rows:
         return {}
@@ -306,9 +306,9 @@ def _beyond(sample: pl.DataFrame, job: Job, zone: str) -> dict[int, float]:
 
 def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dict[str, float]:
     """The share of rows that were there later than each wait after the end of their window."""
-    if entered is None or job.time is None or job.every is None:
+    if entered is None or job.times.time is None or job.times.every is None:
         return {}
-    us = _moments(sample, job.time, zone, job.time_format).alias("us")
+    us = _moments(sample, job.times.time, zone, job.rows.time_format).alias("us")
     if entered == _WRITTEN:
         there = sample[_WRITTEN].alias("there")
     else:
@@ -319,7 +319,7 @@ def _late(sample: pl.DataFrame, job: Job, zone: str, entered: str | None) -> dic
         return {}
     local = pl.from_epoch("us", time_unit="us").dt.convert_time_zone("UTC")
     clock = local.dt.convert_time_zone(zone).dt.replace_time_zone(None)  # a day is one by its date
-    end = clock.dt.truncate(job.every).dt.offset_by(job.every)
+    end = clock.dt.truncate(job.times.every).dt.offset_by(job.times.every)
     ended = end.dt.replace_time_zone(zone, ambiguous="latest", non_existent="null").dt.epoch("us")
     delay = both.select((pl.col("there") - ended).alias("delay"))["delay"].drop_nulls()
     return {wait: float(str((delay > length_of(wait)).mean())) for wait in WAITS}

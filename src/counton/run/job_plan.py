@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -259,7 +259,11 @@ class _Book:
         self.ledger = ledger
         if new:
             self.spends.append(spend)
-            kind = protects(settled.definition.statistic) if settled.job.user is None else "user"
+            kind = (
+                protects(settled.definition.statistic)
+                if settled.job.people.user is None
+                else "user"
+            )
             self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
@@ -304,8 +308,8 @@ def planned_jobs(
         def book_of(job: Job) -> _Book:
             where = state_of(job)
             if where not in books:
-                label = hide_secrets(os.fspath(job.state))
-                books[where] = _Book(label, states.at(job.state), limit, about)
+                label = hide_secrets(os.fspath(job.keeping.state))
+                books[where] = _Book(label, states.at(job.keeping.state), limit, about)
             return books[where]
 
         if limit is not None:  # as a run sets it, before its first job
@@ -323,7 +327,9 @@ def planned_jobs(
                 ended[name] = error.step
             except (CountonError, OSError) as error:
                 failed[name] = error
-    streams = {name: (state_of(job), job.name) for name, job in jobs.items() if name in planned}
+    streams = {
+        name: (state_of(job), job.keeping.name) for name, job in jobs.items() if name in planned
+    }
     accounts = {
         book.label: _accounts(
             book.ledger,
@@ -352,7 +358,7 @@ def planned_job(
         BudgetExceeded: it does not fit the limit of its state.
     """
     with _before_rows(job) as (settled, shown):
-        return _plan_of(settled, shown, job.name if name is None else name, level, size)
+        return _plan_of(settled, shown, job.keeping.name if name is None else name, level, size)
 
 
 @contextmanager
@@ -370,28 +376,28 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
                 f"{field('continues', before.name)} goes on from totals whose noise its state "
                 f"knows: plan it without, as a stream of its own"
             )
-        yield settled, shown_by(replace(settled.job, known=None))
+        yield settled, shown_by(settled.job.having(known=None))
 
 
 def _without_rows(job: Job) -> Job:
     """A job without rows where its files are not there yet, or can be read but once."""
     try:
-        paths = event_paths(job.events, job.file_format)
+        paths = event_paths(job.events, job.rows.file_format)
     except NoFiles:
         paths = ["-"]
     if not any(path == "-" or Path(path).is_fifo() for path in paths):
         return job
     nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
-    return replace(job, events=nothing)
+    return job.having(events=nothing)
 
 
 def _plan_of(
     settled: SettledJob, shown: View, name: str, level: float | None, size: int | None
 ) -> PlannedJob:
     definition, job = settled.definition, settled.job
-    size = job.size if size is None else size
-    level = check_level(job.level if level is None else level)
-    last = last_step(definition, job.around) or job.steps or _AROUND
+    size = job.promise.size if size is None else size
+    level = check_level(job.view.level if level is None else level)
+    last = last_step(definition, job.times.around) or job.times.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     halfwidths = halfwidths_at(
         definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
@@ -409,8 +415,8 @@ def _plan_of(
         level=level,
         numbers=tuple(found),
         needs_size=needs_size,
-        state=hide_secrets(os.fspath(job.state)),
-        ledger=None if job.ledger is None else hide_secrets(os.fspath(job.ledger)),
+        state=hide_secrets(os.fspath(job.keeping.state)),
+        ledger=None if job.keeping.ledger is None else hide_secrets(os.fspath(job.keeping.ledger)),
         spend=spend_of(settled),
         shown=shown,
     )

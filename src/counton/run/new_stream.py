@@ -94,12 +94,12 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
     if isinstance(job.what, str):
         job = _fill_open_fields(job)
     job = with_declared(job, statistic)
-    if job.expire:
+    if job.promise.expire:
         refuse(job, refusals.EXPIRE, field("expire"))
-    guarantee = stated_guarantee(job, expires=job.expire)
-    check_until(job, job.timezone or "UTC")
-    domain = groups_of(job, job.by)
-    if is_tallied(statistic) and (job.time is not None or once):
+    guarantee = stated_guarantee(job, expires=job.promise.expire)
+    check_until(job, job.times.timezone or "UTC")
+    domain = groups_of(job, job.groups.by)
+    if is_tallied(statistic) and (job.times.time is not None or once):
         job = _with_unit(job, units)
     return _define(job, statistic, parts, domain, guarantee)
 
@@ -107,7 +107,7 @@ def define(job: Job, units: Sequence[SpentUnit] = ()) -> Definition:
 def _fill_open_fields(job: Job) -> Job:
     """A job with the fields that its statistic fills, where a new stream leaves them open."""
     fills = statements.kind_of(job.what).card.fills
-    return job if fills is None else replace(job, **fills(job))
+    return job if fills is None else job.having(**fills(job.statement))
 
 
 def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution]:
@@ -120,12 +120,12 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
     one user's month added or removed, with at most 20 events counted, ...
     """
     kind = statements.kind_of(job.what)
-    job = replace(job, time=job.time or "time")
-    statistic = kind.from_spec(job)
+    job = job.having(time=job.times.time or "time")
+    statistic = kind.from_spec(job.statement)
     if not is_tallied(statistic):
         refuse_of_ordered(job, statistic, OwnColumns(), each_row=False)
     job = _with_unit(_fill_open_fields(job), ())
-    domain = None if job.domain is None else groups_of(job, job.by)
+    domain = None if job.groups.domain is None else groups_of(job, job.groups.by)
     grouped = statistic if domain is None else _by_group(statistic, domain, job)
     counting = _counting(job, statistic, in_order=False)
     contribution = _contribution_of(grouped, job, counting, steps=steps)
@@ -134,62 +134,70 @@ def planned_people(job: Job, steps: int | None) -> tuple[Statistic, Contribution
 
 def check_options(job: Job) -> None:
     """Refuse what no stream takes."""
-    named = isinstance(job.strategy, str) and not is_file_of(job.strategy)
-    if named and job.strategy not in ("auto", PUBLISHED, *KINDS):
+    named = isinstance(job.noise.strategy, str) and not is_file_of(job.noise.strategy)
+    if named and job.noise.strategy not in ("auto", PUBLISHED, *KINDS):
         raise InvalidInput(
-            f"strategy {job.strategy!r} is not known; use auto or one of "
+            f"strategy {job.noise.strategy!r} is not known; use auto or one of "
             f"{', '.join(KINDS)}, {PUBLISHED}, or a file with one of your own, mine.json"
         )
-    check_most(job.most)
-    check_people_columns(job.user, job.id)
+    check_most(job.people.most)
+    check_people_columns(job.people.user, job.rows.id)
 
 
 def with_declared(job: Job, statistic: Statistic | None) -> Job:
     """A job with the groups that its statistic declares, where it declares none itself."""
     declares = None if statistic is None else statistic.card.declares
-    if declares is None or job.domain is not None or job.time is None:
+    if declares is None or job.groups.domain is not None or job.times.time is None:
         return job
-    return replace(job, domain=list(declares))
+    return job.having(domain=list(declares))
 
 
 def stated_guarantee(job: Job, *, expires: bool) -> Guarantee | None:
     """The guarantee that a job states; where protection fades, not bound to its strategy."""
-    if not expires and not job.expire:
+    if not expires and not job.promise.expire:
         refuse_without(job, "expire")
     check_within(job)
-    numbers = (job.epsilon, job.delta, job.rho)
-    if job.within is not None:
-        check_delta(job.delta)
+    numbers = (job.promise.epsilon, job.promise.delta, job.promise.rho)
+    if job.promise.within is not None:
+        check_delta(job.promise.delta)
         numbers = (None, None, None)
     return _expiring_guarantee(*numbers) if expires else guarantee_from(*numbers)
 
 
 def check_until(job: Job, timezone: str) -> None:
     """Refuse what is no time, before rows are read."""
-    if job.until not in (NOW, NEWEST):
-        moment(job.until, timezone)
+    if job.times.until not in (NOW, NEWEST):
+        moment(job.times.until, timezone)
 
 
 def _lacking(request: Job) -> list[str]:
     """What a new stream of any statistic needs and a request does not state."""
-    each_row = request.time is None and not statements.kind_of(request.what).card.windowed
+    each_row = request.times.time is None and not statements.kind_of(request.what).card.windowed
     needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
     once = statements.is_once(request)
     if once:
         needed = []
-    if request.around is not None or request.expire:
+    if request.times.around is not None or request.promise.expire:
         needed.remove("steps")
-    lacking = [field(name) for name in needed if getattr(request, name) is None]
+    lacking = [field(name) for name in needed if request.option(name) is None]
     computed = (
         once and request.option("target") is not None
     )  # the guarantee is what the targets cost
-    computed = computed or request.within is not None
-    if request.epsilon is None and request.rho is None and not computed:
+    computed = computed or request.promise.within is not None
+    if request.promise.epsilon is None and request.promise.rho is None and not computed:
         lacking.append(f"{field('epsilon')} or {field('rho')}")
     if isinstance(request.what, str) and statements.kind_of(request.what).card.additive:
-        if request.by is not None and request.domain is None and request.unknown != "discover":
+        if (
+            request.groups.by is not None
+            and request.groups.domain is None
+            and request.groups.unknown != "discover"
+        ):
             lacking.append(field("domain"))
-        if request.user is not None and request.most is None and not request.first:
+        if (
+            request.people.user is not None
+            and request.people.most is None
+            and not request.people.first
+        ):
             lacking.append(field("most"))
     return lacking
 
@@ -223,13 +231,13 @@ def groups_of(request: Job, by: str | None, *, known: bool = False) -> GroupName
     """
     if statements.declares_nodes(request):
         return None
-    domain = request.domain
+    domain = request.groups.domain
     if by is None and not known and domain is not None:
         raise InvalidInput(
             f"{field('domain', domain)} declares groups, but there is no {field('by')}, the column "
             f"to find them in; give it"
         )
-    if request.unknown == "discover":
+    if request.groups.unknown == "discover":
         _check_discovery(request, by)
         return None if known else GroupNames(())
     if domain is None:
@@ -255,10 +263,10 @@ def _check_discovery(request: Job, by: str | None) -> None:
             f"groups ({field('domain')})"
         )
     refuse(request, refusals.DISCOVER, asked)
-    if request.strategy not in (None, "auto", "binary", "kary", "smooth"):
+    if request.noise.strategy not in (None, "auto", "binary", "kary", "smooth"):
         raise InvalidInput(
-            f"{field('strategy', request.strategy)} does not go with {asked}, whose thresholds "
-            f"are proven for binary, kary and smooth; choose one of them, or auto"
+            f"{field('strategy', request.noise.strategy)} does not go with {asked}, whose "
+            "thresholds are proven for binary, kary and smooth; choose one of them, or auto"
         )
 
 
@@ -266,12 +274,12 @@ def _counting(request: Job, statistic: Statistic, *, in_order: bool) -> Counting
     """How rows count, as a new stream's job says it."""
     if in_order:
         return Ordered(protects(statistic) == "user")
-    most, per, each = request.most, request.per, rows_of_each_group(statistic)
-    if request.user is None:
+    most, per, each = request.people.most, request.people.per, rows_of_each_group(statistic)
+    if request.people.user is None:
         refuse_without(request, "user")
         return Added()
     if per is not None:
-        check_period(per, request.timezone or "UTC")
+        check_period(per, request.times.timezone or "UTC")
     if each is not None:
         refuse(
             request,
@@ -279,7 +287,7 @@ def _counting(request: Job, statistic: Statistic, *, in_order: bool) -> Counting
             statements.name_of(request.what),
             "leave it out",
         )
-    if request.first:
+    if request.people.first:
         refuse(request, refusals.FIRST, field("first", True))
         each = 1
     if each is not None:
@@ -287,28 +295,28 @@ def _counting(request: Job, statistic: Statistic, *, in_order: bool) -> Counting
         return Bounded(1 if most is None else most, per, each=each)
     if most is None:
         raise MissingOptions(
-            f"{field('user', request.user)} needs {field('most')}, how many events of one user "
-            f"count: noise must hide them all; or give {field('first', True)} to count each user "
-            f"once for ever",
+            f"{field('user', request.people.user)} needs {field('most')}, how many events of one "
+            f"user count: noise must hide them all; or give {field('first', True)} to count each "
+            "user once for ever",
             ["most"],
         )
-    check_most_a_window(request.most_a_window, most)
-    return Bounded(most, per, request.distinct, most_a_window=request.most_a_window)
+    check_most_a_window(request.people.most_a_window, most)
+    return Bounded(most, per, request.people.distinct, most_a_window=request.people.most_a_window)
 
 
 def _check_groups_of_user(request: Job) -> None:
-    most, once = request.most, field("first", True)
-    how = f"with {once if request.first else statements.name_of(request.what)}"
-    if most is not None and most > 1 and request.by is None:
+    most, once = request.people.most, field("first", True)
+    how = f"with {once if request.people.first else statements.name_of(request.what)}"
+    if most is not None and most > 1 and request.groups.by is None:
         raise InvalidInput(
             f"{field('most', most)} {how} is in how many groups a user counts, and there is no "
             f"{field('by')}; leave {field('most')} out"
         )
-    if most is None and request.by is not None:
+    if most is None and request.groups.by is not None:
         raise InvalidInput(
-            f"{field('by', request.by)} {how} needs {field('most')}, in how many groups a user "
-            f"counts: noise must hide them all, and with {field('most', 1)} each user counts in "
-            f"the first group alone"
+            f"{field('by', request.groups.by)} {how} needs {field('most')}, in how many groups a "
+            f"user counts: noise must hide them all, and with {field('most', 1)} each user counts "
+            "in the first group alone"
         )
 
 
@@ -351,7 +359,7 @@ _MOST_SPARE = 1_000_000
 def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
     if not getattr(statistic, "within", None):
         return
-    usual = ("metric",) if request.metric == "mean" else ()
+    usual = ("metric",) if request.noise.metric == "mean" else ()
     refuse(request, WITHIN_OF_PARTS, field("within"), but=usual)
 
 
@@ -364,33 +372,35 @@ def _enough(
     """
     from counton.planning.least_privacy import least_guarantee
 
-    plain = replace(job, within=None, least=None, size=None)
+    plain = job.having(within=None, least=None, size=None)
 
     def factor(guarantee: Guarantee) -> float:
         made = _define(plain, statistic, parts, domain, guarantee)
         return reached_halfwidths(made, job).factor
 
-    least = cast("Literal['epsilon', 'rho']", job.least or "epsilon")
-    return least_guarantee(factor, 1.0, least, job.delta)
+    least = cast("Literal['epsilon', 'rho']", job.promise.least or "epsilon")
+    return least_guarantee(factor, 1.0, least, job.promise.delta)
 
 
 def reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidths:
     """The half-widths that a job wants, beside those of a stream."""
     from counton.planning.least_privacy import bounds_of, compare_halfwidths
 
-    assert request.within is not None
-    if request.size is not None:
-        check_integer("size", request.size, 1, 2**60)
-    last = last_step(definition, request.around)
+    assert request.promise.within is not None
+    if request.promise.size is not None:
+        check_integer("size", request.promise.size, 1, 2**60)
+    last = last_step(definition, request.times.around)
     if last is None:
         raise InvalidInput(
-            f"{field('within', request.within)} is said of the last step, and the stream has none: "
-            f"give {field('around')}, or leave it out"
+            f"{field('within', request.promise.within)} is said of the last step, and the stream "
+            f"has none: give {field('around')}, or leave it out"
         )
-    found = halfwidths_at(definition, definition.shape, [last], request.level, rows=request.size)
+    found = halfwidths_at(
+        definition, definition.shape, [last], request.view.level, rows=request.promise.size
+    )
     halfwidths = {name: each[-1] for name, each in found.items()}
-    bounds = bounds_of(request.within, request.size)
-    return compare_halfwidths(halfwidths, bounds, last, request.level)
+    bounds = bounds_of(request.promise.within, request.promise.size)
+    return compare_halfwidths(halfwidths, bounds, last, request.view.level)
 
 
 def _define(
@@ -401,7 +411,7 @@ def _define(
     guarantee: Guarantee | None,
 ) -> Definition:
     said = (statistic, parts, domain)
-    ordered = (job.time is None and not statements.is_once(job)) or not is_tallied(statistic)
+    ordered = (job.times.time is None and not statements.is_once(job)) or not is_tallied(statistic)
     counting = _counting(job, statistic, in_order=ordered)
     domain = _with_other(job, domain)
     _check_bounds_of_parts(statistic, job)
@@ -412,43 +422,48 @@ def _define(
         refuse_of_ordered(job, statistic, parts, each_row=not cut.batched)
         if cut.timed and not parts.names:
             raise InvalidInput(
-                f"{field('time', job.time)} is a column of a table, and the events are a text "
-                f"of letters; name the column of letters, or leave {field('time')} out"
+                f"{field('time', job.times.time)} is a column of a table, and the events are a "
+                f"text of letters; name the column of letters, or leave {field('time')} out"
             )
-    job = replace(job, release=_form_of_release(job, statistic, counting.per, cut))
+    job = job.having(release=_form_of_release(job, statistic, counting.per, cut))
     contribution = _contribution_of(statistic, job, counting)
     unit = contribution.unit
     strategy: StreamStrategy
-    release = job.release
+    release = job.noise.release
     discovering, promised = False, None
-    if job.expire:
-        endless = Expiring(1 if job.growth is None else job.growth, job.delay or 0)
+    if job.promise.expire:
+        endless = Expiring(
+            1 if job.promise.growth is None else job.promise.growth, job.promise.delay or 0
+        )
         if release != "totals" and endless.delay:
             raise InvalidInput(
-                f"{field('release', release)} does not go with {field('delay', job.delay)}, "
-                f"since a release then counts up to an earlier window; leave one of them out"
+                f"{field('release', release)} does not go with "
+                f"{field('delay', job.promise.delay)}, since a release then counts up to an "
+                "earlier window; leave one of them out"
             )
         if not isinstance(guarantee, ExpiringDP | ExpiringZCDP):
             raise needs_one_loss()
         strategy, guarantee = endless, guarantee.bound_to(endless)
     else:
-        if guarantee is None and job.within is not None:
+        if guarantee is None and job.promise.within is not None:
             guarantee = _enough(job, *said)
         elif guarantee is None:
             statistic, guarantee = _as_wanted(statistic, counting.most, cut)
         guarantee = require_guarantee(guarantee)
-        discovering, promised = job.unknown == "discover", guarantee
+        discovering, promised = job.groups.unknown == "discover", guarantee
         if discovering:
             promised = counters_of(guarantee)
         assert promised is not None
         steps: int | None = None
-        if job.around is None or not cut.goes_on:
-            steps = cut.steps if cut.timed or not cut.goes_on else _require(job.steps, "steps")
+        if job.times.around is None or not cut.goes_on:
+            steps = (
+                cut.steps if cut.timed or not cut.goes_on else _require(job.times.steps, "steps")
+            )
         statistic = for_people(statistic, counting.most)
         statistic = statistic.settle(promised, steps)
         contribution = _contribution_of(statistic, job, counting, steps=steps)
         contribution = replace(contribution, unit=unit)
-        groups = None if domain is None else len(domain) + (job.spare or 0)
+        groups = None if domain is None else len(domain) + (job.groups.spare or 0)
         shape = (ROOM,) if discovering else shape_of(statistic, groups)
         anew = period_anew(inner_of(statistic), counting.per) if release == "periods" else None
         begins = None if steps is None or anew is None else begun_anew(cut, anew, steps)
@@ -475,12 +490,12 @@ def _form_of_release(job: Job, statistic: Statistic, per: str | None, cut: Windo
     anew = every is not None
     if isinstance(every, str) and cut.timed:
         anew = made_of_windows(cut, every)
-    if job.release == "periods" and not anew:
+    if job.noise.release == "periods" and not anew:
         raise InvalidInput(
             f"{field('release', 'periods')} is of users who are counted anew in each period of "
             f"whole windows ({field('per')}, as of reach), and here nobody is; leave it out"
         )
-    return job.release or ("periods" if anew else "totals")
+    return job.noise.release or ("periods" if anew else "totals")
 
 
 def _as_wanted(statistic: Statistic, most: int, cut: Windows) -> tuple[Statistic, Guarantee | None]:
@@ -521,16 +536,16 @@ def _record_of(
         said["value"] = parts.names[0] if parts.names else None
     if cut.timed:
         said |= {"start": cut.local(cut.start).isoformat(), "timezone": cut.timezone}
-    if request.expire and isinstance(strategy, Expiring):
+    if request.promise.expire and isinstance(strategy, Expiring):
         said["growth"] = str(strategy.growth)
     said |= {
         "steps": cut.steps if cut.timed else strategy.horizon,
-        "most": counting.most if counting.users else request.most,
-        "unit": request.unit or unit,
-        "release": request.release or "totals",
+        "most": counting.most if counting.users else request.people.most,
+        "unit": request.promise.unit or unit,
+        "release": request.noise.release or "totals",
         "strategy": choice_of(request) or "auto",
-        "metric": request.metric or "mean",
-        "spare": request.spare or 0,
+        "metric": request.noise.metric or "mean",
+        "spare": request.groups.spare or 0,
         "delay": strategy.facts.delay,
     }
     return {name: value for name, value in said.items() if value is not None and value is not False}
@@ -538,37 +553,39 @@ def _record_of(
 
 def _cut(request: Job) -> Windows:
     """How rows become steps."""
-    if request.time is None:
+    if request.times.time is None:
         if statements.kind_of(request.what).card.windowed:
-            _require(request.time, "time")
+            _require(request.times.time, "time")
         for name in ("every", "start", "until", "timezone"):
-            if getattr(request, name) is not None:
+            if request.option(name) is not None:
                 once = statements.is_once(request)
                 then = "all rows are released once" if once else "each row is a step"
                 raise InvalidInput(
-                    f"{field(name, getattr(request, name))} cuts time, and there is no "
+                    f"{field(name, request.option(name))} cuts time, and there is no "
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
                     f"out: then {then}"
                 )
         return Once() if statements.is_once(request) else EachRow()
-    timezone = request.timezone or "UTC"
-    start = _require(moment(request.start, timezone), "start")
-    every = _require(request.every, "every")
-    if request.around is not None:
+    timezone = request.times.timezone or "UTC"
+    start = _require(moment(request.times.start, timezone), "start")
+    every = _require(request.times.every, "every")
+    if request.times.around is not None:
         _refuse_beside_around(request)
         return Windows.endless(start, every, timezone)
-    if request.expire and request.steps is None:
+    if request.promise.expire and request.times.steps is None:
         return Windows.endless(start, every, timezone)
-    return Windows(start, every, _require(request.steps, "steps"), timezone)
+    return Windows(start, every, _require(request.times.steps, "steps"), timezone)
 
 
 def _refuse_beside_around(request: Job) -> None:
-    both = ("release",) if request.release == "both" else ()  # a window is the difference of two
-    refuse(request, AROUND, field("around", request.around), but=both)
-    if request.unknown == "discover":
+    both = (
+        ("release",) if request.noise.release == "both" else ()
+    )  # a window is the difference of two
+    refuse(request, AROUND, field("around", request.times.around), but=both)
+    if request.groups.unknown == "discover":
         raise InvalidInput(
             f"{field('unknown', 'discover')} needs {field('steps')}, since each release may show a "
-            f"group; leave {field('around', request.around)} out"
+            f"group; leave {field('around', request.times.around)} out"
         )
 
 
@@ -580,19 +597,19 @@ def _by_group(statistic: Statistic, domain: GroupNames, request: Job) -> Statist
     _refuse_spare(request, statistic)
     if own is not None:
         return own
-    if request.time is None:
+    if request.times.time is None:
         raise InvalidInput(
-            f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
-            f"step here; give {field('time')}, or leave {field('by')} out"
+            f"{field('by', request.groups.by)} tells groups apart by windows of time, and each row "
+            f"is a step here; give {field('time')}, or leave {field('by')} out"
         )
     refuse_long_terms(domain)
     return Grouped(statistic, domain)
 
 
 def _refuse_spare(request: Job, statistic: Statistic) -> None:
-    if request.spare:
+    if request.groups.spare:
         raise InvalidInput(
-            f"{field('spare', request.spare)} reserves cells for counts and sums, and "
+            f"{field('spare', request.groups.spare)} reserves cells for counts and sums, and "
             f"{statistic!r} has cells of its own; leave it out"
         )
 
@@ -606,12 +623,12 @@ def _contribution_of(
 ) -> Contribution:
     """What one protected unit changes: what a row does, or all rows of a user that count."""
     if counting.in_order:
-        found = statistic.contribution(batched=request.time is not None, horizon=steps)
-        if request.unit is None:
+        found = statistic.contribution(batched=request.times.time is not None, horizon=steps)
+        if request.promise.unit is None:
             return found
         part = found.unit.removeprefix(whole_of(found.unit))
-        return replace(found, unit=checked_unit(request.unit) + part)
-    word = _require(request.unit, "unit")
+        return replace(found, unit=checked_unit(request.promise.unit) + part)
+    word = _require(request.promise.unit, "unit")
     unit = counting.of(word)
     found = replace(statistic.contribution(batched=True, horizon=steps), unit=unit)
     if not isinstance(counting, Bounded):
@@ -619,7 +636,7 @@ def _contribution_of(
         return found
     if found.relation == "replace":
         raise InvalidInput(
-            f"{field('user', request.user)} protects whether a user is there, and "
+            f"{field('user', request.people.user)} protects whether a user is there, and "
             f"{field('replace', True)} where rows are known to be; leave one of them out"
         )
     return counting.bounding(found, norms_of_people(statistic, counting.most))
@@ -658,35 +675,35 @@ def _found_by(
 
 def _with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
     """A new stream's request with the word by which its state counts what it protects."""
-    kind = "event" if request.user is None else "user"
-    unit = None if request.unit is None else checked_unit(request.unit)
-    unit = None if unit is None else unit_without_period(unit, request.per)
-    return replace(request, unit=unit_word(known, kind, unit, kind))
+    kind = "event" if request.people.user is None else "user"
+    unit = None if request.promise.unit is None else checked_unit(request.promise.unit)
+    unit = None if unit is None else unit_without_period(unit, request.people.per)
+    return request.having(unit=unit_word(known, kind, unit, kind))
 
 
 def _with_other(request: Job, domain: GroupNames | None) -> GroupNames | None:
     """The groups of a new stream: those declared, and the one of all others."""
     if domain is None:
         refuse_without(request, "domain")
-    if request.spare is not None and not 0 <= request.spare <= _MOST_SPARE:
+    if request.groups.spare is not None and not 0 <= request.groups.spare <= _MOST_SPARE:
         raise InvalidInput(
-            f"{field('spare', request.spare)} must lie between 0 and {_MOST_SPARE:,}; give how "
-            f"many groups to reserve"
+            f"{field('spare', request.groups.spare)} must lie between 0 and {_MOST_SPARE:,}; give "
+            "how many groups to reserve"
         )
     for name in ("also", "rename"):
-        if getattr(request, name) is not None:
+        if request.option(name) is not None:
             raise InvalidInput(
-                f"{field(name, getattr(request, name))} changes a stream that exists, and stream "
-                f"{request.name!r} does not; give {field('domain')} and columns as they are"
+                f"{field(name, request.option(name))} changes a stream that exists, and stream "
+                f"{request.keeping.name!r} does not; give {field('domain')} and columns as they are"
             )
-    if request.other is None or domain is None:
+    if request.groups.other is None or domain is None:
         return domain
-    if not request.other.strip() or request.other in domain:
+    if not request.groups.other.strip() or request.groups.other in domain:
         raise InvalidInput(
-            f"{field('other')} is {request.other!r}; it must be a name that no declared group has: "
-            f"choose another one"
+            f"{field('other')} is {request.groups.other!r}; it must be a name that no declared "
+            "group has: choose another one"
         )
-    return domain.plus([request.other])
+    return domain.plus([request.groups.other])
 
 
 def _require(value: _Given | None, name: str) -> _Given:
@@ -712,8 +729,10 @@ def _choose(
     Args:
         begins: of a number of periods, the step after which that of each step began.
     """
-    release = cast("ReleaseForm", "totals" if request.release == "periods" else request.release)
-    own = own_strategy(request.strategy)
+    release = cast(
+        "ReleaseForm", "totals" if request.noise.release == "periods" else request.noise.release
+    )
+    own = own_strategy(request.noise.strategy)
     if own is not None:
         from counton.planning.planner import plan_stream
 
@@ -721,7 +740,7 @@ def _choose(
         return plan_stream(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=given
         ).best.strategy
-    name = cast("str | None", request.strategy) or "auto"
+    name = cast("str | None", request.noise.strategy) or "auto"
     for kind in _kinds_named(name):
         if kind.windows != (release == "windows"):
             of = "single windows" if kind.windows else "totals"
@@ -731,25 +750,25 @@ def _choose(
             )
     if horizon is None and release == "both":
         release = "totals"  # which are planned; a window is the difference of two
-    discovering = request.unknown == "discover"
+    discovering = request.groups.unknown == "discover"
     if begins is not None and name == "auto":
         places = np.unique(np.linspace(0, len(begins) - 1, _WEIGHED).astype(np.int64))
         ends = tuple(zip(begins[places].tolist(), (places + 1).tolist(), strict=True))
-        metric = cast("Metric", request.metric or "mean")
+        metric = cast("Metric", request.noise.metric or "mean")
         return _best_of_periods(
-            ends, len(begins), guarantee, metric, contribution, shape, simple=request.simple
+            ends, len(begins), guarantee, metric, contribution, shape, simple=request.noise.simple
         )
     return _first_of_kind(
         name,
         horizon,
         guarantee,
-        cast("Metric", request.metric or "mean"),
+        cast("Metric", request.noise.metric or "mean"),
         contribution,
         shape,
         release=release,
         whole=discovering,
-        simple=request.simple or discovering or statements.is_once(request),
-        around=request.around,
+        simple=request.noise.simple or discovering or statements.is_once(request),
+        around=request.times.around,
     )
 
 
@@ -850,9 +869,9 @@ def _best_of_periods(
 
 def choice_of(request: Job, definition: Definition | None = None) -> str | None:
     """What a request says of its strategy; one of its own that is not the stream's shows itself."""
-    own = own_strategy(request.strategy)
+    own = own_strategy(request.noise.strategy)
     if own is None:
-        return cast("str | None", request.strategy)
+        return cast("str | None", request.noise.strategy)
     return OWN if definition is None or own == definition.strategy else repr(own)
 
 

@@ -65,15 +65,15 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
     Raises:
         InvalidInput: a column is missing, or a row that is no event.
     """
-    parts, statistic, policies = definition.parts, definition.statistic, job.policies()
+    parts, statistic, policies = definition.parts, definition.statistic, job.rows.policies()
     if not definition.cut.timed and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
-            f"{field(name, getattr(job, name))} leaves rows out, and where each row is a step how "
+            f"{field(name, job.option(name))} leaves rows out, and where each row is a step how "
             f"many steps there are would tell of them; give {field('time')}, or repair the rows"
         )
     known = dict[str, tuple[str, ...]]()
-    if job.unknown == "drop" and statistic.card.declares is not None:
+    if job.groups.unknown == "drop" and statistic.card.declares is not None:
         if not definition.cut.timed:
             raise InvalidInput(
                 f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
@@ -90,8 +90,8 @@ def read_rows(job: Job, definition: Definition, source: Source) -> Private[Order
         Columns(definition.columns.time, several=tuple(part.name for part in kept)),
         definition.cut,
         kept=kept,
-        clock_change=cast("ClockChange", job.clock_change),
-        time_format=job.time_format,
+        clock_change=cast("ClockChange", job.rows.clock_change),
+        time_format=job.rows.time_format,
         policies=policies,
     )
     return ordered_rows(source, reading, ties=in_any_order(definition))
@@ -160,7 +160,7 @@ class OrderedRows(ReadRows):
                 f"the file holds {len(events.stops):,} events, and {before:,} have been released, "
                 f"one a step: rows have disappeared; give the file of all events"
             )
-        if stream is not None and before and self.settled.job.late == "refuse":
+        if stream is not None and before and self.settled.job.rows.late == "refuse":
             self._compare(stream, events.until(before))
         cells = 1 if statistic.card.on_demand else math.prod(statistic.cells)
         steps = range(before, self.ended)

@@ -87,20 +87,22 @@ class Outputs:
     @classmethod
     def of(cls, job: Job) -> Outputs:
         """What a job asks for, as far as it can be checked without its events."""
-        out, plot = (None if path is None else Path(path) for path in (job.out, job.plot))
-        sums = files_of_sums(job.sums, out)
+        out, plot = (
+            None if path is None else Path(path) for path in (job.output.out, job.output.plot)
+        )
+        sums = files_of_sums(job.output.sums, out)
         for file in (out, *sums.values()):
-            read = [*event_paths(job.events, job.file_format), job.domain]
-            read += () if job.ledger is None else ledger_files(job.ledger)
-            check_outputs(file, plot, state=job.state, key=job.key, read=read)
+            read = [*event_paths(job.events, job.rows.file_format), job.groups.domain]
+            read += () if job.keeping.ledger is None else ledger_files(job.keeping.ledger)
+            check_outputs(file, plot, state=job.keeping.state, key=job.keeping.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
-        check_look(job)
-        check_thresholds(job.above, job.surely_above)
+        check_look(job.output)
+        check_thresholds(job.output.above, job.output.surely_above)
         if (given := _threshold(job)) is not None and out is None:
             raise InvalidInput(
                 f"{given} says which rows are written to a table; give {field('out')} too"
             )
-        level = check_level(job.level)
+        level = check_level(job.view.level)
         return cls(job, out, plot, sums, shown_by(job), level)
 
     def approve(self, definition: Definition) -> None:
@@ -113,16 +115,16 @@ class Outputs:
         if given is not None and not (chooses and definition.domain is not None):
             raise InvalidInput(
                 f"{given} chooses among declared groups by their counts or sums, and "
-                f"{self.job.name!r} has none: leave it out"
+                f"{self.job.keeping.name!r} has none: leave it out"
             )
         for every in self.sums:
             check_sums(definition, every)
             check_periods(definition.windows, every, definition.strategy.facts.delay)
-        if self.job.over is not None and not definition.cells.named_beforehand:
+        if self.job.view.over is not None and not definition.cells.named_beforehand:
             raise InvalidInput(
-                f"{field('over', self.job.over)} does not go with {field('unknown', 'discover')}, "
-                f"where no group is declared and each is shown from some step on; leave one of "
-                f"them out"
+                f"{field('over', self.job.view.over)} does not go with "
+                f"{field('unknown', 'discover')}, where no group is declared and each is shown "
+                "from some step on; leave one of them out"
             )
 
     def write(
@@ -144,7 +146,10 @@ class Outputs:
         if not outcome.after:
             return WrittenOutputs(None, drawn=False)
         progress("reading the journal", 0.7)
-        definition, thresholds = outcome.definition, (self.job.above, self.job.surely_above)
+        definition, thresholds = (
+            outcome.definition,
+            (self.job.output.above, self.job.output.surely_above),
+        )
 
         def read(some: range) -> Release:
             return read_cells(outcome.stream, definition, self.level, self.shown, some)
@@ -166,9 +171,7 @@ class Outputs:
         if self.plot is not None and released.drawable:
             progress("drawing", 0.85)
             try:
-                draw_release(
-                    released, self.plot, **{name: getattr(self.job, name) for name in LOOK}
-                )
+                draw_release(released, self.plot, **{name: self.job.option(name) for name in LOOK})
             except (CountonError, OSError) as error:  # numbers are out by now
                 failed = str(error)
                 warn(failed)
@@ -186,7 +189,7 @@ class Outputs:
 def _threshold(job: Job) -> str | None:
     """The threshold that a job gives, as messages call it."""
     for name in ("above", "surely_above"):
-        if (value := getattr(job, name)) is not None:
+        if (value := job.option(name)) is not None:
             return field(name, value)
     return None
 

@@ -215,7 +215,7 @@ def commit(
         for done, addition in changes.additions(also is not None):
             progress("releasing", 0.4 + 0.3 * done)
             stream.take(addition, also=also)
-        if settled.job.retain is not None and stream.step > before:
+        if settled.job.people.retain is not None and stream.step > before:
             from counton.run.erasure import retain
 
             retain(stream, definition, settled.job)
@@ -224,7 +224,7 @@ def commit(
     except BaseException:
         stream.close()
         raise
-    stated = clock.is_stated(settled.job.until)
+    stated = clock.is_stated(settled.job.times.until)
     steps = before, stream.step
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
 
@@ -240,7 +240,13 @@ def open_stream(settled: SettledJob) -> Stream:
     if new is not None:
         return new
     assert store is not None
-    return Stream.open(store, job.name, key=job.key, ledger=job.ledger, witness=job.witness)
+    return Stream.open(
+        store,
+        job.keeping.name,
+        key=job.keeping.key,
+        ledger=job.keeping.ledger,
+        witness=job.keeping.witness,
+    )
 
 
 def _publish(stream: Stream) -> None:
@@ -260,30 +266,30 @@ def _create(request: Job, state: Store | None, definition: Definition) -> Stream
     in_design = not definition.statistic.card.additive
     try:
         return Stream.create(
-            request.state if state is None else state,
-            request.name,
+            request.keeping.state if state is None else state,
+            request.keeping.name,
             definition.strategy,
             definition.guarantee,
-            key=request.key,
+            key=request.keeping.key,
             contribution=definition.contribution,
             shape=() if in_design else definition.shape,
             details=definition.details,
             counters=definition.cells.counters(definition.guarantee),
             statistic=definition.statistic if in_design else None,
             batched=definition.cut.batched,
-            ledger=request.ledger,
-            witness=request.witness,
+            ledger=request.keeping.ledger,
+            witness=request.keeping.witness,
             follows=predecessor(definition),
         )
     except (StateError, WrongKey) as error:
         try:
-            with Store(request.state) as store:
-                there = store.find(request.name) is not None
+            with Store(request.keeping.state) as store:
+                there = store.find(request.keeping.name) is not None
         except (CountonError, OSError):
             raise error from None
         if not there:
             raise
         raise StreamConflict(
-            f"another process has just created stream {request.name!r} of this state, so nothing "
-            f"was released here: run the same command again, and it goes on with that stream"
+            f"another process has just created stream {request.keeping.name!r} of this state, so "
+            "nothing was released here: run the same command again, and it goes on with that stream"
         ) from error

@@ -79,7 +79,7 @@ class OpenedJob(Closing):
 
     def having(self, **more: Any) -> OpenedJob:
         """The same with other fields of the job."""
-        return replace(self, job=replace(self.job, **more))
+        return replace(self, job=self.job.having(**more))
 
     def close(self) -> None:
         """Close the state."""
@@ -139,11 +139,11 @@ def resolve(
     opened = open_job(given) if isinstance(given, Job) else given
     try:
         settled = _settle(opened, units)
-        length_of(settled.job.watermark)
-        if settled.job.retain is not None:
+        length_of(settled.job.times.watermark)
+        if settled.job.people.retain is not None:
             from counton.run.erasure import check_retain
 
-            check_retain(settled.job.retain, settled.definition)
+            check_retain(settled.job.people.retain, settled.definition)
         if settled.saved is None:
             _refuse_beyond(settled)
         return settled
@@ -172,7 +172,7 @@ def spend_of(settled: SettledJob) -> Spend:
     """The entry of a job's stream in a ledger."""
     definition = settled.definition
     return Spend(
-        settled.job.name,
+        settled.job.keeping.name,
         definition.guarantee,
         definition.unit_in_ledger,
         definition.contribution.relation,
@@ -183,11 +183,11 @@ def spend_of(settled: SettledJob) -> Spend:
 def shared_book(settled: SettledJob) -> SharedBook | None:
     """The entries of the ledger that a job's state shares; None where it counts by itself."""
     database = None if settled.store is None else settled.store.database
-    shared = ledger_of(database, settled.job.ledger)
+    shared = ledger_of(database, settled.job.keeping.ledger)
     if shared is None:
         return None
     with shared:
-        return shared.book(database, settled.job.name)
+        return shared.book(database, settled.job.keeping.name)
 
 
 def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
@@ -196,11 +196,13 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 
     job, store, saved = opened.job, opened.store, opened.saved
     database = None if store is None else store.database
-    in_ledger = known_units(database, job.ledger)  # one that cannot be read is refused first
+    in_ledger = known_units(
+        database, job.keeping.ledger
+    )  # one that cannot be read is refused first
     kept = None if saved is None else Definition.reopen(saved.design, saved.details)
     before = None if kept is None else _as_amended(kept, job, 0 if saved is None else saved.step)
     predecessor, step, dropped = None, 0, None
-    if job.continues is not None and before is None:
+    if job.keeping.continues is not None and before is None:
         job, predecessor, (step, dropped) = continuation.succeed(job, store)
     job = _with_numbered_rows(job, before)
     _check_policies(job)
@@ -226,7 +228,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         definition = continuation.as_read(definition, kept)
     elif predecessor is not None and store is not None:
         # A ledger of several states adds all of their streams up.
-        alone = store if job.ledger is None and store.shared_ledger is None else None
+        alone = store if job.keeping.ledger is None and store.shared_ledger is None else None
         definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
     return SettledJob(job, store, saved, definition, rows, opened.job, dropped)
@@ -235,17 +237,17 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
     """The definition of a stream that goes on, as its operator changes it."""
     definition = amend(kept, job, released)
-    refuse_ended(definition, job.name)
+    refuse_ended(definition, job.keeping.name)
     if not definition.cut.goes_on:
-        refuse_other_fit(job.name, fit_of(definition.record), fit_of(vars(job)))
+        refuse_other_fit(job.keeping.name, fit_of(definition.record), fit_of(vars(job.view)))
     return definition
 
 
 def _check_policies(job: Job) -> None:
-    policies = job.policies()
+    policies = job.rows.policies()
     if not (isinstance(job.events, Source) and job.events.checked):
-        kept = state_files(job.state, job.key)
-        check_quarantine(policies, job.events, job.file_format, kept)
+        kept = state_files(job.keeping.state, job.keeping.key)
+        check_quarantine(policies, job.events, job.rows.file_format, kept)
 
 
 def _remember(definition: Definition, job: Job) -> Definition:
@@ -255,11 +257,11 @@ def _remember(definition: Definition, job: Job) -> Definition:
     anew.
     """
     known, on_demand = options_of_job(job), definition.statistic.card.on_demand
-    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
+    writes = any(job.option(name) is not None for name in ("out", "plot", "sums"))
     anew = {name for name in known if known[name].kept in _REMEMBERED}
     if not writes and not on_demand:
         anew -= {option.name for option in kept_as("output", known)}
-    if job.file_format is None:
+    if job.rows.file_format is None:
         anew -= {"file_format"}  # nights may come whose files need it again
     said = {
         name: kept_value(known[name], job.option(name))
@@ -290,10 +292,10 @@ def number_rows(job: Job) -> Job:
 
     How many rows there are is published.
     """
-    if job.domain is not None:
+    if job.groups.domain is not None:
         raise InvalidInput(
-            f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
-            f"but there is no {field('label')}, the column with their names; give it"
+            f"{field('domain', job.groups.domain if isinstance(job.groups.domain, str) else None)} "
+            f"names cells, but there is no {field('label')}, the column with their names; give it"
         )
     value = job.option("value")
     if value is None:
@@ -303,7 +305,7 @@ def number_rows(job: Job) -> Job:
             f"a database answers with rows in no order, and without {field('label')} each row is a "
             f"cell of a line; give {field('label')}, the column that names the cells"
         )
-    source = job.open_rows(job.events)
+    source = job.rows.open_rows(job.events)
     if len(source.parts) != 1:
         raise InvalidInput(
             f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
@@ -330,15 +332,15 @@ def open_source(job: Job, before: Definition | None = None) -> Source:
     if is_database(job.events):
         from counton.rows.databases import open_question
 
-        source = open_question(job.events, job.query)
+        source = open_question(job.events, job.rows.query)
     else:
-        if job.query is not None:
+        if job.rows.query is not None:
             raise InvalidInput(
-                f"{field('query', job.query[:40])} asks a database, and {field('events')} are "
+                f"{field('query', job.rows.query[:40])} asks a database, and {field('events')} are "
                 f"none; give duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
                 f"leave it out"
             )
-        source = job.open_rows(job.events)
+        source = job.rows.open_rows(job.events)
     _refuse_events_as_domain(job, before, source)
     return source
 
@@ -353,7 +355,7 @@ def _refuse_no_order(definition: Definition, source: Source) -> None:
 
 
 def _check_fit(job: Job, definition: Definition) -> None:
-    if (fit := fit_of(vars(job))) is None:
+    if (fit := fit_of(vars(job.view))) is None:
         return
     from counton.released.read_options import check_fit
 
@@ -380,23 +382,27 @@ def check_quarantine(
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
     """Groups read from the events would say whose events are in them."""
-    if request.domain is None:
+    if request.groups.domain is None:
         return
-    columns: Any = request if definition is None else definition.columns
-    by = request.by if definition is None else columns.group
+    if definition is None:
+        time, by = request.times.time, request.groups.by
+        whose = request.people.user, request.rows.id
+    else:
+        columns = definition.columns
+        time, by, whose = columns.time, columns.group, (columns.user, columns.id)
     named = {*split_names(by or ()), request.option("value"), *label_columns(request)}
     if definition is not None:
         named |= {*map(definition.current_name, definition.parts.names)}
-    people = [name for name in (columns.user, columns.id) if name is not None]
+    people = [name for name in whose if name is not None]
     refuse_events_as_domain(
-        request.domain,
+        request.groups.domain,
         source,
-        columns.time or None,
-        request.time_format,
+        time or None,
+        request.rows.time_format,
         named=[name for name in named if name is not None],
         people=people,
         once=is_once(request) if definition is None else not definition.cut.goes_on,
-        same=request.domain is request.events,
+        same=request.groups.domain is request.events,
     )
 
 
@@ -408,15 +414,18 @@ def open_job(job: Job) -> OpenedJob:
         StateError: the state cannot be read.
     """
     job = with_totals(job)
-    for place in (job.ledger, job.witness):  # what the state remembers of them has no password
+    for place in (
+        job.keeping.ledger,
+        job.keeping.witness,
+    ):  # what the state remembers of them has no password
         if place is not None and "://" in os.fspath(place):
             kept_address(place)
     try:
-        store = Store(job.state)
+        store = Store(job.keeping.state)
     except NoState:
         return OpenedJob(job, None, None)
     try:
-        saved = store.find(job.name, job.key)
+        saved = store.find(job.keeping.name, job.keeping.key)
         return OpenedJob(job if saved is None else as_before(job, saved), store, saved)
     except BaseException:
         store.close()
@@ -429,7 +438,7 @@ def recall(job: Job) -> Job:
     Raises:
         InvalidInput, StateError: as of `open_job`.
 
-    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
+    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).times.watermark is None
     True
     """
     with open_job(job) as opened:
@@ -438,22 +447,22 @@ def recall(job: Job) -> Job:
 
 def with_totals(job: Job) -> Job:
     """A job with its known totals themselves, since a file of them may change."""
-    if not isinstance(job.known, str | os.PathLike):
+    if not isinstance(job.view.known, str | os.PathLike):
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
     private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
-    there = is_file(os.fspath(job.known))
-    if there and any(EventFile(one).has_bytes_of(job.known) for one in private):
+    there = is_file(os.fspath(job.view.known))
+    if there and any(EventFile(one).has_bytes_of(job.view.known) for one in private):
         raise InvalidInput(
-            f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
-            f"are kept as they are, so they must be public"
+            f"{field('known', os.fspath(job.view.known))} is the file of the private rows; known "
+            "totals are kept as they are, so they must be public"
         )
     levels = job.option("levels")
     named = None if levels is None else split_names(levels)
     from counton.job.public_tables import totals_of
 
-    totals = totals_of(job.known, named)
-    return replace(job, known=[[list(path), total] for path, total in totals.items()])
+    totals = totals_of(job.view.known, named)
+    return job.having(known=[[list(path), total] for path, total in totals.items()])
 
 
 def as_before(job: Job, saved: JournalReader) -> Job:
@@ -494,33 +503,38 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         request: ``rename`` and ``also`` say what changes.
         released: steps released so far; the change holds from the next one on.
     """
-    if request.rename is not None:
-        definition = _rename(definition, request.rename, released + 1)
-    if request.also is None:
+    if request.rows.rename is not None:
+        definition = _rename(definition, request.rows.rename, released + 1)
+    if request.groups.also is None:
         return definition
     if definition.domain is None:
         raise InvalidInput(
-            f"{field('also', request.also)} names groups, and stream {request.name!r} counts none "
-            f"apart; leave it out, or begin a stream with {field('by')} and {field('domain')}"
+            f"{field('also', request.groups.also)} names groups, and stream "
+            f"{request.keeping.name!r} counts none apart; leave it out, or begin a stream with "
+            f"{field('by')} and {field('domain')}"
         )
-    also = request.also.split(",") if isinstance(request.also, str) else request.also
+    also = (
+        request.groups.also.split(",")
+        if isinstance(request.groups.also, str)
+        else request.groups.also
+    )
     names = [str(group).strip() for group in also]
     if not names or "" in names or len(set(names)) < len(names):
         raise InvalidInput(
-            f"{field('also')} is {request.also!r}; name each new group once, as in A,B"
+            f"{field('also')} is {request.groups.also!r}; name each new group once, as in A,B"
         )
     new = [group for group in names if group not in definition.groups]
     step = released + 1 if definition.other is None else _unread(definition, released)
     if len(new) > definition.spare:
         raise InvalidInput(
-            f"{field('also', request.also)} names {len(new):,} new groups, and stream "
-            f"{request.name!r} has {definition.spare:,} spare ones left; name fewer, or begin a "
-            f"stream with more ({field('spare')})"
+            f"{field('also', request.groups.also)} names {len(new):,} new groups, and stream "
+            f"{request.keeping.name!r} has {definition.spare:,} spare ones left; name fewer, or "
+            f"begin a stream with more ({field('spare')})"
         )
     if new and step > definition.windows.steps:
         raise InvalidInput(
-            f"{field('also', request.also)} names groups that count by themselves from step "
-            f"{step:,} on, and stream {request.name!r} ends with step "
+            f"{field('also', request.groups.also)} names groups that count by themselves from step "
+            f"{step:,} on, and stream {request.keeping.name!r} ends with step "
             f"{definition.windows.steps:,}; declare them in the stream that follows"
         )
     return replace(

@@ -67,12 +67,12 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
     """Refuse jobs of which one would overwrite what another one writes, reads or keeps."""
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
-        stream = (state_of(job), job.name)
+        stream = (state_of(job), job.keeping.name)
         if stream in streams:
             raise InvalidInput(
-                f"job {name!r} releases stream {job.name!r} of state {os.fspath(job.state)!r}, as "
-                f"job {streams[stream]!r} does; a stream belongs to one job: give one of them "
-                f"another name, or leave it out"
+                f"job {name!r} releases stream {job.keeping.name!r} of state "
+                f"{os.fspath(job.keeping.state)!r}, as job {streams[stream]!r} does; a stream "
+                "belongs to one job: give one of them another name, or leave it out"
             )
         streams[stream] = name
     writes = [use for name, job in jobs.items() for use in _writes(name, job)]
@@ -112,8 +112,8 @@ class JobStates(Closing):
         self.jobs, self.begun = dict(jobs), set[str]()
         for name, job in jobs.items():
             with suppress(CountonError, OSError):  # which its run says
-                store = self.at(job.state)
-                if store is not None and (saved := store.find(job.name)) is not None:
+                store = self.at(job.keeping.state)
+                if store is not None and (saved := store.find(job.keeping.name)) is not None:
                     self.begun.add(name)
                     self.jobs[name] = as_before(with_totals(job), saved)
 
@@ -146,19 +146,21 @@ class JobStates(Closing):
         if limit is None:
             return
         for job in jobs.values():
-            if (store := self.at(job.state)) is not None and store.ledger is not None:
+            if (store := self.at(job.keeping.state)) is not None and store.ledger is not None:
                 ledger_within(store, limit, about)
         self.refuse_other_units(jobs, about)
         for job in jobs.values():
-            if (store := self.at(job.state)) is None:
-                store = self._stores[_place_of(job.state)] = Store(job.state, create=True)
+            if (store := self.at(job.keeping.state)) is None:
+                store = self._stores[_place_of(job.keeping.state)] = Store(
+                    job.keeping.state, create=True
+                )
             if store.ledger is None:
                 store.set_limit(limit, unit=about)
 
     def refuse_other_units(self, jobs: Mapping[str, Job], about: str | None) -> None:
         """Refuse the subject of a limit that is not set yet, if new jobs of events have another."""
         for name, job in jobs.items():
-            store = self.at(job.state)
+            store = self.at(job.keeping.state)
             unset = store is None or store.ledger is None
             if about is not None and unset and name not in self.begun:
                 _refuse_other_unit(name, job, about)
@@ -206,9 +208,11 @@ def _is_subject(about: str | None, known: str | None) -> bool:
 def _refuse_other_unit(name: str, job: Job, about: str) -> None:
     """Refuse a limit by which a job of events can never run: its word is taken for a person."""
     kind = statements.kind_of(job.what)
-    events = kind.card.event not in NO_EVENTS and job.user is None and job.option("most") is None
+    events = (
+        kind.card.event not in NO_EVENTS and job.people.user is None and job.option("most") is None
+    )
     (limit,) = of_limit(about)
-    word = "event" if job.unit is None else job.unit
+    word = "event" if job.promise.unit is None else job.promise.unit
     if not events or (limit.kind == "event" and known_unit(word, [about]) == about):
         return
     person = ", which is taken for a person" if limit.kind == "user" else ""
@@ -230,7 +234,7 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
 
 def state_of(job: Job) -> str:
     """Where a job's state is, the same of all paths that lead to it."""
-    return _place_of(job.state)
+    return _place_of(job.keeping.state)
 
 
 def _place_of(state: str | os.PathLike[str]) -> str:
@@ -243,38 +247,38 @@ def _place_of(state: str | os.PathLike[str]) -> str:
 
 
 def _writes(name: str, job: Job) -> Iterator[_Use]:
-    if job.out is not None:
-        out = Path(job.out)
+    if job.output.out is not None:
+        out = Path(job.output.out)
         tables = [("out", out)]
-        if job.sums is not None:
+        if job.output.sums is not None:
             with suppress(CountonError):  # no period, as the job itself says
-                tables += [("sums", path) for path in files_of_sums(job.sums, out).values()]
+                tables += [("sums", path) for path in files_of_sums(job.output.sums, out).values()]
         for what, path in tables:
             yield _Use(name, what, path)
             if TABLES.get(path.suffix.lower(), "parquet") != "parquet":
                 yield _Use(name, f"the description beside its {what}", beside(path))
-    if job.plot is not None:
-        for path in pictures_of("both", Path(job.plot)).values():
+    if job.output.plot is not None:
+        for path in pictures_of("both", Path(job.output.plot)).values():
             yield _Use(name, "plot", path)
     with suppress(CountonError):  # no such policy, as the job itself says
-        aside = job.policies().quarantine
+        aside = job.rows.policies().quarantine
         if aside is not None:
             yield _Use(name, "bad-rows", aside)
 
 
 def _reads(name: str, job: Job) -> Iterator[_Use]:
     with suppress(CountonError):
-        for path in state_files(job.state, job.key):
+        for path in state_files(job.keeping.state, job.keeping.key):
             yield _Use(name, "state", path)
-    if job.ledger is not None:
+    if job.keeping.ledger is not None:
         with suppress(CountonError):
-            for path in ledger_files(job.ledger):
+            for path in ledger_files(job.keeping.ledger):
                 yield _Use(name, "ledger", path)
-    if isinstance(job.domain, str | os.PathLike) and is_file(os.fspath(job.domain)):
-        yield _Use(name, "domain", Path(job.domain))
+    if isinstance(job.groups.domain, str | os.PathLike) and is_file(os.fspath(job.groups.domain)):
+        yield _Use(name, "domain", Path(job.groups.domain))
     found: list[str] = []
     with suppress(CountonError, OSError):  # which the job says by itself
-        found = event_paths(job.events, job.file_format)
+        found = event_paths(job.events, job.rows.file_format)
     for file in found:
         if file != "-":
             yield _Use(name, "events", Path(file))

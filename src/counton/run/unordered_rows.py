@@ -164,16 +164,16 @@ class TalliedRows(ReadRows):
         # Another process may have released since the state was read.
         before = 0 if stream is None else stream.step
         has: Counted = (lambda _: False) if stream is None else cache(stream.has_source)
-        once = job.append and definition.columns.id is None
+        once = job.rows.append and definition.columns.id is None
         windows = self.ended - before
-        again = once and is_counted(self.files, has, windows, yes=job.yes)
+        again = once and is_counted(self.files, has, windows, yes=job.times.yes)
         bounding, whole = None if again else self.bounding, None
         if not definition.cut.goes_on and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.
             whole, bounding = bounding.choose(None, 0), None
         chosen = None if bounding is None else bounding.choose(stream, before)
         rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
-        intake = compare_changes(stream, definition, rows, ended=self.ended, append=job.append)
+        intake = compare_changes(stream, definition, rows, ended=self.ended, append=job.rows.append)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: Private[tuple[str, ...]] = Private(())
         if not rows.empty and not again:
@@ -191,7 +191,7 @@ class TalliedRows(ReadRows):
         chosen = None if rows.chosen is None else open_private(rows.chosen)
         over = 0 if rows.over is None else open_private(rows.over)
         # Of a file of all events nearly all rows are known.
-        new = chosen if settled.job.append else None
+        new = chosen if settled.job.rows.append else None
         gone = added.gone // each if chosen is None else chosen.gone
         return Private(
             replace(
@@ -220,7 +220,7 @@ def _additions(
     Args:
         empty: also what changes nothing is a transaction.
     """
-    definition, append = settled.definition, settled.job.append
+    definition, append = settled.definition, settled.job.rows.append
     added, marks = open_private(intake), open_private(sources)
     found = None if rows.labels is None else open_private(rows.labels)
     new_labels = None if found is None else (len(found.known), found.new)
@@ -329,8 +329,8 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     saved = settled.saved
     if definition.columns.id is None:
         if definition.cut.goes_on:
-            refuse_several(source, append=job.append)
-        counted = saved.has_source if saved is not None and job.append else lambda _: False
+            refuse_several(source, append=job.rows.append)
+        counted = saved.has_source if saved is not None and job.rows.append else lambda _: False
         source = new_files(source, definition, counted)
     rows, files, bounding, source = _count(settled, source, progress)
     until, ended = ended_steps(job, definition, source, rows.found, settled.steps_released, now)
@@ -373,7 +373,7 @@ def _read(
         bounding = ContributionBounder(
             by,
             None if settled.saved is None else settled.saved.secret(),
-            job.append,
+            job.rows.append,
             settled.steps_released or 0,
         )
     held = None if bounding is None else bounding.held
@@ -384,18 +384,18 @@ def _read(
 
 def reading_of(job: Job, definition: Definition) -> RowReading:
     """How the rows of a job are read."""
-    unknown = definition.cells.policy or job.unknown
+    unknown = definition.cells.policy or job.groups.unknown
     return RowReading(
         definition.columns,
         definition.windows,
         cast(Unknown, unknown),
         definition.adds,
-        cast(ClockChange, job.clock_change),
-        job.time_format,
+        cast(ClockChange, job.rows.clock_change),
+        job.rows.time_format,
         declared=definition.groups,
         other=definition.other,
         since=definition.since,
-        policies=job.policies(),
+        policies=job.rows.policies(),
     )
 
 

@@ -97,7 +97,7 @@ def checked_batch(
     places = place_sums(found.cells, "total", definition.places)
     refuse_inexact_rows(definition, int(max(totals, default=0.0)), places)
     # What is late is released with the next window that is due.
-    due = now - length_of(served.job.watermark)
+    due = now - length_of(served.job.times.watermark)
     late = pl.max_horizontal("step", definition.windows.ended_by(due) + 1).alias("step")
     parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
     refuse_overflow(
@@ -124,7 +124,17 @@ def checked_batch(
     }
     rows = pack_rows(frame)
     return Batch(
-        *(served.job.name, id, digest, now, answer, whole, rows, Private(aside), Private(parts)),
+        *(
+            served.job.keeping.name,
+            id,
+            digest,
+            now,
+            answer,
+            whole,
+            rows,
+            Private(aside),
+            Private(parts),
+        ),
         sender=sender,
         over=definition.windows.ended_by(due - _LONG),
     )

@@ -96,11 +96,11 @@ class Journal:
     """
 
     def __init__(self, store: Store, job: Job) -> None:
-        self._store, self.job, self.name = store, job, job.name
+        self._store, self.job, self.name = store, job, job.keeping.name
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, float], Release] = OrderedDict()
         self.refused = False
-        self._position = self._store.position(self.name, self.job.key)
+        self._position = self._store.position(self.name, self.job.keeping.key)
         self._found = self._look()
 
     def refresh(self) -> int:
@@ -110,10 +110,12 @@ class Journal:
         known before stays.
         """
         try:
-            position = self._store.position(self.name, self.job.key)
+            position = self._store.position(self.name, self.job.keeping.key)
             if position != self._position or self.refused:
                 found = self._look()
-                self._store.position(self.name, self.job.key)  # it was no older copy meanwhile
+                self._store.position(
+                    self.name, self.job.keeping.key
+                )  # it was no older copy meanwhile
                 self._found, self._position = found, position
         except StateError:
             self.refused = True
@@ -122,7 +124,7 @@ class Journal:
         return self.step
 
     def _look(self) -> tuple[JournalReader, Definition]:
-        found = self._store.reader(self.name, self.job.key)
+        found = self._store.reader(self.name, self.job.keeping.key)
         return found, Definition.reopen(found.design, found.details)
 
     @property
@@ -147,7 +149,7 @@ class Journal:
         end = self.ends(step)
         if end is None or self.definition.ended is not None:
             return None
-        late = length_of(self.job.watermark)
+        late = length_of(self.job.times.watermark)
         return self.definition.windows.local(microseconds(end) + late)
 
     def about(self) -> dict[str, Any]:
@@ -264,9 +266,9 @@ class Journal:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-            reader = self._store.reader(self.name, self.job.key)
+            reader = self._store.reader(self.name, self.job.keeping.key)
             released = read_released(reader, definition, level)
-            self._store.position(self.name, self.job.key)  # it is no older copy
+            self._store.position(self.name, self.job.keeping.key)  # it is no older copy
             self._kept[(reader.step, level)] = released
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -58,13 +58,15 @@ def begin(served: ServedJob) -> None:
         with open_job(served.job) as opened:
             if opened.saved is None:
                 raise  # else another server has made it
-    with Store(served.job.state) as store:
+    with Store(served.job.keeping.state) as store:
         _check(served.job, store)
 
 
 def _check(job: Job, store: Store) -> None:
-    store.reader(job.name, job.key).secret()  # the key is there, and is the stream's
-    store.position(job.name, job.key)  # and the state has forgotten nothing
+    store.reader(
+        job.keeping.name, job.keeping.key
+    ).secret()  # the key is there, and is the stream's
+    store.position(job.keeping.name, job.keeping.key)  # and the state has forgotten nothing
 
 
 @dataclass
@@ -127,7 +129,7 @@ class Releaser:
     @property
     def name(self) -> str:
         """Of the stream."""
-        return self._served.job.name
+        return self._served.job.keeping.name
 
     @property
     def last(self) -> int:
@@ -262,7 +264,7 @@ class Releaser:
         return partial(self._inbox.take, fold=fold, keep_aside=keep_aside)
 
     def _late(self) -> int:
-        return length_of(self._served.job.watermark)
+        return length_of(self._served.job.times.watermark)
 
     def due_by(self, us: int) -> int:
         """How many windows have ended at a microsecond, with their watermark."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class ServedJob:
         """The job with rows from the inbox."""
         told = tuple(parts) or empty_inbox(self.definition.columns.names).parts
         source: Any = AcceptedRows(told, "the inbox")
-        return replace(self.job, events=source)
+        return self.job.having(events=source)
 
 
 def explain(error: CountonError) -> str:
@@ -128,17 +128,17 @@ def prepare(
         if isinstance(job, CountonError):
             failed[name] = job  # it names itself
             continue
-        if job.name in names:
+        if job.keeping.name in names:
             raise InvalidInput(
-                f"job {name!r}: another job has a stream named {job.name!r} too, and "
+                f"job {name!r}: another job has a stream named {job.keeping.name!r} too, and "
                 f"clients ask by this name; serve one of them"
             )
-        names.add(job.name)
+        names.add(job.keeping.name)
         try:
             with about(name):
-                found[job.name] = serve_job(name, job)
+                found[job.keeping.name] = serve_job(name, job)
         except CountonError as error:
-            failed[job.name] = error
+            failed[job.keeping.name] = error
     refuse_shared({each.called: each.job for each in found.values()})
     shared = for_all(path)
     if shared.publish is not None:
@@ -171,7 +171,7 @@ def serve_job(name: str, job: Job) -> ServedJob:
 
 def _as_served(name: str, opened: OpenedJob) -> ServedJob:
     job, known = opened.job, opened.saved
-    named = (job.time, job.by, job.option("value"), job.user, job.id)
+    named = (job.times.time, job.groups.by, job.option("value"), job.people.user, job.rows.id)
     columns = tuple(name for name in named if name is not None)
     opened = opened.having(
         **dict.fromkeys(("out", "plot", "sums")),
@@ -182,10 +182,11 @@ def _as_served(name: str, opened: OpenedJob) -> ServedJob:
     job = opened.job
     if known is not None and known.details.get("once"):
         raise InvalidInput(
-            f"{job.name!r} is a table that was released once, and a service releases at the ends "
-            f"of windows: choose another {field('name')} with {field('time')}, or leave the job out"
+            f"{job.keeping.name!r} is a table that was released once, and a service releases at "
+            f"the ends of windows: choose another {field('name')} with {field('time')}, or leave "
+            "the job out"
         )
-    if isinstance(job.what, str) and job.time is None and known is None:
+    if isinstance(job.what, str) and job.times.time is None and known is None:
         raise InvalidInput(
             f"it has no column of times ({field('time')}), so that it releases once, or a step for "
             f"each row; a service releases at the ends of windows: state {field('time')}, or use "

@@ -156,17 +156,17 @@ class Service:
                 del self.served[name]
 
     def _open_stream(self, served: ServedJob) -> None:
-        name, address = served.job.name, str(served.job.state)
+        name, address = served.job.keeping.name, str(served.job.keeping.state)
         if address not in self.states:
             keys = {
-                one.job.name: one.job.key
+                one.job.keeping.name: one.job.keeping.key
                 for one in self.served.values()
-                if str(one.job.state) == address
+                if str(one.job.keeping.state) == address
             }
             self.states[address] = State(address, keys)
         state = self.states[address]
         if name not in state.names:
-            state.add(name, served.job.key)
+            state.add(name, served.job.keeping.key)
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
             served, state.store, state.inbox, self.settings.fold_seconds, self.under_way
@@ -185,14 +185,16 @@ class Service:
         said = [
             why
             for job in (one.job for one in self.served.values())
-            for why in witness_remarks(job.state, job.key, witness=job.witness, in_file=True)
+            for why in witness_remarks(
+                job.keeping.state, job.keeping.key, witness=job.keeping.witness, in_file=True
+            )
         ]
         told = [str(InvalidInput(why)) for why in dict.fromkeys(said)]
         return [*told, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         """The state of a stream."""
-        return self.states[str(self.served[name].job.state)]
+        return self.states[str(self.served[name].job.keeping.state)]
 
     def why_closed(self, name: str, came: int) -> str | None:
         """Why a stream does not take a batch; None where it does, unless it is closed meanwhile.
@@ -278,7 +280,7 @@ class Service:
             self.served[name] = served
             del self.failed[name]
             note("a job can run now", stream=name)
-            address = str(served.job.state)
+            address = str(served.job.keeping.state)
             if address not in known:
                 self._start(address, self.states[address])
 
@@ -332,9 +334,9 @@ class Service:
             return
         before = state.watch.unknown
         for name, served in list(self.served.items()):
-            if str(served.job.state) == address:
+            if str(served.job.keeping.state) == address:
                 with suppress(CountonError):  # said when it is to release
-                    state.watch.look(state.store.database, served.job.key, [name])
+                    state.watch.look(state.store.database, served.job.keeping.key, [name])
         for name in sorted(state.watch.unknown - before):
             warn(
                 "waits, since nobody saw here who wrote last: another server goes on, or somebody "
@@ -351,7 +353,7 @@ class Service:
             mine = [
                 self.releasers[name]
                 for name, served in list(self.served.items())
-                if str(served.job.state) == address
+                if str(served.job.keeping.state) == address
             ]
             for releaser in mine:
                 if releaser.name in now_led:

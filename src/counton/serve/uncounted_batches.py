@@ -46,7 +46,9 @@ class LeftOutBatches:
     def __init__(self, file: str | Path, only: str | Sequence[str] | None = None) -> None:
         jobs = select_jobs(load_each(file, empty_inbox()), only)
         self._jobs = {
-            job.name: job for job in jobs.values() if isinstance(job, Job) and _is_begun(job)
+            job.keeping.name: job
+            for job in jobs.values()
+            if isinstance(job, Job) and _is_begun(job)
         }
 
     def all(self) -> list[LeftOut]:
@@ -101,11 +103,11 @@ class LeftOutBatches:
 def _is_begun(job: Job) -> bool:
     """Whether a job's state has its stream."""
     try:
-        with Store(job.state) as store:
-            return store.find(job.name) is not None
+        with Store(job.keeping.state) as store:
+            return store.find(job.keeping.name) is not None
     except NoState:
         return False
 
 
 def _inbox(job: Job) -> Inbox:
-    return Inbox(job.state, {job.name: job.key})
+    return Inbox(job.keeping.state, {job.keeping.name: job.keeping.key})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counton.base.errors import InvalidInput, field
@@ -89,7 +88,7 @@ def run(
             "checkpoint and trigger are of streaming frames, and this one is not; leave them out"
         )
     source: Any = SparkSource(frame)
-    job = replace(job, events=source)
+    job = job.having(events=source)
     settled = resolve(job, progress=progress)
     try:
         check(settled.definition)

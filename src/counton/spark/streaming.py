@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
@@ -72,7 +72,7 @@ def start(
 def _define(batches: Batches, frame: DataFrame) -> None:
     """Find what is wrong with a job before the query starts; nothing is read or kept."""
     source: Any = SparkSource(frame)
-    with resolve(replace(batches.job, events=source, append=False)) as settled:
+    with resolve(batches.job.having(events=source, append=False)) as settled:
         batches.check(settled.definition)
         Outputs.of_run(settled)
         columns = settled.definition.columns
@@ -100,10 +100,10 @@ class Batches:
         Raises:
             InvalidInput, StateError: as in `counton.run.run`.
         """
-        if job.until not in (None, NEWEST):
+        if job.times.until not in (None, NEWEST):
             raise InvalidInput(
-                f"{field('until', job.until)} does not go with a streaming frame, whose newest "
-                f"event says which windows have ended; leave it out, or give "
+                f"{field('until', job.times.until)} does not go with a streaming frame, whose "
+                "newest event says which windows have ended; leave it out, or give "
                 f"{field('until', NEWEST)}"
             )
         if is_remote(frame):
@@ -111,7 +111,7 @@ class Batches:
                 "a streaming frame of Spark Connect is counted on the server, to which the state "
                 "and the key would have to go; run the query on its driver, or count tables"
             )
-        found = cls(replace(job, until=NEWEST, append=True), check)
+        found = cls(job.having(until=NEWEST, append=True), check)
         _define(found, frame)
         return found
 
@@ -144,8 +144,10 @@ class Batches:
     def _kept_apart(self, number: int, error: Exception) -> str:
         """What to say of an error whose words are kept in a file that its owner alone can read."""
         kind = type(error).__name__
-        said = f"batch {number:,} of stream {self.job.name!r} cannot be counted ({kind})"
-        place = next(iter(state_files(self.job.state, self.job.key)), Path("counton"))
+        said = f"batch {number:,} of stream {self.job.keeping.name!r} cannot be counted ({kind})"
+        place = next(
+            iter(state_files(self.job.keeping.state, self.job.keeping.key)), Path("counton")
+        )
         file = place.with_name(f"{place.name}.error")
         words = "".join(format_exception(error))
         try:
@@ -172,7 +174,7 @@ class Batches:
         with open_job(self.job) as opened:
             self._refuse_unknown(opened, query, number)
             source: Any = SparkSource(rows, MicroBatch(query, number))
-            aside = self._aside(opened.job.bad_rows, number)
+            aside = self._aside(opened.job.rows.bad_rows, number)
             given = opened.having(events=source, yes=True, bad_rows=aside)
             settled = resolve(given)
             self.check(settled.definition)
@@ -186,14 +188,14 @@ class Batches:
         if not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
-        stem = file.stem if policy == self.job.bad_rows else file.stem.rpartition(".")[0]
+        stem = file.stem if policy == self.job.rows.bad_rows else file.stem.rpartition(".")[0]
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, opened: OpenedJob, query: str, number: int) -> None:
         """Refuse a query and a state of which one has forgotten what the other knows."""
-        if self.job.yes:
+        if self.job.times.yes:
             return
-        name, there = self.job.name, opened.saved is not None
+        name, there = self.job.keeping.name, opened.saved is not None
         if opened.saved is not None:
             counted = opened.saved.has_source
             last = range(number, max(-1, number - _EMPTY), -1)
