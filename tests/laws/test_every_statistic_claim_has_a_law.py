@@ -180,6 +180,8 @@ NO_LAW: dict[str, str] = {
         (
             *(
                 "unprotected",
+                "example",
+                "example_file",
                 "besides_noise",
                 "units",
                 "also_called",

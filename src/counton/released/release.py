@@ -724,6 +724,7 @@ class Release(ReleasedNumbers):
         if screen.left_out:
             numbers.append(f"{screen.left_out}: table() has them all")
         loss = str(self.design.guarantee).partition(" with ")[2]
+        shown = self.definition.cut.in_the_middle
         kept = f"; kept in {self.kept_in}, which is secret" if self.kept_in else ""
         return "\n".join(
             [
@@ -731,6 +732,7 @@ class Release(ReleasedNumbers):
                 *numbers,
                 *screen.notes,
                 f"promise: {meaning_in_words(self.definition)} ({loss})",
+                *([f"not protected: {shown}"] if shown else []),
                 f"the account of the promise: describe(){kept}",
             ]
         )
