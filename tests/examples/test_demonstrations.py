@@ -82,8 +82,8 @@ def test_statistics_of_departures_are_commands_that_run(
     ran = []
 
     def only(*given: Any) -> None:
-        ran.append(given[0].name)
-        if given[0].name == "triangles":
+        ran.append(given[0].keeping.name)
+        if given[0].keeping.name == "triangles":
             perform(*given)
 
     monkeypatch.setattr("examples.departure_statistics.perform", only)

@@ -155,7 +155,7 @@ def test_totals_of_a_year_have_the_errors_that_the_page_says(shown: dict[str, st
     row = "totals of a year of hours, ε = 1"
     ours, others, _ = table()[row]
     [command] = [one for at, one in commands("counton") if at == row]
-    kinds = re.findall(r"^ +(\w[-\w ]*?)  +([\d.]+)  ", shown[command], re.MULTILINE)
+    kinds = re.findall(r"^ *(\w[-\w ]*?)  +([\d.]+)  ", shown[command], re.MULTILINE)
     by_kind = dict(kinds)
     tree = plan(8760, PureDP(1), strategies=[least_squares_tree(8760, 1, "mean")]).best.mean_std
     assert re.findall(r"\d+\.\d", ours) == [f"{float(by_kind['solved']):.1f}"]

@@ -426,9 +426,9 @@ def test_every_door_and_file_has_the_same_bits(
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")
         given: dict[str, Any] = {**job.options, "domain": job.groups.domain, "epsilon": "0.7"}
-        given |= {name: getattr(new, name) for name in ("state", "key", "out", "name")}
+        given |= {name: new.option(name) for name in ("state", "key", "out", "name")}
         counton.release(what, rows if ending == "csv" else job.events, **given)
-        found.append(counton.read(new.out))
+        found.append(counton.read(new.output.out))
     new = own(out=tmp_path / "run.parquet")
     save(new, tmp_path / "jobs.toml")
     typed: Any = own(out=tmp_path / "typed.csv")
@@ -436,13 +436,15 @@ def test_every_door_and_file_has_the_same_bits(
     for name, value in [*job.options.items()]:
         words += [f"--{name}", str(value)]
     for name in ("state", "key", "out", "name"):
-        words += [f"--{name}", str(getattr(typed, name))]
+        words += [f"--{name}", str(typed.option(name))]
     for command in (["run", str(tmp_path / "jobs.toml")], words):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
-    publish(new.state, str(tmp_path / "public.db"), key=new.key)
-    found += [counton.read(one) for one in (new.out, typed.out, tmp_path / "public.db")]
-    assert export(new.state).table().equals(found[0].table())
+    publish(new.keeping.state, str(tmp_path / "public.db"), key=new.keeping.key)
+    found += [
+        counton.read(one) for one in (new.output.out, typed.output.out, tmp_path / "public.db")
+    ]
+    assert export(new.keeping.state).table().equals(found[0].table())
     first = asked_of(found[0])
     for one in found[1:]:
         assert asked_of(one) == first
