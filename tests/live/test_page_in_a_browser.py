@@ -622,8 +622,9 @@ def test_what_is_protected_stands_there_in_words(watched: Page) -> None:
 )
 def test_every_number_says_what_it_is_of(watched: Page, stream: str, unit: str) -> None:
     page = watched.open(stream)
-    assert texts(page, "#facts .large dd")[0].endswith(f" {unit}")
+    watched.until("document.querySelector('#axis').textContent !== ''")  # the chart comes last
     assert texts(page, "#axis") == [unit]
+    assert texts(page, "#facts .large dd")[0].endswith(f" {unit}")
     assert texts(page, "#table-note")[0].startswith(f"In {unit}.")
     if stream == "spent":
         page.get_by_role("radio", name="Count").check()
