@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from counton.cli.command_list import BESIDE
+from counton.run.first_job import state_beside
 from counton.statistics.catalogue import keywords
 
 HEADER = "borrowed_at,branch,reader_id,pages,shelf\n"
@@ -120,6 +121,20 @@ def test_a_folder_of_new_events_has_a_state_beside_it(loans: Any) -> None:
     Path("loans.csv").rename("logs/one.csv")
     assert loans.plain("count", "logs", "--append", *NEW).code == 0
     assert Path("logs.counton.db").exists()
+
+
+@pytest.mark.parametrize("events", [".", "./", "../logs", "*.csv", "sub/.."])
+def test_a_folder_has_one_state_from_wherever_it_is_seen(
+    events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    wanted = tmp_path / state_beside("logs", append=True)
+    assert wanted == tmp_path / "logs.counton.db"
+    monkeypatch.chdir("logs")
+    assert Path(state_beside(events, append=True)).resolve() == wanted
+    monkeypatch.chdir("sub")
+    assert Path(state_beside("..", append=True)).resolve() == wanted
 
 
 def plan_of(place: Any, *more: str) -> dict[str, list[list[float]]]:

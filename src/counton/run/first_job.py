@@ -169,18 +169,25 @@ def _beside(events: object, ending: str) -> Path:
 
 
 def _path_of(events: object) -> Path | None:
-    """The file, or the folder of several; None of a frame or a database."""
+    """The file, or the folder of several; None of a frame or a database.
+
+    A folder has its own name from wherever it is seen: ``.`` and ``..`` are no names.
+    """
     first = events[0] if isinstance(events, list | tuple) and events else events
     if not isinstance(first, str | os.PathLike) or is_database(first) or first == "-":
         return None
     path = Path(first)
-    return path.parent if "*" in path.name or isinstance(events, list | tuple) else path
+    path = path.parent if "*" in path.name or isinstance(events, list | tuple) else path
+    if path.name in ("", ".."):
+        path = path.resolve()
+        return Path(os.path.relpath(path.parent)) / path.name
+    return path
 
 
 def _stem(path: Path) -> str:
     name = path.name.removesuffix(".gz").removesuffix(".zst")
     name = Path(name).stem if is_table(Path(name)) else name
-    return name or path.resolve().name or "counts"
+    return name or "counts"
 
 
 def holds_new_events(events: object) -> bool:
