@@ -164,6 +164,7 @@ def test_what_is_no_secret_stays(address: str) -> None:
         assert hide_secrets(said).endswith(said[-4:])
     for job in (Job("count", "visits.csv", address), Job("count", address, "x", ledger=address)):
         assert SECRET not in repr(job)
+        assert SECRET not in repr(job.keeping)
     assert hide_secrets(address).count("***") == address.count(SECRET)
     assert SECRET not in str(InvalidInput(f"{field('state', address)}, or {address}"))
     for plain in (

@@ -253,6 +253,11 @@ class JobPart(OptionRecord):
             if name == "key" and isinstance(value, str | os.PathLike):
                 _refuse_key(value)
 
+    def __repr__(self) -> str:
+        """As a call, without passwords of addresses."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in options_of(type(self)))
+        return hide_secrets(f"{type(self).__name__}({', '.join(shown)})")
+
 
 def _refuse_key(value: str | os.PathLike[str]) -> None:
     from counton.noise.key import refuse_key_as_place
@@ -268,7 +273,7 @@ def _check_key(value: object) -> None:
         raise wrong_type("key", value, wanted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Keeping(JobPart):
     """Where a stream is kept, and what it is called there.
 
@@ -316,7 +321,7 @@ class Keeping(JobPart):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Times(JobPart):
     """How time is cut into windows, and which of them are released.
 
@@ -370,7 +375,7 @@ class Times(JobPart):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Groups(JobPart):
     """Which groups there are, and what becomes of rows of others.
 
@@ -420,7 +425,7 @@ class Groups(JobPart):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Promise(JobPart):
     """What is promised, and to whom.
 
@@ -479,7 +484,7 @@ class Promise(JobPart):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Arrangement(JobPart):
     """How the noise is arranged.
 
@@ -509,7 +514,7 @@ class Arrangement(JobPart):
     simple: bool = option(False, "only strategies that release integers, no search")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Users(JobPart):
     """Whose events are bounded, and how many of them count.
 
@@ -550,7 +555,7 @@ class Users(JobPart):
     first: bool = option(False, "count a user once for ever: distinct users so far", needs="user")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RowFormat(JobPart):
     """How rows are read, and what becomes of those that cannot be: the same for every door."""
 
@@ -606,7 +611,7 @@ class RowFormat(JobPart):
         return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RowPolicies(RowFormat):
     """Which rows count, and what becomes of those that come late or again.
 
@@ -640,7 +645,7 @@ class RowPolicies(RowFormat):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OutputFiles(JobPart):
     """What is written and drawn, and how it looks.
 
@@ -684,7 +689,7 @@ class OutputFiles(JobPart):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Showing(JobPart):
     """What is shown of what was released: remembered with the stream.
 
