@@ -163,7 +163,8 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: ClockFacts, mo
         f"{given} would release {would} in {'them' if new > 1 else 'it'} ({last}), for ever: is a "
         f"file missing? Give it; or {field('until', NEWEST)} of data of the past, which tells "
         f"readers the window of the newest event, whose time is not protected; "
-        f"{field('yes', True)} if nothing happened, {field('quiet', since)} if that is usual"
+        f"{field('yes', True)} if nothing happened; {field('quiet')} with as many as are usual, "
+        f"chosen without these rows, since job files keep it"
     )
 
 
