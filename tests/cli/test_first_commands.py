@@ -85,6 +85,7 @@ def test_a_second_command_finds_the_state_beside_the_file(loans: Any) -> None:
     assert first.code == 0, first.err
     kept = "loans.counton.db, and loans.counton.db.key; secret"
     assert kept in " ".join(first.out.split())
+    assert "or another stream begins and spends again" in " ".join(first.out.split())
     state = loans.folder / "loans.counton.db"
     assert state.exists()
     again = loans.plain("count", str(loans.folder / "loans.csv"), "--until", "newest")

@@ -152,7 +152,10 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     if outcome.before == 0 and is_beside(outputs.job):
         key = "" if outputs.job.keeping.key is not None else f", and {state}.key"
         said = "kept beside the events, where --state says nothing else"
-        console.write_line(f"{said}: {state}{key}; secret")
+        console.write_line(
+            f"{said}: {state}{key}; secret; of events that move or get another name say --state, "
+            f"or another stream begins and spends again"
+        )
     for every, path in outputs.sums.items():
         console.write_line(f"each {every} by itself written to {path}")
     console.write_files(outputs.out, outputs.plot if written.drawn else None)
