@@ -109,6 +109,9 @@ def test_two_streams_of_one_state_are_kept_apart(place: Any, events: str) -> Non
     done = place("count", events, *place.new(name="second", steps="9"), "--json")
     assert json.loads(done.out)["new"] == 3
     assert "Nothing new to release: 3 of 6" in place("count", events, *place.again).out
+    shown = place("show", str(place.state)).out
+    assert "total for one event added or removed: pure differential privacy" in shown
+    assert "total" not in place("show", str(place.state), "--name", "second").out
 
 
 def test_a_stated_key_file_is_made_and_used(place: Any) -> None:

@@ -219,6 +219,8 @@ def print_state(state: str, name: str | None, as_json: bool, *, full: bool = Fal
             console = Console()
             for stream in described["streams"]:
                 _print_stream(console, _in_zone(stream), store, full=full)
+            if len(described["streams"]) > 1:  # each line of a promise is about one of them
+                _print_totals(console, store.totals)
             account = f"state {described['state']}, format {described['format']}"
             if described["streams"] and not full:
                 account += "; the account of each promise: --full"
