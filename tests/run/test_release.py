@@ -278,6 +278,19 @@ def test_a_cell_without_a_state_may_run_twice(
     assert "kept in" not in str(read(tmp_path / "t.csv"))
 
 
+def test_another_frame_without_a_state_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be shown the numbers of the first, which has no file to give it a name."""
+    monkeypatch.chdir(tmp_path)
+    asked = {**NEW, "guarantee": PureDP(1)}
+    first = release("count", ROWS, **asked)
+    with pytest.warns(UserWarning, match="not in this frame: is it another one"):
+        other = release("count", ROWS[:1], **asked)
+    assert other.table().equals(first.table())
+    assert release("count", ROWS[:1], name="other", **asked).kept_in == first.kept_in
+
+
 def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None:
     found = release("count", ROWS, state=tmp_path / "s.db", **NEW)
     assert found.to_polars().equals(found.table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -107,18 +108,25 @@ def release(
             meant = f"did you mean {near[0]}?" if near else "counton.run.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
+    unnamed = False
     if state is None:
         from counton.run.first_job import default_state, is_named, state_beside
 
-        has_name = is_named(events)
-        append = bool(more.get("append"))
-        state = state_beside(events, append=append) if has_name else default_state(events)
+        in_file, append = is_named(events), bool(more.get("append"))
+        state = state_beside(events, append=append) if in_file else default_state(events)
+        unnamed = not in_file
     job = Job(what, events, state, **(named | _numbers(guarantee, named)))
     with resolve(job, progress=progress) as settled:
         outputs = Outputs.of_run(settled)
         with commit(settled, read_rows(settled, progress), progress) as outcome:
             written = outputs.write(outcome, progress, whole=True)
             found = written.released or outcome.read(outputs.level, outputs.shown)
+            if unnamed and outcome.for_operator().gone:
+                warnings.warn(
+                    f"rows that {state} has counted are not in this frame: is it another one? Then "
+                    f"give it a {field('state')} or a {field('name')} of its own",
+                    stacklevel=2,
+                )
             return replace(found.at_hand(), kept_in=hide_secrets(os.fspath(state)))
 
 
