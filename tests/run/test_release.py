@@ -9,9 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, read, release
 from counton.base.errors import InvalidInput, MissingExtra, WrongKey
+from counton.cli.app import app
 from counton.job.jobfile import save
 from counton.numbers import interval_halfwidth
 from counton.released.figures import window_curves
@@ -289,6 +291,24 @@ def test_another_frame_without_a_state_is_noticed(
         other = release("count", ROWS[:1], **asked)
     assert other.table().equals(first.table())
     assert release("count", ROWS[:1], name="other", **asked).kept_in == first.kept_in
+
+
+@pytest.mark.parametrize("what", ["count", "edges"])
+def test_python_and_commands_say_one_promise_and_who_is_left_out(what: str, tmp_path: Path) -> None:
+    rows = pl.DataFrame({"one": ["ann", "bob"], "two": ["bob", "cy"]})
+    if what == "edges":
+        own: dict[str, Any] = {"edge": "one,two", "steps": 8, "guarantee": PureDP(1)}
+        left_out = "not protected: a row that comes or goes before others"
+    else:
+        rows, own = ROWS, {**NEW, "guarantee": PureDP(1)}
+        left_out = "people are not protected"
+    state, out = tmp_path / "s.db", tmp_path / "t.csv"
+    found = release(what, rows, state=state, out=out, **own)
+    promise = next(line for line in str(found).splitlines() if line.startswith("promise: "))
+    assert left_out in promise
+    for place in (state, out):
+        shown = CliRunner().invoke(app, ["show", str(place)])
+        assert promise in shown.output.splitlines()
 
 
 def test_a_release_is_given_to_other_libraries_and_drawn(tmp_path: Path) -> None:

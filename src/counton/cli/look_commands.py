@@ -240,7 +240,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     from counton.released.release_facts import promise_of
     from counton.released.stream_words import (
         groups_in_words,
-        meaning_in_words,
+        promise_in_words,
         protected_in_words,
         sharing_in_words,
     )
@@ -271,9 +271,7 @@ def print_release(released: Release, as_json: bool, *, full: bool = False) -> No
     console = Console()
     console.write_line(f"stream {terms.name}, as it was released: {there}", bold=True)
     _write_last(console, released)
-    loss = str(terms.guarantee).partition(" with ")[2]
-    people = f"; {promised['people']}" if "people" in promised else ""
-    console.write_line(f"promise: {meaning_in_words(definition)} ({loss}){people}")
+    console.write_line(f"promise: {promise_in_words(definition)}")
     if not once:
         console.write_line(f"strategy: {_strategy(terms)}")
     if not full:

@@ -132,16 +132,14 @@ _AGAINST = (
 
 def promise(definition: Definition) -> str:
     """What a release promises, in one sentence; `protection` says the rest."""
-    from counton.released.stream_words import meaning_in_words
+    from counton.released.stream_words import promise_in_words
 
     guarantee, loss = definition.guarantee, None
     if definition.expires and definition.cut.timed:
         from counton.cli.privacy_by_age import loss_in_words
 
         loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
-    loss = str(guarantee).partition(" with ")[2] if loss is None else loss
-    people = definition.people_note
-    return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
+    return promise_in_words(definition, loss)
 
 
 def protection(definition: Definition, law: NoiseDistribution) -> list[tuple[str, str]]:

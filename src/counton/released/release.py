@@ -44,8 +44,8 @@ from counton.released.stream_words import (
     error_in_words,
     far_in_words,
     in_words,
-    meaning_in_words,
     methods_of,
+    promise_in_words,
     reach_of,
 )
 
@@ -723,16 +723,13 @@ class Release(ReleasedNumbers):
             numbers += align_lines(table)
         if screen.left_out:
             numbers.append(f"{screen.left_out}: table() has them all")
-        loss = str(self.design.guarantee).partition(" with ")[2]
-        shown = self.definition.cut.in_the_middle
         kept = f"; kept in {self.kept_in}, which is secret" if self.kept_in else ""
         return "\n".join(
             [
                 *filter(None, [screen.heading.lstrip("\n")]),
                 *numbers,
                 *screen.notes,
-                f"promise: {meaning_in_words(self.definition)} ({loss})",
-                *([f"not protected: {shown}"] if shown else []),
+                f"promise: {promise_in_words(self.definition)}",
                 f"the account of the promise: describe(){kept}",
             ]
         )

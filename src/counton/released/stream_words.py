@@ -455,6 +455,18 @@ def meaning_in_words(definition: Description) -> str:
     return definition.guarantee.meaning_for(definition.unit, definition.contribution.relation)
 
 
+def promise_in_words(definition: Description, loss: str | None = None) -> str:
+    """The promise of a release in a sentence: the bound, how large it is, and who is left out.
+
+    Args:
+        loss: how much is lost, in words; None: as the guarantee has it.
+    """
+    said = str(definition.guarantee).partition(" with ")[2] if loss is None else loss
+    shown = definition.cut.in_the_middle
+    notes = [definition.people_note, shown and f"not protected: {shown}"]
+    return "; ".join([f"{meaning_in_words(definition)} ({said})", *filter(None, notes)])
+
+
 def protected_in_words(definition: Description) -> str:
     """The protected unit: of counts and sums, cells are groups, and steps of time are windows.
 
