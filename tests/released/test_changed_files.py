@@ -174,14 +174,12 @@ def test_cells_that_are_compressed_take_no_more_than_they_may(
 def test_tables_that_are_compressed_take_no_more_than_they_may(
     count: dict[str, Any], tmp_path: Path
 ) -> None:
-    long = pl.DataFrame({"step": [1], "estimate": [1], "group": ["a" * (2**27 + 1)]})
     many = pl.select(step=pl.repeat(1, 2**24 + 1, dtype=pl.Int64))
-    for rows, says in ((long, "without compression"), (many, "16,777,217 rows, and at most")):
-        rows.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(count)})
-        rows.lazy().sink_ipc(tmp_path / "t.arrow", compression="zstd")
-        for name in ("t.parquet", "t.arrow"):
-            assert (tmp_path / name).stat().st_size < 2**20
-            assert says in python(tmp_path / name).stdout
+    many.write_parquet(tmp_path / "t.parquet", metadata={"counton": json.dumps(count)})
+    many.lazy().sink_ipc(tmp_path / "t.arrow", compression="zstd")
+    for name in ("t.parquet", "t.arrow"):
+        assert (tmp_path / name).stat().st_size < 2**20
+        assert "16,777,217 rows, and at most" in python(tmp_path / name).stdout
 
 
 def test_a_table_of_empty_fields_takes_no_more_than_its_file(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import struct
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 from counton.base.errors import InvalidInput, SumOverflow
 from counton.base.groups import GroupNames
-from counton.base.parquet_footer import Compact
 from counton.base.private import open_private
 from counton.base.windows import Windows, microseconds
 from counton.rows.domains import read_domain, refuse_long_terms
@@ -542,51 +540,6 @@ def test_files_that_are_none_or_twice_are_refused(
         named = [one.format(three_files) if isinstance(one, str) else one for one in events]
     with pytest.raises(InvalidInput, match=words):
         open_source(named)
-
-
-class _Places(Compact):
-    """Where the numbers of rows stand in a footer: of the whole, and of its groups."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.whole, self.groups = list[int](), list[int]()
-
-    def struct(self, depth: int = 0) -> dict[int, Any]:
-        found, number = dict[int, Any](), 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._integer()
-            at = self.at
-            found[number] = self._value(head & 15, depth)
-            if number == 3 and depth == 0:
-                self.whole.append(at)
-            if number == 3 and depth == 2 and 1 in found and isinstance(found[1], list):
-                self.groups.append(at)
-        return found
-
-
-@pytest.mark.parametrize("which", ["whole", "groups"])
-@pytest.mark.parametrize("rows", [0, 5, 20, 60])
-@pytest.mark.parametrize("held", [True, False])
-def test_a_footer_that_says_other_rows_than_its_groups_is_refused(
-    which: str, rows: int, held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 0 in it none were read, without a word."""
-    path = tmp_path / "events.parquet"
-    pl.DataFrame({"time": [f"2013-01-01T00:{n:02}Z" for n in range(30)]}).write_parquet(
-        path, row_group_size=10
-    )
-    data = bytearray(path.read_bytes())
-    begins = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
-    places = _Places(bytes(data[begins:-8]))
-    places.struct()
-    assert (len(places.whole), len(places.groups)) == (1, 3)
-    assert EventFile(str(path)).frame().collect().height == 30
-    data[begins + getattr(places, which)[0]] = 2 * rows  # zigzag
-    path.write_bytes(data)
-    if held:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bytes(data))))
-    with pytest.raises(InvalidInput, match=r"its footer says that it has .* rows, and lists"):
-        EventFile("-" if held else str(path), "parquet").frame(["time"]).collect()
 
 
 def test_two_columns_of_one_name_are_refused(write: Write) -> None:

@@ -46,11 +46,10 @@ from counton.released.series import NUMBERS, labels_of, rows_among
 from counton.released.sizes import (
     MOST_NUMBERS,
     MOST_TEXT,
-    check_arrow,
     check_bytes,
     check_csv,
+    check_frame,
     check_json_table,
-    check_parquet,
     check_shape,
     too_large,
 )
@@ -384,7 +383,8 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 def _rows(path: Path, kind: str) -> pl.DataFrame:
     """Rows of a table that is no workbook, if they are not too many."""
     if kind == "parquet":
-        check_parquet(path)
+        check_bytes(path)
+        check_frame(pl.scan_parquet(path))
         return pl.read_parquet(path)
     if kind == "csv":
         check_csv(path)
@@ -394,7 +394,7 @@ def _rows(path: Path, kind: str) -> pl.DataFrame:
     check_bytes(path)
     data = path.read_bytes()
     if kind == "arrow":
-        check_arrow(data)
+        check_frame(pl.scan_ipc(data))
         return pl.read_ipc(data)
     check_json_table(data)
     if kind == "json":

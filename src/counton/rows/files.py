@@ -23,7 +23,6 @@ import polars as pl
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, field, is_text
-from counton.base.parquet_footer import footer_of, rows_in, rows_of_file
 from counton.base.sqlite_header import sqlite_header
 from counton.rows.paths import CsvForm, Format, event_paths, format_of, is_database
 from counton.rows.readable_lines import (
@@ -89,7 +88,6 @@ class EventFile(Rows):
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         self._is_short: bool | None = None
-        self._footer_fits = False
         self.form = form
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
@@ -180,25 +178,11 @@ class EventFile(Rows):
             # All columns are read: of some alone polars does not see that a row has too many.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
-            self._refuse_other_footer()
             return pl.scan_parquet(source, glob=False)
         if columns is None:
             return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
         # Text, as of CSV: types guessed from all rows would let one row change what others say.
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
-
-    def _refuse_other_footer(self) -> None:
-        """Refuse a Parquet file whose footer says other numbers of rows: polars believes it."""
-        if self._footer_fits:
-            return
-        try:
-            if self._bytes is None:
-                rows_of_file(Path(self.path))
-            else:
-                rows_in(footer_of(self._bytes))
-        except (OSError, ValueError) as error:
-            raise self.unreadable(error) from error
-        self._footer_fits = True
 
     def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows as they are; what a line lacks at its end polars takes for empty."""

@@ -12,8 +12,8 @@ import polars as pl
 import zstandard
 
 from counton.base.errors import InvalidInput
-from counton.released.sizes import size_of_stream
 from counton.rows.sources import UNREADABLE
+from counton.serve.arrow_streams import rows_of_stream
 from counton.serve.served_jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -219,7 +219,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
 
 def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
     try:
-        if size_of_stream(body).rows > most:
+        if rows_of_stream(body) > most:
             raise TooLarge
         frame = pl.read_ipc_stream(io.BytesIO(body))
     except (*UNREADABLE, ValueError) as error:
