@@ -38,7 +38,6 @@ from counton.strategies.strategy import (
     check_metric,
     check_step,
     check_window,
-    nodes_per_chunk,
     window_ends,
 )
 
@@ -212,36 +211,27 @@ class DigitTree(StreamStrategy):
             return Fraction(self._digits.largest_weight(self.horizon))
         return Fraction(self._digits.total_weight(self.horizon), self.horizon)
 
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: top down, one level at a time, some nodes at a time."""
+    def noise(self, field: NodeNoise, steps: range) -> Integers:
+        """B z on a window: top down, one level at a time."""
         named, numbers = self._by_right_end(field), [check_window(self, steps)]
         for _ in range(self.height if steps else 0):  # those that the numbers below are cut to
             low, high = (self._digits.cut(numbers[-1][end]) for end in (0, -1))
             numbers.append(range(low, high + 1))
-        size, k = nodes_per_chunk(field.shape), self.arity
         found = np.zeros((min(len(steps), 1), *field.shape), np.int64)
         for level in reversed(range(len(numbers) - 1)):
             own, groups = numbers[level], numbers[level + 1]
-            first, last = min(own[0], groups[0] * k), max(own[-1], groups[-1] * k)
-            at_own = np.empty((len(own), *field.shape), np.int64)  # the nodes after ``first``
-            at_middle = np.empty_like(found)  # up to the multiples of k
-            at_own[0] = at_middle[0] = 0  # of whichever is at ``first``
-            before = None
-            for at in range(first + 1, last + 1, size):
-                sums = named.run(level, range(at, min(at + size, last + 1)))
-                before = add_up(sums, before)
-                for wanted, place, start, step in (
-                    (at_own, own.start, max(own.start, at), 1),
-                    (at_middle, groups.start, max(groups.start, -(-at // k)), k),
-                ):
-                    some, room = sums[start * step - at :: step], wanted[start - place :]
-                    room[: len(some)] = some[: len(room)]
-            counts = np.full(len(groups), k)
-            counts[0] -= own[0] - (groups[0] * k - self._digits.below)
-            counts[-1] -= groups[-1] * k + self._digits.above - own[-1]
-            found -= at_middle
-            at_own += np.repeat(found, counts, axis=0)
-            found = at_own
+            middle = np.arange(groups.start, groups.stop) * self.arity
+            first, last = min(own[0], middle[0]), max(own[-1], middle[-1])
+            sums = np.empty((last - first + 1, *field.shape), np.int64)
+            sums[0] = 0  # of the nodes after ``first``
+            sums[1:] = named.run(level, range(first + 1, last + 1))
+            add_up(sums)
+            found -= sums[middle - first]
+            counts = np.full(len(groups), self.arity)
+            counts[0] -= own[0] - (middle[0] - self._digits.below)
+            counts[-1] -= middle[-1] + self._digits.above - own[-1]
+            found = np.repeat(found, counts, axis=0)
+            found += sums[own.start - first : own.stop - first]
         return found
 
 
