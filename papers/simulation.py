@@ -61,7 +61,7 @@ def errors(
         field = NoiseField(
             subkey, lambda level: node_law(strategy, law, level), (min(size, runs - first),)
         )
-        yield strategy.noise(field, steps) / 2.0**strategy.fraction_bits
+        yield strategy.noise(field, steps) / 2.0**strategy.facts.fraction_bits
 
 
 class Measured(NamedTuple):

@@ -120,7 +120,7 @@ def strategies(steps: int) -> list[Nodes]:
         matrix = np.zeros((len(places), steps))
         for step, column in enumerate(columns):
             for node in column:
-                weight = node.weight * 2**strategy.lattice_bits
+                weight = node.weight * 2**strategy.facts.lattice_bits
                 matrix[places.index(node[:2]), step] += float(weight)
         weights = [weighted(strategy, matrix, [level for level, _ in places], law) for law in LAWS]
         found.append(Nodes(strategy, (weights[0], weights[1])))

@@ -129,7 +129,7 @@ def answer_of(number: int, case: Case) -> dict[str, Any]:
     released = counter.release_many(counter.design.contribution.exact_from_grid(xs))
     design, facts = counter.design, case.strategy.facts
     late = np.concatenate([np.zeros((facts.delay, *case.shape), np.int64), xs])[: case.steps]
-    sums = late if case.strategy.workload == "windows" else late.cumsum(axis=0)
+    sums = late if case.strategy.facts.workload == "windows" else late.cumsum(axis=0)
     whole = [Fraction(one) / design.released_unit for one in released.values.reshape(-1).tolist()]
     values = np.array([round(one) for one in whole]).reshape(case.steps, -1)
     told = json.loads(json.dumps(design.public()))

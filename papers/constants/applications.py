@@ -185,7 +185,7 @@ def bounds(runs: int) -> Iterator[Comparison]:
     yield from _noise(every, runs)
     ours = mechanisms(STEPS).ours
     law = law_for(ours, ApproxDP(EPSILON, DELTA), Contribution.add_remove()).law
-    ratio = multiplier(EPSILON) / (law.std / 2**ours.lattice_bits / sensitivity(ours, 2))
+    ratio = multiplier(EPSILON) / (law.std / 2**ours.facts.lattice_bits / sensitivity(ours, 2))
     histogram = every[0]
     yield Comparison(
         "Equation (2)", "largest error of the histogram with the paper's noise",

@@ -96,7 +96,7 @@ def largest_error_of_totals(
     if not 0 < probability < 1:
         raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
     runs, level = check_integer("runs", runs, 1, 2**16), check_level(level)
-    unit, said = 2.0**-strategy.fraction_bits, f"{strategy!r} {law!r}".encode()
+    unit, said = 2.0**-strategy.facts.fraction_bits, f"{strategy!r} {law!r}".encode()
     every = []
     for run in range(runs):
         subkey = sha256(b"largest error of totals, run %d: " % run + said).digest()

@@ -103,7 +103,7 @@ class LocalProtocol(ABC, Generic[Message]):
     @cached_property
     def _reads(self) -> Floats:
         """First column of B = A C^-1; what it is applied to is private already."""
-        rates = self.strategy.numerators / 2.0**self.strategy.lattice_bits
+        rates = self.strategy.numerators / 2.0**self.strategy.facts.lattice_bits
         return reciprocal(np.diff(rates, prepend=0.0), self.cells)
 
     def _entered(self, cell: int) -> NDArray[np.int64]:
@@ -171,7 +171,7 @@ class LocalProtocol(ABC, Generic[Message]):
                 needs it.
 
         Returns:
-            Of `LocalMedian` C e_j + z in units of ``2**-strategy.lattice_bits``: int64, shape
+            Of `LocalMedian` C e_j + z in units of ``2**-strategy.facts.lattice_bits``: int64, shape
             ``(cells,)``; of `PureLocalMedian` which of its candidates it chose.
 
         Raises:
@@ -201,7 +201,7 @@ class LocalProtocol(ABC, Generic[Message]):
     @property
     @abstractmethod
     def law(self) -> DiscreteGaussian:
-        """Law of each coordinate's noise, in units of ``2**-strategy.lattice_bits``."""
+        """Law of each coordinate's noise, in units of ``2**-strategy.facts.lattice_bits``."""
 
     @abstractmethod
     def measurement(self, message: Any) -> NDArray[np.int64]:
@@ -271,7 +271,7 @@ def largest_move(strategy: SqrtToeplitz) -> Sensitivity:
         The largest squared 2-norm, and the 1-norm of two whole columns, which none exceeds.
 
     >>> strategy = SqrtToeplitz(64)
-    >>> round(largest_move(strategy).l2_squared / 4.0**strategy.lattice_bits, 4)
+    >>> round(largest_move(strategy).l2_squared / 4.0**strategy.facts.lattice_bits, 4)
     3.6555
     >>> from counton.strategies import sensitivity
     >>> round(2 * sensitivity(strategy, 2) ** 2, 4)
@@ -471,7 +471,7 @@ class LocalEstimate:
     ) -> None:
         self.protocol, self.clients = protocol, clients
         self.boundaries, cells = protocol.boundaries, protocol.cells
-        unit = 2.0**-protocol.strategy.lattice_bits
+        unit = 2.0**-protocol.strategy.facts.lattice_bits
         reads = protocol._reads  # of totals
         measured: Floats = total * np.float64(unit)
         counts = convolve(reads, measured, cells)
@@ -757,7 +757,7 @@ class PureLocalMedian(LocalProtocol[PureMessage]):
         """See `LocalProtocol.law`."""
         outside = -NormalDist().inv_cdf(self._apart)
         mu = math.sqrt(outside**2 + 2 * self.cut) - outside  # outside * mu + mu^2 / 2 = cut
-        squared = self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits
+        squared = self.strategy.squared_sensitivity() * 4**self.strategy.facts.lattice_bits
         return DiscreteGaussian(squared * Fraction(math.ceil(2**40 / mu**2), 2**40))
 
     @cached_property

@@ -198,7 +198,7 @@ class SparseDesign:
             raise InvalidInput(f"closing is {text(self.closing)}; it must be above 0")
         _rest_of(self.guarantee, self.closing)
         served = self.strategy.horizon
-        if served is None or served < self.segments or self.strategy.workload != "totals":
+        if served is None or served < self.segments or self.strategy.facts.workload != "totals":
             raise InvalidInput(
                 f"strategy is {self.strategy!r}; it must release totals over at least "
                 f"{self.segments} segments"
@@ -281,7 +281,7 @@ class SparseDesign:
         of_segments = sha256(b"sparse segments: " + said).digest()
         noise = strategy.noise(NoiseField(of_counter, law, (runs,)), range(1, self.segments + 1))
         after = np.zeros((self.segments + 1, runs))
-        after[1:] = noise * 2.0**-strategy.fraction_bits
+        after[1:] = noise * 2.0**-strategy.facts.fraction_bits
         opened = NoiseField(of_segments, self.closing_law, (runs,)).run(0, range(len(after)))
         waits = np.minimum(self.threshold - 1 + np.abs(opened), self.ones)
         largest = np.maximum(np.abs(after + half), np.abs(after + half - waits)).max(axis=0)

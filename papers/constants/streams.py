@@ -58,7 +58,7 @@ def printed_law(strategy: StreamStrategy, epsilon: float) -> DiscreteGaussian:
     >>> round(printed_law(Binary(2**16), 0.5).std / 17**0.5, 2)
     19.29
     """
-    lattice = Fraction(4) ** strategy.lattice_bits
+    lattice = Fraction(4) ** strategy.facts.lattice_bits
     squared = strategy.squared_sensitivity() * lattice
     wanted = Fraction(multiplier(epsilon)) ** 2 * squared
     return DiscreteGaussian(Fraction(round(wanted * 2**10), 2**10))

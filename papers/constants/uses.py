@@ -219,7 +219,7 @@ def local() -> Comparison:
         float(((measured[:, one] - measured[:, other]) ** 2).sum())
         for one, other in itertools.combinations(range(question.cells), 2)
     )
-    unit = 2.0**-question.strategy.lattice_bits
+    unit = 2.0**-question.strategy.facts.lattice_bits
     drawn = [
         question.randomise(client / clients, known_key().with_salt(f"client {client}")) * unit
         - measured[:, question.cell(client / clients)]

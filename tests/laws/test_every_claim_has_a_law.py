@@ -283,7 +283,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), facts=fixed(StrategyFacts())),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
     ],
-    "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
+    "facts.fraction_bits": [
+        states(Binary, fraction_bits=1),
+        states(HonakerOnline, fraction_bits=9),
+    ],
     "horizon": [wrong(Epochs, 3, horizon=HORIZON)],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
     "_largest_read": [
@@ -296,7 +299,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
         for cls, args in ((Epochs, (3,)), (Expiring, (1,)))
     ],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
-    "lattice_bits": [wrong(Binary, lattice_bits=1)],
+    "facts.lattice_bits": [states(Binary, lattice_bits=1)],
     "mean_variance": [
         wrong(Epochs, 3, mean_variance=times(Epochs, "mean_variance", 0.5)),
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
@@ -367,7 +370,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "_window_rounding": [
         wrong(HonakerOnline, _window_rounding=times(HonakerOnline, "_window_rounding", 0.01)),
     ],
-    "workload": [wrong(Binary, workload="windows")],
+    "facts.workload": [states(Binary, workload="windows")],
 }
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.

@@ -71,7 +71,6 @@ WRONG: dict[str, list[LineStrategy]] = {
     "largest_column": [halved_in(norm, "largest_column") for norm in (1, 2)],
     "largest_error": [times(SquareRoot, "largest_error", 0.5)],
     "largest_move": [halved_in(norm, "largest_move") for norm in (1, 2)],
-    "lattice_bits": [claiming(Nodes, lattice_bits=1)],
     "least_inner": [claiming(Haar, least_inner=10**12)],
     "matrix": [times(Nodes, "matrix", 2)],
     "measure": [times(Nodes, "measure", 2)],

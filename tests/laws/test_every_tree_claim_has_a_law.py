@@ -149,7 +149,6 @@ WRONG: dict[str, list[tuple[Callable[[TreeStrategy], None], TreeStrategy]]] = {
     "largest_column": [(columns, less_in(norm, "largest_column")) for norm in (1, 2)],
     "largest_entry": [(columns, claiming(largest_entry=1))],
     "largest_move": [(columns, less_in(norm, "largest_move")) for norm in (1, 2)],
-    "lattice_bits": [(columns, claiming(lattice_bits=1))],
     "own": [(check_tree_description, heavier("own"))],
     "parameters": [
         (check_tree_description, claiming(parameters=property(forgets_the_tree))),

@@ -113,12 +113,12 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
             noise = reader_of(strategy, field).noise(range(max(1, last - 2), last + 1))
             std = math.sqrt(float(noise_variance(strategy, law, [last])[0]))
             # Where sums leave int64 they come out anywhere.
-            assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.fraction_bits + 1
+            assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.facts.fraction_bits + 1
             terms = Design(
                 name="last", strategy=strategy, guarantee=PureDP(1), shape=(), law=law,
                 contribution=Contribution.add_remove(),
             )  # fmt: skip
-            exact = terms.largest_sum << strategy.fraction_bits
+            exact = terms.largest_sum << strategy.facts.fraction_bits
             assert exact + int(np.abs(noise).max()) < 2**63
 
 
@@ -204,10 +204,10 @@ def at_the_end(terms: Design, counter: Counter) -> float:
     sums = np.full(terms.shape, terms.largest_sum, np.int64)
     _, before, waiting = counter._progress()
     last = last_of(terms.strategy, 10**9)
-    totals = terms.strategy.workload == "totals"
+    totals = terms.strategy.facts.workload == "totals"
     counter._done = Private(StreamProgress(last - 1, sums if totals else before, waiting))
     release = counter.release(np.zeros_like(sums) if totals else sums)
-    away = np.abs(release.value - terms.to_data(sums << terms.strategy.fraction_bits)).max()
+    away = np.abs(release.value - terms.to_data(sums << terms.strategy.facts.fraction_bits)).max()
     return float(away / (release.std + 2.0**-52 * terms.largest_sum * float(terms.resolution)))
 
 

@@ -284,7 +284,9 @@ class ClaimsToRoundLess(HonakerOnline):
 class ReleasesTotals(GrowingCascade):
     """Says that it adds up, and does not."""
 
-    workload = "totals"
+    def __init__(self, doublings: int) -> None:
+        super().__init__(doublings)
+        self.facts = replace(self.facts, workload="totals")
 
 
 class LeavesADifferenceOut(GrowingCascade):

@@ -117,11 +117,11 @@ def best_way(
     seen = np.cumsum(noise * factors[:, None], axis=0, dtype=np.uint64)
     vectors, first, place = np.unique(seen[-1], return_index=True, return_inverse=True)
     chances: Reals = np.bincount(place, table.chances).astype(np.float64)
-    unit = np.uint64(1 << strategy.fraction_bits)
+    unit = np.uint64(1 << strategy.facts.fraction_bits)
     value: Reals = never * chances
     of = vectors  # what it is worth to have seen all of it
     for step in range(steps, 0, -1):
-        last = step if strategy.workload == "windows" else steps
+        last = step if strategy.facts.workload == "windows" else steps
         moved = np.sum(factors[step - 1 : last] * unit, dtype=np.uint64)
         before = seen[step - 2][first] if step > 1 else np.zeros(len(first), np.uint64)
         histories, history = np.unique(before, return_inverse=True)

@@ -55,7 +55,7 @@ def released(strategy: StreamStrategy, guarantee: Guarantee, each: int) -> Relea
 def total_of(releases: Releases, shift: int) -> Any:
     """Totals of a run of cells that begins at one of them, as a function of cell and step."""
     values = releases.values
-    if releases._design.strategy.workload == "windows":
+    if releases._design.strategy.facts.workload == "windows":
         values = np.cumsum(values, axis=0)
     return lambda cell, step: float(values[step - 1, shift + cell]) if step else 0.0
 
@@ -70,7 +70,7 @@ def quotient_of(releases: Releases, above: list[Term], below: list[Term], cell: 
 def sums_of_all_cells(releases: Releases, parts: list[Term]) -> NDArray[np.float64]:
     """The sums of the parts, with each cell in the place of the first one."""
     values = np.asarray(releases.values, float)
-    if releases._design.strategy.workload == "windows":
+    if releases._design.strategy.facts.workload == "windows":
         values = np.cumsum(values, axis=0)
     totals = np.vstack([np.zeros(CELLS), values])
     first = np.arange(CELLS - 1)

@@ -261,7 +261,7 @@ def test_steps_beyond_the_horizon_are_refused() -> None:
 
 @pytest.mark.parametrize("strategy", [Binary(10), SqrtToeplitz(10)], ids=name)
 def test_sums_beyond_the_exact_range_are_refused(strategy: StreamStrategy) -> None:
-    largest = 2**61 >> strategy.fraction_bits
+    largest = 2**61 >> strategy.facts.fraction_bits
     stream = counter(strategy)
     stream.release(largest // 2)
     before = stream.checkpoint()

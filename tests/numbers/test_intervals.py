@@ -206,7 +206,7 @@ def test_intervals_cover_as_often_as_they_say(
     strategy: StreamStrategy, law: NoiseDistribution, level: float
 ) -> None:
     draws, steps = 40_000, range(1, 16)
-    noise = strategy.noise(Draws(law, draws, seed=11), steps) / 2.0**strategy.fraction_bits
+    noise = strategy.noise(Draws(law, draws, seed=11), steps) / 2.0**strategy.facts.fraction_bits
     covered = (np.abs(noise) <= halfwidths(strategy, law, steps, level)[:, None]).mean(axis=1)
     error = 5 * math.sqrt(level * (1 - level) / draws)
     assert error < 0.0101  # tells 95% from 94% and 96%
@@ -220,8 +220,8 @@ def test_laplace_nodes_with_fractional_weights_are_covered_a_little_too_often(
     strategy: StreamStrategy,
 ) -> None:
     draws, steps = 40_000, range(1, 16)
-    law = DiscreteLaplace(Fraction(60 * 2**strategy.lattice_bits))
-    noise = strategy.noise(Draws(law, draws, seed=12), steps) / 2.0**strategy.fraction_bits
+    law = DiscreteLaplace(Fraction(60 * 2**strategy.facts.lattice_bits))
+    noise = strategy.noise(Draws(law, draws, seed=12), steps) / 2.0**strategy.facts.fraction_bits
     covered = (np.abs(noise) <= halfwidths(strategy, law, steps)[:, None]).mean(axis=1)
     assert (covered > 0.945).all()
     assert (covered < 0.967).all()
@@ -239,7 +239,7 @@ def test_coarse_laws_with_fractional_weights_are_covered() -> None:
             return rng.choice(np.arange(len(mass)) - len(mass) // 2, self.shape, p=mass)
 
     strategy = HonakerOnline(15)
-    noise = strategy.noise(Table(law, draws, 0), range(1, 16)) / 2.0**strategy.fraction_bits
+    noise = strategy.noise(Table(law, draws, 0), range(1, 16)) / 2.0**strategy.facts.fraction_bits
     assert (
         (np.abs(noise) <= halfwidths(strategy, law, range(1, 16))[:, None]).mean(axis=1) > 0.945
     ).all()
@@ -402,8 +402,8 @@ def test_windows_are_covered_as_often_as_they_say(
 ) -> None:
     draws, level = 30_000 if cells == 1 else 4_000, 0.95
     noise = strategy.noise(Draws(law, draws * cells, seed=5), range(1, 16))
-    totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.fraction_bits
-    if strategy.workload == "windows":
+    totals = noise.reshape(15, draws, cells).sum(axis=2) / 2.0**strategy.facts.fraction_bits
+    if strategy.facts.workload == "windows":
         totals = np.cumsum(totals, axis=0)
     totals = np.vstack([np.zeros(draws), totals])
     starts, stops = np.array([(3, 4), (3, 7), (0, 8), (5, 15), (7, 14), (8, 9)]).T
@@ -413,7 +413,7 @@ def test_windows_are_covered_as_often_as_they_say(
     error = 5 * math.sqrt(level * (1 - level) / draws)
     assert (covered > level - error).all()
     # Laplace nodes of different weights stand for fewer equal ones, with heavier tails.
-    careful = 0.02 if strategy.fraction_bits and isinstance(law, DiscreteLaplace) else 0.005
+    careful = 0.02 if strategy.facts.fraction_bits and isinstance(law, DiscreteLaplace) else 0.005
     assert (covered < level + careful + error).all()
 
 
@@ -459,7 +459,7 @@ def test_windows_of_narrow_nodes_are_covered_by_enumeration(
             width = window_halfwidths(strategy, law, start, stop, level, cells=cells)
             needed = int(np.argmax(inside >= level)) / unit
             assert width >= needed, (start, stop, level)
-            if strategy.fraction_bits == 0:
+            if strategy.facts.fraction_bits == 0:
                 assert width == needed
             else:
                 assert width <= 1.35 * needed + 2.6, (start, stop, level)

@@ -48,7 +48,7 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
     counter = counter_of(strategy, guarantee, shape=(2, 3))
     releases = counter.release_many(counts)
     totals = releases.values
-    if strategy.workload == "windows":
+    if strategy.facts.workload == "windows":
         totals = np.cumsum(totals, axis=0)
     totals = np.concatenate([np.zeros((1, 2, 3)), totals])
     for start, stop in ((0, 1), (0, 20), (4, 4), (3, 9), (19, 20)):
@@ -64,7 +64,7 @@ def test_windows_are_what_the_releases_say(strategy: StreamStrategy, guarantee: 
         assert together.std == pytest.approx(alone.std * math.sqrt(6))
         assert together.lower <= together.value <= together.upper
         assert together.upper - together.lower < several.upper - several.lower or not alone.std
-        if strategy.fraction_bits == 0:
+        if strategy.facts.fraction_bits == 0:
             assert type(together.value) is type(together.lower) is int
 
 
@@ -87,7 +87,7 @@ def test_windows_hold_the_truth_as_often_as_they_say() -> None:
             assert 0.9 - 0.01 < covered < 0.93
             assert np.std(window.value - truth) == pytest.approx(window.std, rel=0.03)
         low, high = releases.interval(0.9)
-        truths = (counts if strategy.workload == "windows" else np.cumsum(counts))[:, None]
+        truths = (counts if strategy.facts.workload == "windows" else np.cumsum(counts))[:, None]
         each = ((low <= truths) & (truths <= high)).mean(axis=1)
         assert (each > 0.9 - 0.01).all()
         assert (each < 0.95).all()

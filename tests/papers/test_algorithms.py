@@ -219,7 +219,7 @@ def test_releases_have_the_noise_of_the_papers_lines(job: str, folder: Path) -> 
                 if isinstance(here, DiscreteLaplace)
                 else math.sqrt(here.sigma_squared)
             )
-            found[level, index] += float(Fraction(weight)) * scale / 2**strategy.lattice_bits
+            found[level, index] += float(Fraction(weight)) * scale / 2**strategy.facts.lattice_bits
         return found
 
     assert [*products(made)] == pytest.approx([*products(WRITTEN[job])], rel=1e-3, abs=1e-3)

@@ -34,7 +34,7 @@ def _encoder(cells: int) -> NDArray[np.int64]:
     matrix = np.zeros((cells, cells), np.int64)
     for step in range(1, cells + 1):
         for _, index, weight in strategy.column(step):
-            matrix[index - 1, step - 1] = int(weight * 2**strategy.lattice_bits)
+            matrix[index - 1, step - 1] = int(weight * 2**strategy.facts.lattice_bits)
     return matrix
 
 
@@ -54,7 +54,7 @@ def test_no_two_cells_are_further_apart(cells: int) -> None:
 
 def test_paper_s_bound_of_the_sensitivity() -> None:
     strategy = SqrtToeplitz(64)
-    exact = largest_move(strategy).l2_squared / 4.0**strategy.lattice_bits
+    exact = largest_move(strategy).l2_squared / 4.0**strategy.facts.lattice_bits
     assert exact == pytest.approx(3.6555, abs=5e-5)
     assert exact < 2 * sensitivity(strategy, 2) ** 2
 
@@ -70,7 +70,7 @@ def test_under_one_key_messages_differ_by_what_was_entered() -> None:
 
 def test_estimates_and_deviations_are_those_of_the_matrices() -> None:
     """B = A C^-1, and half of the slopes at both ends of cells, written out."""
-    encoder = _encoder(8) / 2.0**EIGHT.strategy.lattice_bits
+    encoder = _encoder(8) / 2.0**EIGHT.strategy.facts.lattice_bits
     counts = np.array([3, 0, 5, 1, 0, 9, 2, 4])
     server = EIGHT.collect()
     server._sum, server.clients = _encoder(8) @ counts, int(counts.sum())
@@ -78,7 +78,7 @@ def test_estimates_and_deviations_are_those_of_the_matrices() -> None:
     assert found.cdf == pytest.approx(np.concatenate([[0], np.cumsum(counts)]) / 24, abs=1e-5)
 
     decoder = np.tri(8) @ np.linalg.inv(encoder)
-    one = EIGHT.law.std / 2.0**EIGHT.strategy.lattice_bits / math.sqrt(24)
+    one = EIGHT.law.std / 2.0**EIGHT.strategy.facts.lattice_bits / math.sqrt(24)
     assert found.std[1:-1] == pytest.approx(one * np.linalg.norm(decoder, axis=1)[:-1], rel=1e-9)
     middles = (np.arange(8) + 0.5) / 8
     distances = [np.average(np.abs(theta - middles), weights=counts) for theta in found.boundaries]
@@ -347,7 +347,7 @@ def test_the_distance_of_choices_from_noisy_vectors_is_kept() -> None:
     )
     mu = math.sqrt(
         float(question.strategy.squared_sensitivity())
-        * 4**question.strategy.lattice_bits
+        * 4**question.strategy.facts.lattice_bits
         / float(question.law.sigma_squared)
     )
     ratio = np.linspace(-60 * mu, 60 * mu, 400_001)
@@ -372,7 +372,7 @@ def test_the_stated_formula_keeps_the_distance(clients: int, distance: float) ->
         public=Key.generate(),
         name="formula",
     )
-    lattice = 4**question.strategy.lattice_bits
+    lattice = 4**question.strategy.facts.lattice_bits
     squared = float(question.strategy.squared_sensitivity() * lattice)
     mu = math.sqrt(squared / float(question.law.sigma_squared))
     e = NormalDist().cdf(-(question.cut - mu**2 / 2) / mu)  # twice half of it

@@ -53,7 +53,7 @@ def members(*asked: Any, **when: Any) -> dict[str, tuple[StreamStrategy, ...]]:
 
 def error_of(strategy: StreamStrategy, guarantee: Guarantee, metric: Metric) -> float:
     law = law_for(strategy, guarantee, UNIT).law
-    return strategy.overall_variance(metric) * law.variance / 4.0**strategy.lattice_bits
+    return strategy.overall_variance(metric) * law.variance / 4.0**strategy.facts.lattice_bits
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
@@ -410,7 +410,7 @@ def test_the_best_for_totals_and_counts(horizon: int, guarantee: Guarantee, metr
         variance = np.max(variances) if metric == "max" else np.mean(variances)
         law = law_for(strategy, guarantee, UNIT).law
         rounded = 1.0 if metric == "max" else 1.5 - 0.5 / horizon  # of each difference both ends
-        exact = float(variance) * law.variance / 4.0**strategy.lattice_bits
+        exact = float(variance) * law.variance / 4.0**strategy.facts.lattice_bits
         return exact + rounded * strategy.facts.rounding_variance
 
     ranked = plan(horizon, guarantee, metric, release="both", simple=True)
@@ -427,15 +427,15 @@ def test_counts_alone_take_one_draw_a_step(guarantee: Guarantee) -> None:
         law = law_for(Independent(100), guarantee, contribution).law
         assert ranked.best.strategy == Independent(100)
         assert ranked.best.mean_std == ranked.best.max_std == pytest.approx(math.sqrt(law.variance))
-        assert {choice.strategy.workload for choice in ranked} == {"windows"}
+        assert {choice.strategy.facts.workload for choice in ranked} == {"windows"}
 
 
 @pytest.mark.parametrize("form", ["totals", "windows", "both"])
 def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     everything = plan(1000, ZCDP(0.5), release=form)
     simple = plan(1000, ZCDP(0.5), release=form, simple=True)
-    assert any(choice.strategy.fraction_bits for choice in everything)
-    kept = [choice.strategy for choice in everything if not choice.strategy.fraction_bits]
+    assert any(choice.strategy.facts.fraction_bits for choice in everything)
+    kept = [choice.strategy for choice in everything if not choice.strategy.facts.fraction_bits]
     assert [
         c.strategy for c in simple if not isinstance(c.strategy, MultiscaleInterpolation)
     ] == kept
@@ -666,7 +666,7 @@ def test_what_has_no_plan_without_a_last_step_is_refused() -> None:
 def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     ranked = plan(8760, ZCDP(0.5), simple=True)
     assert ranked.best.kind == "octave, whole numbers"
-    assert ranked.best.strategy.fraction_bits == 0
+    assert ranked.best.strategy.facts.fraction_bits == 0
     assert ranked.best.mean_std < 0.6 * ranked.choices[1].mean_std
     assert ranked.best.mean_std < 1.03 * plan(8760, ZCDP(0.5)).best.mean_std
     assert all(one.kind != "octave, whole numbers" for one in plan(8760, ZCDP(0.5)))

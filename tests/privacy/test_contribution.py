@@ -275,7 +275,7 @@ def test_events_anywhere_move_nodes_most_where_they_are_all_in_one_step_and_cell
         horizon = strategy.horizon
         assert horizon is not None
         one = sensitivities(strategy)
-        unit = 1 << strategy.lattice_bits
+        unit = 1 << strategy.facts.lattice_bits
         columns = [
             {node[:2]: int(node.weight * unit) for node in strategy.column(step)}
             for step in range(1, horizon + 1)

@@ -89,8 +89,11 @@ def test_columns_are_those_of_the_reference(strategy: StreamStrategy, horizon: i
     if isinstance(strategy, MultiscaleInterpolation):
         return  # one of many, which is shown to be right below
     mine = strategy_by_reference(strategy)
-    assert (mine.bits, mine.places) == (strategy.lattice_bits, strategy.fraction_bits)
-    assert (mine.delay, mine.windows) == (strategy.facts.delay, strategy.workload == "windows")
+    assert (mine.bits, mine.places) == (strategy.facts.lattice_bits, strategy.facts.fraction_bits)
+    assert (mine.delay, mine.windows) == (
+        strategy.facts.delay,
+        strategy.facts.workload == "windows",
+    )
     for step in range(1, horizon + 1):
         found = {
             (level, index): Fraction(weight) * 2**mine.bits

@@ -59,7 +59,7 @@ class Measured(reference.Strategy):
     """C as a strategy has it: that of Octave is one of many, and not in the reference."""
 
     def __init__(self, strategy: StreamStrategy) -> None:
-        self._measured, self.bits = strategy, strategy.lattice_bits
+        self._measured, self.bits = strategy, strategy.facts.lattice_bits
 
     def column(self, step: int, last: int) -> dict[reference.Node, int]:
         nodes = column_until(self._measured, step, last)

@@ -204,7 +204,7 @@ def covariance(kind: str, law: Any) -> Floats:
     for level, node in sorted(every.read):
         read = strategy.noise(OneNode((level, node), size), steps) / size
         found += np.outer(read, read) * node_law(strategy, law, level).variance
-    return found / 4.0**strategy.fraction_bits
+    return found / 4.0**strategy.facts.fraction_bits
 
 
 # ---------------------------------------------------------------- questions
@@ -443,7 +443,7 @@ def test_every_case_meets_every_strategy_and_both_laws() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_are_those_of_the_noise(kind: str) -> None:
-    assert (STRATEGIES[kind][0].fraction_bits > 0) == kind.startswith("fractions")
+    assert (STRATEGIES[kind][0].facts.fraction_bits > 0) == kind.startswith("fractions")
     asked: set[str] = set()
     wrong: dict[tuple[str, str, str], Checked] = {}
     for name, part in cases_of(kind):

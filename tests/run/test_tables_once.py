@@ -638,7 +638,7 @@ def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None
     with run(table("hierarchy", tmp_path, epsilon=None, rho="0.5")) as outcome:
         once: Any = outcome.definition.statistic
         assert once.measuring.strategy.total >= 2**20
-        assert outcome.definition.strategy.lattice_bits == 0
+        assert outcome.definition.strategy.facts.lattice_bits == 0
     over: Any = Hierarchy(once.tree).settle(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
     line = Ranges(64).settle(PureDP(1), 1).grid.axes[0]

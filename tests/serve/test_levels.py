@@ -91,7 +91,7 @@ def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, 
         journal = service.service.journals["visits"]
         terms = journal.read().design
         assert law_from_dict(law) == terms.law
-        assert Fraction(law["grid"]) * 2**terms.strategy.lattice_bits == 1
+        assert Fraction(law["grid"]) * 2**terms.strategy.facts.lattice_bits == 1
         assert Fraction(law["scale"]) < 100
         last = asked(service, "/series", last=1)["rows"][-1]  # of an average: the count
         assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["std"])

@@ -91,7 +91,7 @@ def test_intervals_of_cuts_are_as_wide_as_normal_ones_and_replacing_moves_twice(
 def test_a_sum_beyond_the_exact_range_is_refused_and_nothing_is_changed() -> None:
     """Released integers must not wrap: with 16 bits of fractions 2^45 is the end of the range."""
     cuts, strategy = Cuts(4, lower=-(2**40), upper=2**40, resolution=1), LookAhead.best(9)
-    most = 2**61 >> strategy.fraction_bits
+    most = 2**61 >> strategy.facts.fraction_bits
     assert most < 2**61
     counter: Any = Running.start(
         cuts, guarantee=ZCDP(10**9), key=Key.generate(), name="s", strategy=strategy, batched=True

@@ -135,7 +135,7 @@ def test_dropping_moves_three_edges_of_a_histogram_and_not_their_root(nodes: int
     ):
         alone, claimed = unit_sensitivities(one, strategy), unit_sensitivities(degrees, strategy)
         assert (claimed.l1, claimed.l2_squared) == (3 * alone.l1, 9 * alone.l2_squared)
-        unit = 2.0**strategy.lattice_bits
+        unit = 2.0**strategy.facts.lattice_bits
         assert unit * l1 <= claimed.l1
         assert (unit * l2) ** 2 <= claimed.l2_squared * (1 + 1e-12)
         if isinstance(strategy, Independent):

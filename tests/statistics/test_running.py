@@ -201,7 +201,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
     )
     for strategy in Binary(13), KAry(13, 4, True), SmoothBinary.best(13), SqrtToeplitz(13):
         enters = np.asarray(matrices(strategy)[1], float)
-        unit = 2.0**strategy.lattice_bits
+        unit = 2.0**strategy.facts.lattice_bits
         worst = [0.0, 0.0]
         for start in range(13):
             moved_by = [enters[:, start : start + 3].sum(axis=1)]

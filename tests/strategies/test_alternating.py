@@ -115,7 +115,7 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
     strategy = LeastSquaresFactorization(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
     assert not strategy.structure.aligned()
-    up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.lattice_bits
+    up_and_down = matrices(strategy)[1] @ [1, -1] * 2**strategy.facts.lattice_bits
     truth = float((up_and_down**2).sum())
     assert (
         pattern_sensitivity(strategy, Alternating(2)).l2_squared

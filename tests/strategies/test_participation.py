@@ -58,7 +58,7 @@ def weights(strategy: StreamStrategy) -> NDArray[Any]:
     matrix = np.zeros((len(nodes), len(columns)), np.int64)
     for step, column in enumerate(columns):
         for level, index, weight in column:
-            matrix[nodes.index((level, index)), step] = weight * 2**strategy.lattice_bits
+            matrix[nodes.index((level, index)), step] = weight * 2**strategy.facts.lattice_bits
     return matrix
 
 
@@ -211,7 +211,7 @@ def _leaves(strategy: SmoothBinary) -> Iterator[int]:
 @pytest.mark.parametrize("horizon", [1, 2, 9, 100, 1000])
 def test_one_step_is_what_it_was(horizon: int) -> None:
     for strategy in strategies(horizon):
-        unit = 2**strategy.lattice_bits
+        unit = 2**strategy.facts.lattice_bits
         l1, squared = strategy.l1_sensitivity(), strategy.squared_sensitivity()
         entries = ((unit, int(l1)),) if strategy.facts.unit_columns else None
         expected = Sensitivity(int(l1 * unit), int(squared * unit**2), entries)
@@ -225,7 +225,8 @@ def test_sensitivities_as_floats_are_never_below() -> None:
     for strategy in strategies(11):
         for p in (1, 2):
             moved = sensitivities(strategy, steps=3)
-            exact = Fraction((moved.l1, moved.l2_squared)[p - 1], 2 ** (p * strategy.lattice_bits))
+            unit = 2 ** (p * strategy.facts.lattice_bits)
+            exact = Fraction((moved.l1, moved.l2_squared)[p - 1], unit)
             claimed = sensitivity(strategy, p, steps=3)
             assert Fraction(claimed) ** p >= exact
             assert claimed**p == pytest.approx(float(exact), rel=1e-14)
@@ -234,8 +235,7 @@ def test_sensitivities_as_floats_are_never_below() -> None:
 class OnlyColumns(StreamStrategy):
     """Columns with weights, on a lattice, and nothing said about how they divide."""
 
-    lattice_bits = 3
-    facts = StrategyFacts(unit_columns=False)
+    facts = StrategyFacts(lattice_bits=3, unit_columns=False)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon

@@ -39,7 +39,7 @@ def check_sensitivity(
     for strategy, true in zip(
         strategies, largest_norms(statistic, strategies, neighbours), strict=True
     ):
-        unit = 2.0**strategy.lattice_bits
+        unit = 2.0**strategy.facts.lattice_bits
         assert min(true) > 0
         found = [unit_sensitivity(statistic, strategy, p, batched=batched) for p in (1, 2)]
         for claimed, exact in zip(found, true, strict=True):
@@ -87,7 +87,7 @@ def simulated(
         (runs, *terms.shape),
     )
     released = terms.strategy.noise(field, range(step, step + 1))[0]
-    values = terms.to_data(released + (np.asarray(exact) << terms.strategy.fraction_bits))
+    values = terms.to_data(released + (np.asarray(exact) << terms.strategy.facts.fraction_bits))
     std = float(terms.std(range(step, step + 1))[0])
     for value in values:
         yield read_release(statistic, StepRelease(step, value, std, terms))

@@ -275,7 +275,7 @@ def measured(design: Design, totals: Sequence[np.ndarray[Any, Any]]) -> np.ndarr
         for level, node, *_, weight in column:
             wide = math.sqrt(node_law(strategy, design.law, level).variance / design.law.variance)
             place = places.index((level, node))
-            matrix[place, step] = float(weight) * 2**strategy.lattice_bits / wide
+            matrix[place, step] = float(weight) * 2**strategy.facts.lattice_bits / wide
     whole: np.ndarray[Any, Any] = matrix @ np.reshape(np.array(totals, float), (steps, -1))
     return whole.ravel()
 

@@ -63,7 +63,7 @@ def _noise(
 ) -> Floats:
     field = NoiseField(subkey, lambda level: node_law(strategy, law, level), (runs,))
     noise = strategy.noise(field, range(1, last + 1))
-    return np.asarray(noise * 2.0**-strategy.fraction_bits, dtype=np.float64)
+    return np.asarray(noise * 2.0**-strategy.facts.fraction_bits, dtype=np.float64)
 
 
 def band(
@@ -126,7 +126,7 @@ def band(
     if factor is None or factor >= 1:
         return apart
     found = apart * factor * (1 + 1e-12)
-    return np.floor(found) if strategy.fraction_bits == 0 else found
+    return np.floor(found) if strategy.facts.fraction_bits == 0 else found
 
 
 def _steps(strategy: StreamStrategy, steps: int | None) -> int:

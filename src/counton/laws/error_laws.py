@@ -63,7 +63,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
     squares, by_level = reads.between(first, last) ** 2, np.zeros((len(levels), len(first)))
     for place, level in enumerate(levels):
         by_level[place] = squares[:, reads.levels == level].sum(axis=1)
-    windows = strategy.workload == "windows"
+    windows = strategy.facts.workload == "windows"
     ends = np.where(windows, stops - starts, (starts > 0) * 1 + (stops > starts))
     more = np.asarray(ends * strategy.facts.rounding_variance, np.float64)
     for law in (*_WIDE, *_narrow(strategy)):
@@ -71,7 +71,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
             continue
         laws = [node_law(strategy, law, level) for level in levels]
         widths = np.array([law.variance for law in laws])
-        exact = widths @ by_level / 4.0**strategy.lattice_bits
+        exact = widths @ by_level / 4.0**strategy.facts.lattice_bits
         found = noise_variance(strategy, law, stops, since=starts)
         _compare(
             strategy, f"noise_variance between ends under {law}", found, exact, more, stops, starts
@@ -85,7 +85,7 @@ def check_noise_variance(strategy: StreamStrategy, steps: int | None = None) -> 
 
 def _narrow(strategy: StreamStrategy) -> tuple[NoiseDistribution, ...]:
     """Laws of few integers where the lattice is that of integers, else of as little noise."""
-    unit = 1 << strategy.lattice_bits
+    unit = 1 << strategy.facts.lattice_bits
     laplace, gaussian = _NARROW
     assert isinstance(laplace, DiscreteLaplace)
     assert isinstance(gaussian, DiscreteGaussian)
@@ -130,7 +130,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     """
     reads = reads_of(strategy, count_steps(strategy, steps))
     last = np.arange(1, len(reads.steps))
-    first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
+    first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
     weights = np.abs(reads.between(first, last))
     if not isinstance(strategy, EndlessStrategy):
         most = float(weights.max(initial=0.0))
@@ -171,8 +171,8 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     table = HashedNoise((40,), spread=1000 * largest_entry(strategy, count))
     noise = strategy.noise(table, range(1, count + 1))
     z = noise_of(table, reads.nodes).astype(np.float64)
-    unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
-    if strategy.workload == "windows":
+    unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
+    if strategy.facts.workload == "windows":
         shown = np.concatenate([np.zeros((1, 40), np.int64), np.cumsum(noise, axis=0)])
     else:
         shown = np.concatenate([np.zeros((1, 40), np.int64), noise])
@@ -184,9 +184,11 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
     at = int(np.argmax(wrong))
     said = f"from {starts[at]} to {stops[at]} rounding moves a release by {off[at].max()}"
     require(not wrong.any(), strategy, f"{said}, not at most {allowed[at]}")
-    single = (starts == 0) & (stops > 0) if strategy.workload == "totals" else stops == starts + 1
+    single = (
+        (starts == 0) & (stops > 0) if strategy.facts.workload == "totals" else stops == starts + 1
+    )
     if single.any():
-        square = float((off[single] ** 2).mean()) / 4.0**strategy.fraction_bits
+        square = float((off[single] ** 2).mean()) / 4.0**strategy.facts.fraction_bits
         said = f"rounding has a mean square of {square}, not {strategy.facts.rounding_variance}"
         require(square <= _FINE + 1.5 * strategy.facts.rounding_variance, strategy, said)
 
@@ -201,7 +203,7 @@ def check_released_variance(strategy: StreamStrategy) -> None:
     ends = np.arange(count + 1)
     totals = strategy.variance(ends[1:])
     alone = strategy.variance(ends[1:], since=ends[:-1])
-    if strategy.workload == "windows":
+    if strategy.facts.workload == "windows":
         alone = totals
     of = {"totals": totals, "windows": alone, "both": np.concatenate([totals, alone])}
     for form in _FORMS:

@@ -46,7 +46,7 @@ def count_steps(strategy: StreamStrategy, steps: int | None) -> int:
 
 def is_integral(strategy: StreamStrategy) -> bool:
     """Whether B and C are matrices of integers."""
-    return strategy.fraction_bits == strategy.lattice_bits == 0
+    return strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _reads(strategy: StreamStrategy, count: int) -> Reads:
     for i, row in enumerate(rows.values(), 1):
         weights[i, [place[node] for node in row]] = [float(weight) for weight in row.values()]
     steps = np.array([0, *rows])
-    if strategy.workload == "windows":
+    if strategy.facts.workload == "windows":
         together = [0, *(i for i, step in enumerate(steps.tolist()) if i == step > 0)]
         steps, weights = steps[together], np.cumsum(weights, axis=0)[together]
     return Reads(steps, nodes, weights)
@@ -175,7 +175,7 @@ def lattice_units(strategy: StreamStrategy, nodes: Iterable[Node]) -> dict[Addre
     """A column as integers: its weights lie on multiples of 2^-lattice_bits."""
     units = {}
     for address, weight in _weights(strategy, nodes).items():
-        unit, rest = divmod(2**strategy.lattice_bits, weight.denominator)
+        unit, rest = divmod(2**strategy.facts.lattice_bits, weight.denominator)
         require(rest == 0, strategy, f"C has {weight}, off the lattice")
         units[address] = weight.numerator * unit
     return units

@@ -76,9 +76,6 @@ _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Attributes that are stated of a strategy.
 _STATED = (
     "horizon",
-    "workload",
-    "fraction_bits",
-    "lattice_bits",
     "facts",
     "_largest_read",
     "sources",
@@ -244,7 +241,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
     """
     count = count_steps(strategy, steps)
     columns = columns_in_order(strategy, count)
-    unit = 2**strategy.lattice_bits
+    unit = 2**strategy.facts.lattice_bits
     if strategy.facts.unit_columns:
         units = {abs(weight) for column in columns for weight in column.values()}
         require(units <= {unit}, strategy, "C has entries other than 1 and -1")
@@ -264,7 +261,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
         product = reads @ enters
         totals = np.tri(count, k=-strategy.facts.delay)
         one_by_one = np.eye(count, k=-strategy.facts.delay)
-        expected = totals if strategy.workload == "totals" else one_by_one
+        expected = totals if strategy.facts.workload == "totals" else one_by_one
         require(np.array_equal(product, expected), strategy, f"B C is not A over {count} steps")
         return
     entering: dict[Address, list[tuple[int, int]]] = {}
@@ -281,7 +278,7 @@ def check_factorisation(strategy: StreamStrategy, steps: int | None = None) -> N
                 entries[item] += scaled * weight
         last = step - strategy.facts.delay
         for item, entry in enumerate(entries[1:], start=1):
-            counted = item <= last if strategy.workload == "totals" else item == last
+            counted = item <= last if strategy.facts.workload == "totals" else item == last
             expected_entry = scale * unit if counted else 0
             require(entry == expected_entry, strategy, f"(B C)[{step}, {item}] is wrong")
 
@@ -323,7 +320,7 @@ def check_sensitivity(strategy: StreamStrategy, steps: int | None = None) -> Non
     >>> check_sensitivity(Binary(12))
     """
     columns = columns_in_order(strategy, count_steps(strategy, steps))
-    unit = 2**strategy.lattice_bits
+    unit = 2**strategy.facts.lattice_bits
     worst_l1 = Fraction(max(sum(abs(w) for w in column.values()) for column in columns), unit)
     worst_squared = Fraction(
         max(sum(w * w for w in column.values()) for column in columns), unit**2
@@ -362,7 +359,7 @@ def check_endless_sensitivity(strategy: StreamStrategy, steps: int | None = None
             bound = (strategy.l1_sensitivity, strategy.squared_sensitivity)[norm - 1]()
         except InvalidInput:
             continue
-        unit = 2 ** (norm * strategy.lattice_bits)
+        unit = 2 ** (norm * strategy.facts.lattice_bits)
         tried: list[dict[int, Fraction]] = []
         for base in _LAWS:
             if base.family != ("laplace", "gaussian")[norm - 1]:
@@ -402,7 +399,7 @@ def _of_several(strategy: StreamStrategy, norm: Norm, steps: int) -> Fraction | 
         claimed = sensitivity(strategy, norm, steps=steps)
     except InvalidInput:
         return None
-    unit = 2 ** (norm * strategy.lattice_bits)
+    unit = 2 ** (norm * strategy.facts.lattice_bits)
     return min(Fraction((moved.l1, moved.l2_squared)[norm - 1], unit), Fraction(claimed) ** norm)
 
 
@@ -458,7 +455,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         require(k > 1 or claimed == one, strategy, f"one step moves it by {one}, not {claimed}")
         for p, exact in ((1, claimed.l1), (2, claimed.l2_squared)):
             norm = sensitivity(strategy, p, steps=k, separation=b)  # type: ignore[arg-type]
-            below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.lattice_bits))
+            below = Fraction(norm) ** p < Fraction(exact, 2 ** (p * strategy.facts.lattice_bits))
             require(k == 1 or not below, strategy, f"sensitivity({p}) is {norm}, below {claimed}")
     for b in range(1, separation + 1):
         for row in (None, *sizes):
@@ -564,11 +561,11 @@ def check_noise_is_rows(
     noise = strategy.noise(table, range(1, count + 1))
     require(noise.shape == (count, *shape), strategy, f"noise has shape {noise.shape}")
     require(noise.dtype == np.int64, strategy, f"noise has type {noise.dtype}")
-    unit = 2.0 ** (strategy.fraction_bits - strategy.lattice_bits)
+    unit = 2.0 ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
     reads = reads_of(strategy, count)
     z = noise_of(table, reads.nodes).astype(np.float64)
     last = np.arange(1, len(reads.steps))
-    first = last - 1 if strategy.workload == "windows" else np.zeros_like(last)
+    first = last - 1 if strategy.facts.workload == "windows" else np.zeros_like(last)
     at = reads.steps[last]
     # Integers here are below 2^53, so that sums of integral rows are exact.
     exact = reads.between(first, last) @ z * unit
@@ -694,8 +691,8 @@ def check_shift(
                 for node, weight in column.items():
                     shifts.setdefault(node, {})[place] = difference * weight
                 counted = item - 1 + strategy.facts.delay
-                last = None if strategy.workload == "totals" else counted + 1
-                expected[counted:last, place] = difference << strategy.fraction_bits
+                last = None if strategy.facts.workload == "totals" else counted + 1
+                expected[counted:last, place] = difference << strategy.facts.fraction_bits
             moved = strategy.noise(ShiftedNoise(table, shifts), window) - before
             wrong = (moved.reshape(count, -1) != expected).any(axis=0)
             item = chosen[min(int(np.argmax(wrong)), len(chosen) - 1)]

@@ -334,14 +334,14 @@ class Counter:
         for noise in self._lookahead.parts(range(step + 1, step + 1 + count)):
             part = slice(start, start + len(noise))
             exact = values[part]
-            if terms.strategy.workload == "totals":
+            if terms.strategy.facts.workload == "totals":
                 np.add.accumulate(totals[part], axis=0, out=exact)
                 exact += sums
                 sums = exact[-1].copy()
             else:
                 exact[...] = totals[part]
-            if terms.strategy.fraction_bits:
-                exact <<= terms.strategy.fraction_bits
+            if terms.strategy.facts.fraction_bits:
+                exact <<= terms.strategy.facts.fraction_bits
             exact += noise
             # Part by part, while it is in the cache, and in the place of what it is made from.
             shown = terms.to_data(exact)
@@ -357,7 +357,7 @@ class Counter:
         self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """What to release at one step of many cells, and their sums: the same, some at a time."""
-        terms, carried = self.design, self.design.strategy.workload == "totals"
+        terms, carried = self.design, self.design.strategy.facts.workload == "totals"
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         after = np.empty_like(sums) if carried else sums
         released, taken = values, totals.reshape(-1)
@@ -367,8 +367,8 @@ class Counter:
             if carried:
                 exact += sums.reshape(-1)[cells]
                 after.reshape(-1)[cells] = exact
-            if terms.strategy.fraction_bits:
-                exact <<= terms.strategy.fraction_bits
+            if terms.strategy.facts.fraction_bits:
+                exact <<= terms.strategy.facts.fraction_bits
             exact += noise
             shown = terms.to_data(exact)
             if shown is not exact:
@@ -418,7 +418,7 @@ class Counter:
         terms = self.design
         last = terms.strategy.horizon or max(self.step, 1 + terms.strategy.facts.delay)
         deviation = float(self.std(range(last, last + 1))[0])
-        windows = terms.strategy.workload == "windows"
+        windows = terms.strategy.facts.workload == "windows"
         released = ", which releases each step's own count" if windows else ""
         return (
             f"Protected: {terms.contribution}. "

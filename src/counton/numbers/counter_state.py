@@ -98,7 +98,7 @@ class StreamProgress(NamedTuple):
     def start(cls, terms: Design) -> StreamProgress:
         """Nothing released yet."""
         waiting = np.zeros((terms.strategy.facts.delay, *terms.beginning), np.int64)
-        shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
+        shape = terms.beginning if terms.strategy.facts.workload == "totals" else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
     def wider(self, cells: int) -> StreamProgress:
@@ -167,7 +167,7 @@ def _refuse_overflow(
 
     With a delay this looks ``delay`` steps ahead, at sums that are not released yet.
     """
-    if terms.strategy.workload == "windows":
+    if terms.strategy.facts.workload == "windows":
         refuse_overflow(
             largest,
             terms.largest_sum,

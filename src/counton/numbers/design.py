@@ -241,7 +241,7 @@ class Design(Errors[S]):
     @property
     def law_unit(self) -> Fraction:
         """What one is, of the integers of which the law is: data units, or those of a cell."""
-        return self.resolution / Fraction(2) ** int(self.strategy.lattice_bits)
+        return self.resolution / Fraction(2) ** int(self.strategy.facts.lattice_bits)
 
     def public(self) -> dict[str, Any]:
         """As `to_dict`, with the law in data units: for readers. `from_dict` takes it too."""
@@ -251,7 +251,7 @@ class Design(Errors[S]):
     @cached_property
     def released_unit(self) -> Fraction:
         """One unit of the released integers, in data units."""
-        return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
+        return self.resolution / Fraction(2) ** int(self.strategy.facts.fraction_bits)
 
     def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
         """Of the interval of one cell in the steps start + 1 .. stop, in data units.
@@ -394,8 +394,8 @@ def largest_sum(strategy: StreamStrategy) -> int:
     >>> largest_sum(Binary(31)) == LARGEST_SUM
     True
     """
-    most = LARGEST_SUM if strategy.workload == "totals" else LARGEST_WINDOW
-    return most >> strategy.fraction_bits
+    most = LARGEST_SUM if strategy.facts.workload == "totals" else LARGEST_WINDOW
+    return most >> strategy.facts.fraction_bits
 
 
 def check_shape(shape: Any) -> tuple[int, ...]:

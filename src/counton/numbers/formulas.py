@@ -812,7 +812,7 @@ class _Noise:
         self._rounding = np.zeros(len(at))
         if len(at):
             self._rounding = window_rounding(strategy, np.zeros_like(at), at)
-        bits = 2.0**-strategy.lattice_bits
+        bits = 2.0**-strategy.facts.lattice_bits
         self._full = float(largest_reads(strategy, at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if terms.law.variance < 400 else 0.5
@@ -878,7 +878,7 @@ class _Noise:
                 math.sqrt(nodes) * self._node
             )
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
-        cell = 2.0**-self._design.strategy.fraction_bits
+        cell = 2.0**-self._design.strategy.facts.fraction_bits
         rounding = float((np.abs(at) * self._rounding * self._alike).sum()) * cell
         return float(self._design.in_data_units(quantile * std + self._coarse * jump + rounding))
 

@@ -161,7 +161,7 @@ def halfwidths(
     [9.0, 9.0, 12.0, 9.0, 12.0, 12.0, 15.0]
     """
     stops = check_steps(strategy, steps)
-    starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
+    starts = stops - 1 if strategy.facts.workload == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, law, starts, stops, level)
 
 
@@ -192,9 +192,11 @@ def joint_halfwidths(
     level, stops = check_level(level), check_steps(strategy, steps)
     zeros = np.zeros_like(stops)
     sums = [
-        _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
+        _laws_in_sum(each, of, 0, step, 1)
+        for each, of, step in before
+        if not each.facts.fraction_bits
     ]
-    if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
+    if strategy.facts.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
         more: Counter[NoiseDistribution] = Counter()
         for part in sums:
             more.update(dict(part or ()))
@@ -266,7 +268,7 @@ def window_halfwidths(
     cells = check_integer("cells", cells, 1)
     first, last = check_ends(strategy, starts, stops)
     shape, first, last = first.shape, first.ravel(), last.ravel()
-    if strategy.fraction_bits == 0:
+    if strategy.facts.fraction_bits == 0:
         exact = _of_trees(strategy, law, first, last, level, cells)
         if exact is not None:
             return exact.reshape(shape)
@@ -275,10 +277,10 @@ def window_halfwidths(
     rounding = window_rounding(strategy, first, last) * cells
     full = largest_reads(strategy, last)
     if law.variance and checks_laws(strategy):  # the same numbers, whose last bits show
-        variance = (std * 2.0**strategy.lattice_bits / law.std) ** 2  # as the laws are wide
+        variance = (std * 2.0**strategy.facts.lattice_bits / law.std) ** 2  # as the laws are wide
     half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
-    if alone.any() and strategy.lattice_bits == 0:
+    if alone.any() and strategy.facts.lattice_bits == 0:
         counts = _laws_in_sum(strategy, law, 0, 1, cells)
         if counts is not None:  # the first release reads one node, and its law is known exactly
             half[alone] = _of_sum(counts, level)
@@ -302,7 +304,7 @@ def _of_variances(
         full: largest weight with which a node is read, `largest_reads`.
     """
     # Lattice cells of the node that is read at full weight, often by the first release.
-    lattice = full * 2.0**-strategy.lattice_bits
+    lattice = full * 2.0**-strategy.facts.lattice_bits
     # As many equal nodes as have this variance; a float just below an integer is that integer.
     nodes = np.maximum(np.floor(variance / full**2 * (1 + 1e-9)), 1).astype(np.int64)
     heavy = {n: _of_sum(((law, n),), level) / math.sqrt(n) for n in np.unique(nodes).tolist()}
@@ -310,7 +312,7 @@ def _of_variances(
     half = np.maximum(NormalDist().inv_cdf((1 + level) / 2) * std, scaled)
     # Nodes are whole lattice cells: sums of few of them jump where a normal law is smooth.
     coarse = (1.0 if law.variance < _NARROW else 0.5) * lattice
-    cell = 2.0**-strategy.fraction_bits
+    cell = 2.0**-strategy.facts.fraction_bits
     return np.asarray(np.ceil((half + coarse) / cell + rounding) * cell)
 
 
@@ -332,10 +334,10 @@ def widest_halfwidth(
     """
     level = check_level(level)
     variance = strategy.overall_variance("max")
-    whole = strategy.fraction_bits == strategy.lattice_bits == 0
+    whole = strategy.facts.fraction_bits == strategy.facts.lattice_bits == 0
     if whole and not isinstance(strategy, EndlessStrategy):
         return float(_of_sum(((law, math.ceil(variance * (1 - 1e-9))),), level))
-    std = math.sqrt(variance * law.variance / 4.0**strategy.lattice_bits)
+    std = math.sqrt(variance * law.variance / 4.0**strategy.facts.lattice_bits)
     ends = np.array([1, strategy.horizon or 1])
     rounding = window_rounding(strategy, np.zeros_like(ends), ends).max(keepdims=True)
     full = largest_reads(strategy, ends[:1])
@@ -862,7 +864,7 @@ class Errors(Generic[S]):
     @property
     def release(self) -> ReleaseForm:
         """Which numbers ``mean_std`` and ``max_std`` are of."""
-        return self.errors_of.release or self.strategy.workload
+        return self.errors_of.release or self.strategy.facts.workload
 
     @cached_property
     def mean_std(self) -> float:
@@ -883,7 +885,7 @@ class Errors(Generic[S]):
             if metric == "mean":
                 return strategy.mean_variance(steps, self.law)
             return strategy.largest_variance(steps, self.law)
-        node = self.law.variance / 4.0**strategy.lattice_bits
+        node = self.law.variance / 4.0**strategy.facts.lattice_bits
         # Of a difference both totals are rounded; the largest variances are of totals.
         both = metric == "mean" and self.release == "both"
         roundings = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0

@@ -79,7 +79,7 @@ def _known_noise(
         warnings.simplefilter("ignore", InsecureKeyWarning)
         key = InsecureSeededKey(seed)
     before, chunk = np.zeros((1, cells)), max(1, _AT_A_TIME // max(cells, 1))
-    released_windows = terms.strategy.workload == "windows"
+    released_windows = terms.strategy.facts.workload == "windows"
     for noise in noise_alone(terms, key, cells, steps, chunk):
         if windows and not released_windows:
             noise, before = np.diff(noise, axis=0, prepend=before), noise[-1:].copy()

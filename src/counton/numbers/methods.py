@@ -84,7 +84,7 @@ def is_once(terms: Design) -> bool:
 
 
 def _what_is_released(terms: Design) -> str:
-    windows = terms.strategy.workload == "windows"
+    windows = terms.strategy.facts.workload == "windows"
     what = "the number of each step by itself" if windows else "the running total"
     last = terms.strategy.horizon
     until = "for as many steps as come" if last is None else f"for up to {last:,} steps"

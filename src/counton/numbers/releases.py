@@ -151,7 +151,7 @@ class StepRelease(PublicNumbers):
         """After which step, and up to which, it counts, but for the strategy's delay."""
         if self.between is not None:
             return self.between[1].step, self.step
-        windows = self._design.strategy.workload == "windows"
+        windows = self._design.strategy.facts.workload == "windows"
         return self.step - 1 if windows else 0, self.step
 
     def since(self, earlier: StepRelease) -> StepRelease:
@@ -167,7 +167,7 @@ class StepRelease(PublicNumbers):
             or earlier.between is not None
             or earlier._design != terms
             or earlier.step > self.step
-            or terms.strategy.workload != "totals"
+            or terms.strategy.facts.workload != "totals"
         ):
             raise InvalidInput(
                 f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
@@ -360,7 +360,7 @@ def window_of(
     """What releases say about a window; ``read(a, b)`` gives the values of the steps a .. b - 1."""
     start, stop = check_integer("start", start, 0), check_integer("stop", stop, 0)
     check_ends(terms.strategy, start, stop)
-    if terms.strategy.workload == "windows":
+    if terms.strategy.facts.workload == "windows":
         value = read(start + 1, stop + 1).sum(axis=0)
     else:
         value = np.zeros((), np.int64) if stop == 0 else read(stop, stop + 1)[0]

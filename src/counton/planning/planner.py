@@ -624,7 +624,7 @@ def _check_serves(
         raise InvalidInput("it has a last step, or protection that fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")
-    if strategy.workload == "windows" != release:
+    if strategy.facts.workload == "windows" != release:
         raise InvalidInput("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)

@@ -202,7 +202,7 @@ class Description:
             guarantee=terms.guarantee,
             contribution=terms.contribution,
             strategy=terms.strategy,
-            release="windows" if terms.strategy.workload == "windows" else "totals",
+            release="windows" if terms.strategy.facts.workload == "windows" else "totals",
             metric="mean",
             counting=Ordered(),
         )
@@ -414,7 +414,7 @@ class CarriedTotals:
         releases = [
             {
                 "strategy": strategy.to_dict(),
-                "law": law_to_dict(law, resolution / 2**strategy.lattice_bits),
+                "law": law_to_dict(law, resolution / 2**strategy.facts.lattice_bits),
                 "step": step,
             }
             for strategy, law, step in self.releases

@@ -44,7 +44,7 @@ class Answers:
     ) -> None:
         self.design, self.statistic = terms, statistic
         self.listed: NDArray[np.int64] | None = None
-        whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
+        whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
         self._dtype = np.int64 if whole else np.float64
         columns = (
             pl.col("step").cast(pl.Int64),

@@ -385,7 +385,7 @@ class Release(ReleasedNumbers):
         half = wide.series.half.copy()
         factor = narrower(self.design, half[shown], self.first, one, windows=self.totals is None)
         half[shown] *= factor
-        if not self.design.strategy.fraction_bits:  # whole numbers are within, or are not
+        if not self.design.strategy.facts.fraction_bits:  # whole numbers are within, or are not
             unit = float(self.design.released_unit)
             half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
         band = replace(wide.series, half=half)
@@ -470,7 +470,7 @@ class Release(ReleasedNumbers):
             exact = check_numbers(numbers, shape, self.design)
         else:
             exact = np.asarray(values, np.float64)
-            if self.design.strategy.workload == "totals":
+            if self.design.strategy.facts.workload == "totals":
                 exact = np.diff(exact, axis=0, prepend=np.zeros((1, *exact.shape[1:])))
         found = []
         for made in simulated_releases(self.design, exact, n):

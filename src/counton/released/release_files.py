@@ -623,7 +623,7 @@ def _cells(
     place = {group: number for number, group in enumerate(groups)}
     name = "window_estimate" if definition.release == "windows" else "estimate"
     last = max(_File.last(one) for one in files) or int(described["steps"])
-    whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
+    whole = terms.contribution.resolution is None and not terms.strategy.facts.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None

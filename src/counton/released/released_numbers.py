@@ -468,7 +468,7 @@ class ReleasedNumbers:
         series = self.series
         if self.definition.release == "totals":
             return None
-        if self.design.strategy.workload == "windows":
+        if self.design.strategy.facts.workload == "windows":
             return series.part(steps)
         stops = np.asarray(steps)
         if self.own_windows is None:
@@ -519,7 +519,7 @@ class ReleasedNumbers:
         steps = np.atleast_1d(steps)
         if self.there is not None:
             needed = steps
-            if self.design.strategy.workload == "windows":  # sums of all windows up to each
+            if self.design.strategy.facts.workload == "windows":  # sums of all windows up to each
                 needed = np.arange(1, int(steps.max(initial=0)) + 1)
             self._refuse_missing(needed[needed > 0], places)
         found = self._totals[np.maximum(steps - 1, 0)]
@@ -529,7 +529,7 @@ class ReleasedNumbers:
     @cached_property
     def _totals(self) -> Numbers:
         estimates = self.series.values  # whoever asks has refused those that are not there
-        if self.design.strategy.workload == "totals":
+        if self.design.strategy.facts.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
@@ -663,7 +663,7 @@ class ReleasedNumbers:
         @lru_cache(maxsize=2)
         def read(start: int, stop: int) -> Reading:
             found = self.readings[stop - 1]
-            if self.design.strategy.workload == "windows":
+            if self.design.strategy.facts.workload == "windows":
                 if start != stop - 1:
                     raise InvalidInput(
                         f"{self.design.name!r} holds the numbers of single windows, which do not "

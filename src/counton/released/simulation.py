@@ -71,7 +71,7 @@ def simulated_releases(
 
     delay, steps = terms.strategy.facts.delay, len(numbers)
     late = np.concatenate([np.zeros((delay, *numbers.shape[1:])), numbers])[:steps]
-    truth = np.cumsum(late, axis=0) if terms.strategy.workload == "totals" else late
+    truth = np.cumsum(late, axis=0) if terms.strategy.facts.workload == "totals" else late
     cells = int(np.prod(numbers.shape[1:], dtype=np.int64))
     for _ in range(check_integer("n", n, 1, _MOST)):
         noise = fresh_noise(terms, cells, steps)

@@ -283,7 +283,7 @@ def parts_of_bounds(
     Returns:
         Where a release is of one window, by window; else of all under 0.
     """
-    if definition.strategy.workload == "totals":
+    if definition.strategy.facts.workload == "totals":
         return {0: _part_of(definition, bounds, cells)}
     size = pl.col("total").cast(pl.Float64).abs().sum()
     inner = inner_of(definition.statistic)

@@ -810,7 +810,10 @@ def _first_of_kind(
         around=around,
     )
     for choice in ranked.choices:
-        if whole and not choice.strategy.fraction_bits == choice.strategy.lattice_bits == 0:
+        if (
+            whole
+            and not choice.strategy.facts.fraction_bits == choice.strategy.facts.lattice_bits == 0
+        ):
             continue
         if name == PUBLISHED and paper_of(choice.strategy.sources) is None:
             continue
@@ -884,9 +887,9 @@ def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> Stre
             f"as many"
         )
     wanted = "windows" if release == "windows" else "totals"
-    if own.workload != wanted or release == "both":
+    if own.facts.workload != wanted or release == "both":
         raise InvalidInput(
-            f"{field('strategy')} is {own!r}, of {own.workload}, and does not go with "
+            f"{field('strategy')} is {own!r}, of {own.facts.workload}, and does not go with "
             f"{field('release', release)}; leave one of them out"
         )
     return own

@@ -315,7 +315,7 @@ def compare_changes(
         append=new,
     )
     taken = (0, 0.0) if stream is None else open_private(stream.amounts)
-    alone = definition.strategy.workload != "totals"
+    alone = definition.strategy.facts.workload != "totals"
     sums = intake.place_sums(definition.places, alone=alone)
     refuse_inexact_rows(definition, intake.largest_sum(alone=alone), sums, *taken)
     return Private(intake)

@@ -58,7 +58,7 @@ def written_out(strategy: StreamStrategy, last: int) -> dict[str, Any]:
     steps = range(1, last + 1)
     rows = [[list(node) for node in strategy.row(step)] for step in steps]
     columns = [[list(node) for node in column_until(strategy, step, last)] for step in steps]
-    if strategy.lattice_bits or not all(
+    if strategy.facts.lattice_bits or not all(
         type(weight) is int for of in (*rows, *columns) for *_, weight in of
     ):
         raise BeyondReference(

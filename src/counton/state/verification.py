@@ -360,7 +360,7 @@ def _recomputed_stream(
         sums = np.rint((released - noise) / float(terms.resolution)).astype(np.int64)
         if by_reference is not None:
             every.append((released, sums))
-        if terms.strategy.workload == "totals":
+        if terms.strategy.facts.workload == "totals":
             inputs = np.diff(sums, axis=0, prepend=so_far[None])
             so_far = sums[-1]
         else:

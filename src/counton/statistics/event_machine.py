@@ -206,7 +206,7 @@ class Machine:
             some = slice(at, at + chunk)
             values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
-            values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
+            values[place] += self._exact.counts(cells, step) << strategy.facts.fraction_bits
         return self.design.to_data(values)
 
     def describe(self) -> str:

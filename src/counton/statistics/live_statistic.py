@@ -298,7 +298,7 @@ def counter_of(
             shape=statistic.cells,
             statistic=said,
         )
-    if strategy.facts.delay or strategy.workload != "totals":
+    if strategy.facts.delay or strategy.facts.workload != "totals":
         raise InvalidInput(
             f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
         )

@@ -141,7 +141,11 @@ class Cells:
     def one_draw(self) -> bool:
         """Whether each is an exact count and one draw of noise, and nothing else."""
         strategy = self.design.strategy
-        only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
+        only = (
+            strategy.horizon == 1
+            and not strategy.facts.lattice_bits
+            and not strategy.facts.fraction_bits
+        )
         return only and self.release.between is None
 
     def halfwidth(self, level: float = 0.95) -> float:
@@ -591,7 +595,7 @@ class OnDemandReading(Reading):
         terms = self._machine.design
         steps = range(self.step, self.step + 1)
         half = float(terms.halfwidths(steps, level)[0])
-        return int(half) if half == int(half) and not terms.strategy.fraction_bits else half
+        return int(half) if half == int(half) and not terms.strategy.facts.fraction_bits else half
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""

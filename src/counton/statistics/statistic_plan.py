@@ -66,7 +66,7 @@ def unit_sensitivity(
     promise = PureDP(1) if norm == 1 else ZCDP(Fraction(1, 2))
     settled = statistic.settle(promise, strategy.horizon)
     moved = unit_sensitivities(settled, strategy, batched=batched)
-    scale = 1 << strategy.lattice_bits
+    scale = 1 << strategy.facts.lattice_bits
     if norm == 1:
         return float_above(Fraction(moved.l1, scale))
     return root_above(Fraction(moved.l2_squared, scale**2))

@@ -257,7 +257,7 @@ class TallyStatistic(Statistic):
         if math.isinf(least := self.most_counted(0.0, 0.0)):
             return
         added, whole = self.total(changes), 0.0
-        if terms.strategy.workload == "totals":
+        if terms.strategy.facts.workload == "totals":
             whole = float(self.total(taken[None])[0] + added.sum())
         else:
             whole = float(added.max(initial=0.0))

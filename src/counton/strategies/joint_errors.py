@@ -39,12 +39,14 @@ def noise_variance(
     """
     if isinstance(strategy, EndlessStrategy):
         return strategy.variance(steps, since, law)
-    found = strategy.variance(steps, since) * (law.variance / 4.0**strategy.lattice_bits)
+    found = strategy.variance(steps, since) * (law.variance / 4.0**strategy.facts.lattice_bits)
     added = strategy.facts.rounding_variance
     if not added:
         return found
     first, last = window_ends(strategy, steps, since)
-    rounded = (first > 0) * 1.0 + (last > 0) if strategy.workload == "totals" else last - first
+    rounded = (
+        (first > 0) * 1.0 + (last > 0) if strategy.facts.workload == "totals" else last - first
+    )
     return np.asarray(found + np.where(first < last, rounded, 0.0) * added)
 
 
@@ -78,7 +80,7 @@ def sum_noise_variance(
                 for sign, step in window_rows(strategy, 0, stop)
             ),
         )
-    return found * (law.variance / 4.0**strategy.lattice_bits)
+    return found * (law.variance / 4.0**strategy.facts.lattice_bits)
 
 
 def released_variance(

@@ -202,8 +202,6 @@ class _StepNodes(Hashable, Protocol):
     @property
     def horizon(self) -> int | None: ...
     @property
-    def lattice_bits(self) -> int: ...
-    @property
     def structure(self) -> Structure: ...
     def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
     def l1_sensitivity(self) -> Fraction: ...
@@ -241,7 +239,7 @@ def sensitivities(
     schedule = schedule_for(strategy.horizon, steps, separation, every)
     if schedule.steps > 1 and strategy.horizon is not None:
         return _found_once(strategy, schedule, _of_several)
-    unit, steps = 1 << strategy.lattice_bits, schedule.steps
+    unit, steps = 1 << strategy.facts.lattice_bits, schedule.steps
     squared = strategy.squared_sensitivity() * unit**2
     try:
         columns = strategy.l1_sensitivity() * unit, squared
@@ -250,8 +248,8 @@ def sensitivities(
     if any(column.denominator != 1 for column in columns):
         raise InvalidInput(
             f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not lie "
-            f"on multiples of 2^-{strategy.lattice_bits}: {strategy!r} states wrong lattice_bits "
-            f"or sensitivities"
+            f"on multiples of 2^-{strategy.facts.lattice_bits}: {strategy!r} states wrong "
+            f"lattice_bits or sensitivities"
         )
     single = strategy.facts.unit_columns and steps == 1
     entries = ((unit, int(columns[0]) // unit),) if single else None
@@ -296,7 +294,9 @@ def sensitivity(
     if p == 1:
         strategy.l1_sensitivity()  # which says where there is none
     moved = sensitivities(strategy, steps=steps, separation=separation, every=every)
-    exact = Fraction(moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * strategy.lattice_bits))
+    exact = Fraction(
+        moved.l1 if p == 1 else moved.l2_squared, 2 ** (p * strategy.facts.lattice_bits)
+    )
     if steps in (None, 1) and every is None:
         return float(exact) if p == 1 else math.sqrt(exact)
     return float_above(exact) if p == 1 else root_above(exact)
@@ -395,7 +395,8 @@ def pattern_sensitivity(strategy: _StepNodes, pattern: Pattern) -> Sensitivity:
     >>> from counton.strategies import SqrtToeplitz
     >>> word = Runs((Run(2), Run(1, 0, 1, 2), Run(1, 1, 1, 1)))
     >>> strategy = SqrtToeplitz(9)
-    >>> pattern_sensitivity(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
+    >>> unit = 4.0**strategy.facts.lattice_bits
+    >>> pattern_sensitivity(strategy, word).l2_squared / unit < 8 * 1.7592
     True
 
     Raises:
@@ -655,7 +656,7 @@ def level_weights(strategy: _StepNodes) -> dict[int, int]:
     >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
     {0: 4, 1: 4, 2: 5}
     """
-    unit = 1 << strategy.lattice_bits
+    unit = 1 << strategy.facts.lattice_bits
     of_first = {level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)}
     return defaultdict(lambda: unit, of_first)
 
@@ -888,7 +889,7 @@ def _written_out(strategy: _StepNodes) -> Integers:
     """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
-    unit = 1 << strategy.lattice_bits
+    unit = 1 << strategy.facts.lattice_bits
     columns = [
         {
             (level, index): weight * unit if type(weight) is int else int(Fraction(weight) * unit)

@@ -9,7 +9,7 @@ A over time; lines of cells are in ``counton.strategies.lines``, trees in
 What a strategy for a stream says, and nothing besides:
 
 - which it is: `saved_name`, `parameters`, `to_dict`, `sources`, `examples`;
-- A and its grids: `horizon`, `workload`, `lattice_bits`, `fraction_bits`; and its `facts`;
+- A, its grids and what else is known: `horizon`, `facts`;
 - C: `column`, `structure`, and its norms `l1_sensitivity`, `squared_sensitivity`;
 - B: `row`;
 - errors: `variance`, `overall_variance`;
@@ -123,7 +123,7 @@ class Node(NamedTuple):
 class NodeNoise(Protocol):
     """Where a strategy finds z: independent integers, one per (level, node, coordinate).
 
-    They stand in units of ``2**-strategy.lattice_bits``.
+    They stand in units of ``2**-strategy.facts.lattice_bits``.
     """
 
     @property
@@ -204,6 +204,13 @@ class StrategyFacts:
     """What is known of a strategy for streams, besides its matrices, and relied upon.
 
     Attributes:
+        workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
+            far; "windows": A is the identity, a release is the step's own item.
+        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
+            (0: integers), so that C x is exact in integer arithmetic.
+        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
+            Where B is not integral, B z is rounded to that grid such that the rounded value is a
+            function of the private measurements y = C x + z alone.
         unit_columns: all non-zero entries of C are +1 or -1.
         unit_rows: what is released about any steps reads its nodes with weights +1 and -1, so that
             its variance is their number.
@@ -227,6 +234,9 @@ class StrategyFacts:
     (True, 3)
     """
 
+    workload: Workload = "totals"
+    lattice_bits: int = 0
+    fraction_bits: int = 0
     unit_columns: bool = True
     unit_rows: bool = False
     attained: bool = True
@@ -256,20 +266,10 @@ class StreamStrategy(Strategy):
 
     Attributes:
         horizon: how many steps it can serve; None if unbounded.
-        workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
-            far; "windows": A is the identity, a release is the step's own item.
-        lattice_bits: measurements C x and noise z lie on multiples of ``2**-lattice_bits``
-            (0: integers), so that C x is exact in integer arithmetic.
-        fraction_bits: released noise lies on multiples of ``2**-fraction_bits`` (0: integers).
-            Where B is not integral, B z is rounded to that grid such that the rounded value is a
-            function of the private measurements y = C x + z alone.
-        facts: what else is known of it.
+        facts: which A and which grids it has, and what else is known of it.
     """
 
     horizon: int | None
-    workload: ClassVar[Workload] = "totals"
-    lattice_bits: int = 0
-    fraction_bits: int = 0
     facts: StrategyFacts = StrategyFacts()
 
     @classmethod
@@ -396,14 +396,14 @@ class StreamStrategy(Strategy):
 
     def _window_rounding(self, first: Integers, last: Integers) -> Floats:
         """See `window_rounding`, whose ends are checked: `_release_rounding` for each release."""
-        windows = self.workload == "windows"
+        windows = self.facts.workload == "windows"
         releases = last - first if windows else (first > 0) * 1 + (last > first)
         return np.asarray(releases * self._release_rounding, dtype=np.float64)
 
     @property
     def _release_rounding(self) -> float:
         """By how much rounding moves a release, at most: half a unit, unless all are integers."""
-        return 0.5 if self.fraction_bits else 0.0
+        return 0.5 if self.facts.fraction_bits else 0.0
 
     def _check_law(self, law: NoiseDistribution) -> None:
         """See `check_law`. A strategy that adds up more than int64 may hold, or whose later nodes
@@ -715,13 +715,13 @@ def window_ends(
     if since is not None:
         return check_ends(strategy, since, steps)
     numbers = check_steps(strategy, steps)
-    windows = strategy.workload == "windows"
+    windows = strategy.facts.workload == "windows"
     return (numbers - 1 if windows else np.zeros_like(numbers)), numbers
 
 
 def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
     """(weight, step) of the releases that say what happened in the steps start + 1 .. stop."""
-    if strategy.workload == "windows":
+    if strategy.facts.workload == "windows":
         return [(1, step) for step in range(start + 1, stop + 1)]
     return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
 
@@ -770,7 +770,6 @@ class TableStrategy(Strategy):
     """An integer matrix C with a column for each cell, and how far one unit moves C x.
 
     Attributes:
-        lattice_bits: always 0, see `StreamStrategy`.
         unit_columns: all non-zero entries of C are known to be +1 or -1.
 
     >>> from counton.strategies.lines import Nodes
@@ -781,7 +780,6 @@ class TableStrategy(Strategy):
     Sensitivity(l1=4, l2_squared=4, entries=None)
     """
 
-    lattice_bits: int = 0
     unit_columns: bool = False
 
     @property

@@ -49,11 +49,11 @@ def check_shifts(strategy: StreamStrategy, steps: int, seed: int, change: int) -
     for step in window:
         column = column_until(strategy, step, steps)
         table.moved = {
-            (level, node): int(change * weight * 2**strategy.lattice_bits)
+            (level, node): int(change * weight * 2**strategy.facts.lattice_bits)
             for level, node, weight in column
         }
         moved = strategy.noise(table, window) - before
-        expected = (np.arange(1, steps + 1) >= step) * (change << strategy.fraction_bits)
+        expected = (np.arange(1, steps + 1) >= step) * (change << strategy.facts.fraction_bits)
         assert np.array_equal(moved, expected), (strategy, step)
 
 

@@ -92,7 +92,7 @@ def test_the_shift_holds_across_the_ends_of_epochs(step: int) -> None:
     table = HashedNoise(spread=2**30)
     shifts = {node[:2]: 5 for node in epochs.column(step)}
     moved = epochs.noise(ShiftedNoise(table, shifts), window) - epochs.noise(table, window)
-    expected = (np.arange(window.start, window.stop) >= step) * (5 << epochs.fraction_bits)
+    expected = (np.arange(window.start, window.stop) >= step) * (5 << epochs.facts.fraction_bits)
     assert np.array_equal(moved, expected)
 
 

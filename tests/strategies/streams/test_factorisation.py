@@ -48,7 +48,7 @@ def test_every_law_holds(strategy: Factorisation) -> None:
 @pytest.mark.parametrize("bits", [1, 3, 18, None])
 def test_entries_are_rounded_to_the_lattice(bits: int | None) -> None:
     strategy = Factorisation(TRIANGLE, bits)
-    unit = Fraction(1, 2**strategy.lattice_bits)
+    unit = Fraction(1, 2**strategy.facts.lattice_bits)
     for row, given in zip(exact(strategy), TRIANGLE.tolist(), strict=True):
         for entry, real in zip(row, given, strict=True):
             assert (entry / unit).denominator == 1
@@ -76,7 +76,7 @@ def test_a_unit_in_several_steps_moves_no_more_than_stated(
 ) -> None:
     columns = [np.array(column) for column in zip(*exact(strategy), strict=True)]
     moved = sensitivities(strategy, steps=times, separation=apart)
-    unit = 2**strategy.lattice_bits
+    unit = 2**strategy.facts.lattice_bits
     for steps in itertools.combinations(range(strategy.horizon), times):
         if min(np.diff(steps)) < apart:
             continue
@@ -134,7 +134,7 @@ def test_noise_is_exact_of_an_ill_conditioned_matrix() -> None:
 
 def test_noise_does_not_depend_on_how_many_numbers_are_asked_for() -> None:
     strategy = Factorisation(TRIANGLE)
-    field = HashedNoise((3,), spread=1 << strategy.lattice_bits)
+    field = HashedNoise((3,), spread=1 << strategy.facts.lattice_bits)
     whole = strategy.noise(field, range(1, 10))
     for step in range(1, 10):
         assert (strategy.noise(field, range(step, step + 1)) == whole[step - 1 : step]).all()

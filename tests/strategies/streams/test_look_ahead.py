@@ -36,10 +36,12 @@ def test_error_is_as_small_as_promised(horizon: int, variance: float, std: float
     once = Contribution.add_remove()
     tree = LookAhead.best(horizon)
     law = law_for(tree, PureDP(1), once).law
-    assert law.variance * tree.overall_variance("mean") / 4**tree.lattice_bits <= variance
+    assert law.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits <= variance
     tree = LookAhead.best(horizon, norm=2)
     law = law_for(tree, ZCDP("1/2"), once).law
-    assert math.sqrt(law.variance * tree.overall_variance("mean") / 4**tree.lattice_bits) <= std
+    assert (
+        math.sqrt(law.variance * tree.overall_variance("mean") / 4**tree.facts.lattice_bits) <= std
+    )
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 6, 11, 12, 13, 35])
@@ -142,7 +144,9 @@ def test_candidates_for_units_of_many_steps_are_better_for_them(
 ) -> None:
     def error(tree: LookAhead) -> float:
         moved = sensitivities(tree, steps=steps, separation=separation)
-        return tree.overall_variance("mean") * float(moved.l2_squared >> 2 * tree.lattice_bits)
+        return tree.overall_variance("mean") * float(
+            moved.l2_squared >> 2 * tree.facts.lattice_bits
+        )
 
     once = error(LookAhead.best(1000, norm=2))
     several = LookAhead.candidates(1000, steps=steps, separation=separation)

@@ -22,7 +22,7 @@ OFFSET = Fraction(1, 2) + Fraction(1, 2**31 - 1)
 
 def exact_noise(strategy: NormalisedSqrt, z: NDArray[np.int64]) -> list[int]:
     """Floor of B z plus the offset, by rational arithmetic on the rows."""
-    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
     return [
         math.floor(cell * sum(weight * int(z[i - 1]) for _, i, weight in strategy.row(t)) + OFFSET)
         for t in range(1, len(z) + 1)
@@ -43,14 +43,16 @@ def test_root_variances_at_rho_one_half(horizon: int, mean: str, largest: str) -
     law = law_for(strategy, ZCDP(Fraction(1, 2)), Contribution.add_remove()).law
     expectations: dict[Metric, str] = {"mean": mean, "max": largest}
     for metric, expected in expectations.items():
-        variance = strategy.overall_variance(metric) * law.variance / 4.0**strategy.lattice_bits
+        variance = (
+            strategy.overall_variance(metric) * law.variance / 4.0**strategy.facts.lattice_bits
+        )
         assert f"{math.sqrt(variance):.3f}" == expected
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 50, 1000])
 def test_all_columns_have_norm_one(horizon: int) -> None:
     strategy = NormalisedSqrt(horizon)
-    series = strategy._root.numerators / 2.0**strategy._root.lattice_bits
+    series = strategy._root.numerators / 2.0**strategy._root.facts.lattice_bits
     squares = np.cumsum(series**2)[::-1] * (strategy.weights / 2.0**strategy.weight_bits) ** 2
     assert squares == pytest.approx(1, abs=2e-4)
     assert float(strategy.squared_sensitivity()) == pytest.approx(squares.max(), rel=1e-14)
@@ -105,7 +107,7 @@ def test_overlaps_are_the_largest_products(apart: int) -> None:
     enters = np.zeros((60, 60), np.int64)
     for step in range(1, 61):
         for _, index, weight in strategy.column(step):
-            enters[index - 1, step - 1] = int(weight * 2**strategy.lattice_bits)
+            enters[index - 1, step - 1] = int(weight * 2**strategy.facts.lattice_bits)
     products = enters.astype(object).T @ enters.astype(object)
     found = strategy._overlaps(Schedule(20, apart, False))
     exact = [

@@ -92,7 +92,7 @@ def test_the_shift_of_every_step_moves_releases_by_exactly_that(
         moved = strategy.noise(table, window) - before
         for level, node, weight in column:
             table.levels[level][node + 1] -= change * weight
-        expected = (steps >= step) * change * 2**strategy.fraction_bits
+        expected = (steps >= step) * change * 2**strategy.facts.fraction_bits
         assert np.array_equal(moved, expected)
         weights = [abs(weight) for _, _, weight in column]
         largest = [max(largest[0], sum(weights)), max(largest[1], sum(w * w for w in weights))]
@@ -164,10 +164,10 @@ def by_definition(strategy: MultiscaleInterpolation, field: HashedNoise | Drawn,
             above = sum(share * part for share, part in zip((3, 10, 3), parts, strict=True))
         # round(above / 16 + drawn / weight), weight 2^bits being 1
         assert weight > 0
-        assert bits == strategy.lattice_bits - strategy.grid_bits
+        assert bits == strategy.facts.lattice_bits - strategy.grid_bits
         return (weight * above + 16 * drawn + 8 * weight) // (16 * weight)
 
-    coarser = strategy.grid_bits - strategy.fraction_bits
+    coarser = strategy.grid_bits - strategy.facts.fraction_bits
     return (level_noise(0, step) + (1 << coarser - 1)) >> coarser
 
 

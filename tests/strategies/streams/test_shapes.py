@@ -129,7 +129,7 @@ def test_matrices_for_gaussian_noise(metric: Metric) -> None:
         [found] = strategies_of_shape(horizon, 2, metric)
         assert math.sqrt(variance(found, metric, norm=2)) <= stated
         matrix = found.line.matrix()
-        norms = np.sqrt((matrix.astype(np.float64) ** 2).sum(axis=0)) / 2**found.lattice_bits
+        norms = np.sqrt((matrix.astype(np.float64) ** 2).sum(axis=0)) / 2**found.facts.lattice_bits
         assert np.abs(norms - 1).max() < 2e-5
     assert strategies_of_shape(1025, 2, metric) == ()
 

@@ -153,7 +153,7 @@ def test_sums_are_rounded_correctly(strategy: LeastSquaresFactorization) -> None
     offset = Fraction(1, 2) + Fraction(math.isqrt(2 << 400) - (1 << 200), 1 << 220)
     for step in range(1, strategy.horizon + 1):
         exact = sum(int(table.at(*node[:2])) * Fraction(node.weight) for node in strategy.row(step))
-        scaled = exact * Fraction(2) ** (strategy.fraction_bits - strategy.lattice_bits)
+        scaled = exact * Fraction(2) ** (strategy.facts.fraction_bits - strategy.facts.lattice_bits)
         assert noise[step - 1] == math.floor(scaled + offset)
 
 
@@ -376,12 +376,12 @@ def test_noise_that_is_nearly_all_zero_is_solved_for(radices: tuple[int, ...]) -
     assert np.abs(np.array(released.values) - np.arange(1, strategy.horizon + 1)).max() < 3
     # One node has a little noise: the sums are those of the exact rows of B.
     field = HashedNoise(spread=1)
-    got = strategy.noise(field, range(1, strategy.horizon + 1)) / 2.0**strategy.fraction_bits
+    got = strategy.noise(field, range(1, strategy.horizon + 1)) / 2.0**strategy.facts.fraction_bits
     for step, value in enumerate(got.tolist(), start=1):
         row = strategy.row(step)
         exact = sum(n.weight * int(field.run(n.level, range(n.index, n.index + 1))[0]) for n in row)
         bound = 0.5 + float(window_rounding(strategy, 0, step))
-        assert abs(value - float(exact) / 2**strategy.lattice_bits) <= bound / 2**10
+        assert abs(value - float(exact) / 2**strategy.facts.lattice_bits) <= bound / 2**10
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def rounded(cells: Fraction) -> int:
 def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
     """round(B z) by rational arithmetic, scalar z."""
     b = strategy.row_coefficients(len(z))
-    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
     return [rounded(cell * sum(b[t - i] * int(z[i]) for i in range(t + 1))) for t in range(len(z))]
 
 
@@ -57,7 +57,7 @@ def exact_noise(strategy: SqrtToeplitz, z: NDArray[np.int64]) -> list[int]:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 250])
 def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
     strategy = SqrtToeplitz(horizon)
-    b, bits = strategy.row_coefficients(horizon), strategy.lattice_bits
+    b, bits = strategy.row_coefficients(horizon), strategy.facts.lattice_bits
     unit = 2**bits
     c = [int(v) for v in strategy.numerators]
     assert c[0] == unit
@@ -73,7 +73,7 @@ def test_b_times_c_is_exactly_the_prefix_sum(horizon: int) -> None:
 @pytest.mark.parametrize("prime", [2**61 - 1, 2**127 - 1])
 def test_b_times_c_is_the_prefix_sum_modulo_large_primes(prime: int) -> None:
     strategy = SqrtToeplitz(1000)
-    inverse = pow(2**strategy.lattice_bits, -1, prime)
+    inverse = pow(2**strategy.facts.lattice_bits, -1, prime)
     c = [int(v) * inverse % prime for v in strategy.numerators]
     b = [1]
     for k in range(1, 1000):
@@ -114,7 +114,7 @@ def test_short_horizons_are_the_real_factorisation() -> None:
 def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
     """Against integers with 100 more bits, at the first and the last 4000 coefficients."""
     strategy, guard = SqrtToeplitz(horizon), 100
-    scaled = 1 << strategy.lattice_bits + guard
+    scaled = 1 << strategy.facts.lattice_bits + guard
     exact = []
     for k in range(4000):
         scaled = scaled * (2 * k - 1) // (2 * k) if k else scaled
@@ -124,7 +124,7 @@ def test_c_is_the_nearest_lattice_point(horizon: int) -> None:
     far = np.arange(max(horizon - 4000, 1000), horizon)
     x = far.astype(np.float64)
     series = 1 - 1 / (8 * x) + 1 / (128 * x**2) + 5 / (1024 * x**3) - 21 / (32768 * x**4)
-    values = 2.0**strategy.lattice_bits * series / np.sqrt(np.pi * x)
+    values = 2.0**strategy.facts.lattice_bits * series / np.sqrt(np.pi * x)
     assert (strategy.numerators[far] == np.rint(values)).all()
 
 
@@ -199,11 +199,13 @@ def test_a_release_is_a_function_of_the_measurements() -> None:
     y = [
         sum(c[t - i] * int(x[i]) for i in range(t + 1)) + int(z[t]) for t in range(horizon)
     ]  # lattice integers: all that is private
-    cell = Fraction(2**strategy.fraction_bits, 2**strategy.lattice_bits)
+    cell = Fraction(2**strategy.facts.fraction_bits, 2**strategy.facts.lattice_bits)
     from_measurements = [
         rounded(cell * sum(b[t - i] * y[i] for i in range(t + 1))) for t in range(horizon)
     ]
-    released = strategy.noise(Table(z), range(1, 61)) + np.cumsum(x) * 2**strategy.fraction_bits
+    released = (
+        strategy.noise(Table(z), range(1, 61)) + np.cumsum(x) * 2**strategy.facts.fraction_bits
+    )
     assert released.tolist() == from_measurements
 
 
@@ -217,7 +219,7 @@ def test_shifted_noise_is_the_neighbour(step: int, change: int) -> None:
         Table(z), range(1, 3001)
     )
     assert difference[: step - 1].tolist() == [0] * (step - 1)
-    assert set(difference[step - 1 :].tolist()) == {change * 2**strategy.fraction_bits}
+    assert set(difference[step - 1 :].tolist()) == {change * 2**strategy.facts.fraction_bits}
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
@@ -281,18 +283,18 @@ def test_long_noise_against_integers_at_some_steps() -> None:
     for step in (1, 2, 1000, 9999, horizon):
         assert strategy._decide(field.values[:step]) == whole[step - 1]
     np.testing.assert_allclose(
-        whole / 2**strategy.fraction_bits,
+        whole / 2**strategy.facts.fraction_bits,
         series.convolve(
-            strategy._quotient.approximate, field.values / 2.0**strategy.lattice_bits, horizon
+            strategy._quotient.approximate, field.values / 2.0**strategy.facts.lattice_bits, horizon
         ),
-        atol=0.51 / 2**strategy.fraction_bits,
+        atol=0.51 / 2**strategy.facts.fraction_bits,
     )
 
 
 def test_noise_has_the_claimed_variance() -> None:
     strategy, draws = SqrtToeplitz(64), 20_000
-    field = table(64, draws, seed=10, std=16.0 * 2**strategy.lattice_bits)
-    noise = strategy.noise(field, range(1, 65)) / 2**strategy.fraction_bits
+    field = table(64, draws, seed=10, std=16.0 * 2**strategy.facts.lattice_bits)
+    noise = strategy.noise(field, range(1, 65)) / 2**strategy.facts.fraction_bits
     ratio = (noise**2).mean(axis=1) / (256 * strategy.variance(range(1, 65)))
     assert np.abs(ratio - 1).max() < 6 * math.sqrt(2 / draws)
 

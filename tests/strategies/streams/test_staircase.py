@@ -110,7 +110,7 @@ def test_what_floats_leave_open_integers_decide(bits: int, monkeypatch: pytest.M
     assert growing._stairs.bits == series_bits(bits)
     field = HashedNoise((2,), 2**36)
     before = growing.noise(field, range(1, 60))
-    monkeypatch.setattr(growing._stairs, "error", lambda steps: 2.0**growing.lattice_bits)
+    monkeypatch.setattr(growing._stairs, "error", lambda steps: 2.0**growing.facts.lattice_bits)
     decided = set()
     decide = growing_root._Beginning.decide
 

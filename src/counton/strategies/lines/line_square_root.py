@@ -66,7 +66,7 @@ class SquareRoot(LineStrategy):
     @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
         """Correctly rounded to the grid of `SqrtToeplitz`."""
-        bits = self.strategy.fraction_bits
+        bits = self.strategy.facts.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
         sums[1:] <<= bits
@@ -77,19 +77,19 @@ class SquareRoot(LineStrategy):
     def largest_column(self, norm: Norm) -> int:
         of_stream = self.strategy
         largest = of_stream.l1_sensitivity() if norm == 1 else of_stream.squared_sensitivity()
-        return int(largest * 2 ** (norm * of_stream.lattice_bits))
+        return int(largest * 2 ** (norm * of_stream.facts.lattice_bits))
 
     @property
     @override
     def largest_entry(self) -> int:
-        return 1 << self.strategy.lattice_bits
+        return 1 << self.strategy.facts.lattice_bits
 
     @cached_property
     def _row(self) -> Floats:
         """First column of B in units of lattice noise."""
         steps = np.arange(1, self.cells + 1)
         squares = np.diff(self.strategy.variance(steps), prepend=0.0)
-        return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.lattice_bits)
+        return np.asarray(np.sqrt(squares) * 2.0**-self.strategy.facts.lattice_bits)
 
     @cached_property
     def _cumulative(self) -> Floats:
@@ -114,7 +114,7 @@ class SquareRoot(LineStrategy):
         distance = np.where(low > few, gap, 1).astype(np.float64)
         last = self._primitive(np.where(low > few, low, few) - 0.25, distance)
         first = self._primitive(np.full(low.shape, few - 0.25), distance)
-        unit = 4.0**-self.strategy.lattice_bits / math.pi
+        unit = 4.0**-self.strategy.facts.lattice_bits / math.pi
         return np.asarray(total + np.where(low > few, (last - first) * unit, 0.0))
 
     @staticmethod

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,14 +87,14 @@ class GrowingCascade(StreamStrategy):
     sources = ("ranges",)
 
     horizon: int
-    workload: ClassVar[Workload] = "windows"
-    facts = StrategyFacts(unit_columns=False)
 
     def __init__(self, doublings: int, fraction_bits: int = 10) -> None:
         remedy = "the stream then serves 2^doublings steps"
         self.doublings = check_integer("doublings", doublings, 0, MOST_DOUBLINGS, remedy)
         self.fraction_bits = check_integer("fraction_bits", fraction_bits, 1, MOST_FRACTION_BITS)
         self.horizon = 1 << self.doublings
+        bits = self.fraction_bits
+        self.facts = StrategyFacts(workload="windows", fraction_bits=bits, unit_columns=False)
         #: Weight of the first step's count, and of everything else.
         self.first, self.weight = _FIRST, _WEIGHT
 

@@ -47,6 +47,8 @@ from counton.strategies.strategy import (
 from counton.strategies.streams.expiring import below_split
 
 LARGEST_HORIZON = 2**40
+#: Estimates are multiples of 2^-16.
+FRACTION_BITS = 16
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
 #: together below 2^9 times; 2^9 * 2^37 * 2^16 is 2^62.
 LARGEST_NOISE = 2**37
@@ -79,8 +81,7 @@ class HonakerOnline(StreamStrategy):
     sources = ("honaker",)
 
     horizon: int
-    fraction_bits = 16
-    facts = StrategyFacts(local=False, causal=True)
+    facts = StrategyFacts(fraction_bits=FRACTION_BITS, local=False, causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
@@ -205,7 +206,7 @@ class HonakerOnline(StreamStrategy):
         if not steps:
             return np.empty((0, *field.shape), np.int64)
         last = steps.stop - 1
-        bits = HonakerOnline.fraction_bits
+        bits = FRACTION_BITS
         levels = [_draw(field, 0, last) << bits]
         for level in range(1, last.bit_length()):
             below, nodes = levels[-1], last >> level

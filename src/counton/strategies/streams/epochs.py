@@ -189,11 +189,10 @@ class Epochs(EndlessStrategy):
 
     sources = ("trees_estimate_from_below", "families_estimate_from_above")
 
-    fraction_bits = FRACTION_BITS
-
     def __init__(self, radix: int = 16) -> None:
         self.radix = check_integer("radix", radix, 3, 64)
         self.facts = StrategyFacts(
+            fraction_bits=FRACTION_BITS,
             unit_columns=False,
             attained=False,
             # up to a million steps: a family of every level, and the roots so far

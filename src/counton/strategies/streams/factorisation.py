@@ -79,9 +79,8 @@ class Factorisation(LeastSquaresFactorization):
                 f"so its step is never measured: give more bits, or scale the matrix"
             )
         super().__init__(Dense(rounded, "given"))
-        self.lattice_bits = bits
         triangle = rounded.shape[0] == rounded.shape[1] and not np.triu(rounded, 1).any()
-        self.facts = replace(self.facts, causal=triangle)
+        self.facts = replace(self.facts, lattice_bits=bits, causal=triangle)
         # refuses now, before any data, what cannot be solved
         condition = float((real**2).sum() * self._equations.cell_variance.sum()) * 4.0**bits
         if not condition <= _LARGEST_CONDITION:
@@ -124,7 +123,9 @@ class Factorisation(LeastSquaresFactorization):
         >>> Factorisation([[1, 0], [1 / 3, 1]], bits=4).matrix.tolist()
         [[1.0, 0.0], [0.3125, 1.0]]
         """
-        return np.asarray(np.ldexp(self._dense.matrix().astype(np.float64), -self.lattice_bits))
+        return np.asarray(
+            np.ldexp(self._dense.matrix().astype(np.float64), -self.facts.lattice_bits)
+        )
 
     def row(self, step: int) -> tuple[Node, ...]:
         """The measurements up to ``step``, by substitution; by least squares unless a triangle."""
@@ -141,7 +142,7 @@ class Factorisation(LeastSquaresFactorization):
             weights[at] = (1 - read) / int(entries[0])
         alone = self.line.own > 0  # a row over one cell is that cell's own: its node has level 1
         place = np.where(alone, np.arange(self.horizon), np.cumsum(~alone) - 1).tolist()
-        scale = 1 << self.lattice_bits
+        scale = 1 << self.facts.lattice_bits
         return tuple(
             sorted(
                 Node(int(alone[at]), place[at], weight * scale)
@@ -155,7 +156,7 @@ class Factorisation(LeastSquaresFactorization):
         """Horizon, measurements, bits, and a digest of the rounded matrix."""
         digest = self.line.parameters["matrix_sha256"]
         size = {"horizon": self.horizon, "measurements": self.measurements}
-        return {**size, "bits": self.lattice_bits, "matrix_sha256": digest}
+        return {**size, "bits": self.facts.lattice_bits, "matrix_sha256": digest}
 
     @override
     def to_dict(self) -> dict[str, Any]:
@@ -177,7 +178,7 @@ class Factorisation(LeastSquaresFactorization):
     def __repr__(self) -> str:
         return (
             f"Factorisation(horizon={self.horizon}, measurements={self.measurements}, "
-            f"bits={self.lattice_bits}, matrix={self.parameters['matrix_sha256'][:8]})"
+            f"bits={self.facts.lattice_bits}, matrix={self.parameters['matrix_sha256'][:8]})"
         )
 
 

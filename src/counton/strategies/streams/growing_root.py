@@ -69,7 +69,7 @@ from counton.strategies.streams.normalised_sqrt import (
     variances_of_long_rows,
 )
 from counton.strategies.streams.power_series import convolve
-from counton.strategies.streams.square_root import by_blocks, floor_all
+from counton.strategies.streams.square_root import by_blocks, floor_all, root_facts
 from counton.strategies.streams.staircase import Dividing, Staircase
 
 #: The root never has more nodes: its series is exact up to here.
@@ -246,7 +246,7 @@ class _Beginning(NormalisedSqrt):
         self.horizon, self.singles, self.equal = horizon, singles, equal
         self.weight_bits = weight_bits
         self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
-        self.lattice_bits = self.root.lattice_bits + weight_bits
+        self.facts = root_facts(series_bits(weight_bits) + weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
@@ -314,12 +314,12 @@ class _Within(NormalisedSqrt):
         super().__init__(horizon)
         self.weight_bits = weight_bits
         self.root = self._root = ShortSeries(horizon, series_bits(weight_bits))
-        self.lattice_bits = self.root.lattice_bits + weight_bits
+        self.facts = root_facts(series_bits(weight_bits) + weight_bits)
 
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """1 over the norms of columns, rounded down; they never fall."""
-        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.lattice_bits
+        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self.root.facts.lattice_bits
         return np.floor(2.0**self.weight_bits / norms * (1 - 1e-12)).astype(np.int64)
 
 
@@ -431,7 +431,7 @@ class _Releases:
         self._passed += np.abs(terms).sum(axis=1)
         self._fallen += float(np.abs(falls).sum())
         total = own + (before + self._past[0][:, None])
-        cell = 2.0 ** (root.fraction_bits - root.lattice_bits)
+        cell = 2.0 ** (root.facts.fraction_bits - root.facts.lattice_bits)
         cells = total * cell + OFFSET
         of_s = (self._fallen + shares) * 1.001 * root._stairs.error(first + len(z) - 1)
         rounded = (np.abs(own) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
@@ -535,7 +535,6 @@ class GrowingSquareRoot(EndlessStrategy):
 
     sources = ("a_floor_estimates",)
 
-    fraction_bits = 10
     #: Single steps; and how much longer blocks of each kind are than those of the one before.
     _singles: ClassVar[int] = 2**20
     _growth: ClassVar[int] = 8
@@ -548,8 +547,9 @@ class GrowingSquareRoot(EndlessStrategy):
         if even is not None and even not in EVEN:
             raise InvalidInput(f"even is {even}; it must be one of {', '.join(map(str, EVEN))}")
         self._equal = _EQUAL if self.even is None else 4 * (self.even.bit_length() - 1)
-        self.lattice_bits = series_bits(self.weight_bits) + self.weight_bits
         self.facts = StrategyFacts(
+            lattice_bits=series_bits(self.weight_bits) + self.weight_bits,
+            fraction_bits=10,
             unit_columns=False,
             attained=False,
             causal=True,
@@ -647,7 +647,7 @@ class GrowingSquareRoot(EndlessStrategy):
         beginning = self._beginning(at.node)
         if end.over >= at.node:
             beginning = self._beginning(end.over)
-        weight, unit = int(beginning.weights[at.node - 1]), 1 << self.lattice_bits
+        weight, unit = int(beginning.weights[at.node - 1]), 1 << self.facts.lattice_bits
         nodes = [
             Node(
                 quarter(at.node + k, self._equal),
@@ -837,7 +837,7 @@ class GrowingSquareRoot(EndlessStrategy):
             yield blocks, rest, of_nodes[kind.nodes : kind.nodes + blocks + 1], inside
 
     def _unit(self, law: NoiseDistribution | None) -> float:
-        return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
+        return 1.0 if law is None else law.variance / 4.0**self.facts.lattice_bits
 
     def _window_rounding(self, first: Integers, last: Integers) -> NDArray[np.float64]:
         """Half a unit a release, and half of one for what is within a block."""

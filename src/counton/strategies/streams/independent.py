@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +40,14 @@ class Independent(StreamStrategy):
         InvalidInput: horizon not an integer, below 1 or above 2^62.
 
     >>> single = Independent(8760)
-    >>> single.workload, float(single.l1_sensitivity()), single.variance([1, 24], since=0).tolist()
-    ('windows', 1.0, [1.0, 24.0])
+    >>> single.facts.workload, single.l1_sensitivity(), single.variance([1, 24], since=0).tolist()
+    ('windows', Fraction(1, 1), [1.0, 24.0])
     """
 
     sources = ("calibration",)
 
     horizon: int
-    workload: ClassVar[Workload] = "windows"
-    facts = StrategyFacts(causal=True)
+    facts = StrategyFacts(workload="windows", causal=True)
 
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)

@@ -157,7 +157,6 @@ class LookAhead(StreamStrategy):
     sources = ("consistency", "trees_estimate_from_below", "families_estimate_from_above")
 
     horizon: int
-    fraction_bits = FRACTION_BITS
 
     def __init__(
         self, horizon: int, radices: Sequence[int] = (), weights: Sequence[int] | None = None
@@ -183,8 +182,9 @@ class LookAhead(StreamStrategy):
             )
         #: Number of levels.
         self.height = len(self.weights)
-        self.lattice_bits = self.weights[0].bit_length() - 1
         self.facts = StrategyFacts(
+            lattice_bits=self.weights[0].bit_length() - 1,
+            fraction_bits=FRACTION_BITS,
             unit_columns=len(set(self.weights)) == 1,
             causal=not self.radices,  # estimates of a node read all that is measured below it
             # a family of every level, where steps have many coordinates; else nothing is held

@@ -27,7 +27,6 @@ from counton.strategies.strategy import (
     Node,
     NodeNoise,
     Steps,
-    StrategyFacts,
     StreamStrategy,
     Workload,
     check_metric,
@@ -46,6 +45,7 @@ from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     by_blocks,
     floor_all,
+    root_facts,
     square_root_coefficients,
 )
 
@@ -71,7 +71,7 @@ class ShortSeries(SqrtToeplitz):
 
     def __init__(self, horizon: int, lattice_bits: int) -> None:
         super().__init__(horizon)
-        self.lattice_bits = lattice_bits
+        self.facts = root_facts(lattice_bits)
 
 
 class NormalisedSqrt(StreamStrategy):
@@ -98,9 +98,6 @@ class NormalisedSqrt(StreamStrategy):
 
     sources = ("normalised",)
 
-    fraction_bits = 10
-    facts = StrategyFacts(local=False, causal=True, unit_columns=False)
-
     horizon: int
 
     def __init__(self, horizon: int, weight_bits: int = _WEIGHT_BITS) -> None:
@@ -114,7 +111,7 @@ class NormalisedSqrt(StreamStrategy):
         self.weight_bits = check_integer("weight_bits", weight_bits, 4, _WEIGHT_BITS)
         bits = _SERIES_BITS if horizon <= _EXACT_ROWS else _FINER_SERIES_BITS
         self._root = ShortSeries(horizon, bits)
-        self.lattice_bits = bits + self.weight_bits
+        self.facts = root_facts(bits + self.weight_bits)
         self._rows: dict[int, tuple[Node, ...]] = {}
 
     @classmethod
@@ -131,7 +128,7 @@ class NormalisedSqrt(StreamStrategy):
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """1 over the norms of C's columns, in units of 2^-weight_bits; they never fall."""
-        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self._root.lattice_bits
+        norms = np.sqrt(self._squares[::-1].astype(np.float64)) / 2.0**self._root.facts.lattice_bits
         return np.rint(2.0**self.weight_bits / norms).astype(np.int64)
 
     @cached_property
@@ -142,7 +139,7 @@ class NormalisedSqrt(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes ``step``, ..., ``horizon`` with the coefficients of C times the column's weight."""
         step = check_step(self, step)
-        unit, weight = 1 << self.lattice_bits, int(self.weights[step - 1])
+        unit, weight = 1 << self.facts.lattice_bits, int(self.weights[step - 1])
         values = self._root.numerators[: self.horizon - step + 1]
         return tuple(
             Node(0, step + k, Fraction(weight * int(v), unit)) for k, v in enumerate(values)
@@ -156,7 +153,7 @@ class NormalisedSqrt(StreamStrategy):
         weights = [int(w) for w in self.weights[:step]]
         common = math.lcm(*weights)
         shares = [common // w for w in weights]
-        b, p = self._root.row_coefficients(step), self._root.lattice_bits
+        b, p = self._root.row_coefficients(step), self._root.facts.lattice_bits
         # The inverse series 1/c is that of b, differenced; over the common denominator 2^(p k).
         inverse = [int((b[k] - (b[k - 1] if k else 0)) * (1 << p * k)) for k in range(step)]
         nodes = []
@@ -171,11 +168,13 @@ class NormalisedSqrt(StreamStrategy):
     def l1_sensitivity(self) -> Fraction:
         """Largest 1-norm of a column, exactly."""
         lengths = np.cumsum(self._root.numerators)[::-1] * self.weights
-        return Fraction(int(lengths.max()), 1 << self.lattice_bits)
+        return Fraction(int(lengths.max()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """Largest squared 2-norm of a column, exactly; within a trifle of 1."""
-        return Fraction(int((self._squares[::-1] * self.weights**2).max()), 4**self.lattice_bits)
+        return Fraction(
+            int((self._squares[::-1] * self.weights**2).max()), 4**self.facts.lattice_bits
+        )
 
     @property
     @override
@@ -286,7 +285,7 @@ class NormalisedSqrt(StreamStrategy):
         falls = 2.0**self.weight_bits * np.diff(w) / (w[1:] * w[:-1])  # exact but for two roundings
         before, depth = running_sums(falls * sums[:, :-1])
         largest = float((np.append(0.0, np.cumsum(np.abs(falls))) + self.shares[: len(z)]).max())
-        cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
+        cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
         within = slice(steps.start - 1, steps.stop - 1)
         total = self.shares[: len(z)] * sums + np.pad(before, ((0, 0), (1, 0)))
         cells = total[:, within] * cell + OFFSET
@@ -312,7 +311,7 @@ class NormalisedSqrt(StreamStrategy):
             most = shares[-1] + sum(abs(a - b) for a, b in pairwise(shares))  # d_1 if they fall
             error = most * quotient.error_units(j) * length + sum(map(abs, sums)) + len(sums)
             error += quotient.error_units(j) * length * len(sums)
-            places = quotient.places(j) + finer + self.lattice_bits - self.fraction_bits
+            places = quotient.places(j) + finer + self.facts.lattice_bits - self.facts.fraction_bits
             found = rounded_within(total, error, places)
             if found is not None:  # certain to happen: B z is rational
                 return found

@@ -423,13 +423,15 @@ class MultiscaleInterpolation(StreamStrategy):
         if not isinstance(whole, bool):
             raise InvalidInput(f"whole is {whole!r}; use True for whole numbers, or False")
         self.whole = whole
-        self.fraction_bits = 0 if whole else _FRACTION_BITS
-        self.facts = StrategyFacts(
-            unit_columns=False, attained=False, rounding_variance=1 / 12 if whole else 0.0
-        )
         #: Bits behind the point of the weights of nodes.
         self.weight_bits = grid_bits // 2 - 2
-        self.lattice_bits = grid_bits + self.weight_bits
+        self.facts = StrategyFacts(
+            lattice_bits=grid_bits + self.weight_bits,
+            fraction_bits=0 if whole else _FRACTION_BITS,
+            unit_columns=False,
+            attained=False,
+            rounding_variance=1 / 12 if whole else 0.0,
+        )
         self._grid = _Grid.over(self.horizon)
 
     @classmethod
@@ -479,7 +481,7 @@ class MultiscaleInterpolation(StreamStrategy):
 
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes around the step on every level: see the module."""
-        unit = 1 << self.lattice_bits
+        unit = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, node + 1, Fraction(weight, unit))
             for level, node, weight in self._columns.column(check_step(self, step))
@@ -512,11 +514,11 @@ class MultiscaleInterpolation(StreamStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """A bound on the 1-norm of every column."""
-        return Fraction(self._columns.norms.l1, 1 << self.lattice_bits)
+        return Fraction(self._columns.norms.l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """A bound on the squared 2-norm of every column, found in integers."""
-        return Fraction(self._columns.norms.l2_squared, 4**self.lattice_bits)
+        return Fraction(self._columns.norms.l2_squared, 4**self.facts.lattice_bits)
 
     @property
     def _largest_read(self) -> float:
@@ -688,7 +690,9 @@ class MultiscaleInterpolation(StreamStrategy):
     @override
     def _release_rounding(self) -> float:
         """Half a unit, and half of a fine one at every level."""
-        return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
+        return 0.5 * (
+            1 + len(self._grid.nodes) * 2.0 ** (self.facts.fraction_bits - self.grid_bits)
+        )
 
     @override
     def _reader(self, field: NodeNoise) -> Reader:
@@ -735,7 +739,7 @@ class MultiscaleInterpolation(StreamStrategy):
         for at in reversed(range(level, level + len(needed))):
             nodes = needed[at - level]
             drawn = field.run(at, range(nodes.start + 1, nodes.stop + 1))
-            coarser = 0 if at else self.grid_bits - self.fraction_bits
+            coarser = 0 if at else self.grid_bits - self.facts.fraction_bits
             # Rounding twice, each time down after half a unit was added, is done at once.
             half = 1 << coarser >> 1
             if at < upper:

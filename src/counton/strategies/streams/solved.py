@@ -118,8 +118,6 @@ class LeastSquaresFactorization(StreamStrategy):
     sources: tuple[str, ...] = ("matrices", "a_floor_estimates")
     saved_name = "Solved"
 
-    fraction_bits = 10
-
     horizon: int
 
     def __init__(
@@ -164,11 +162,12 @@ class LeastSquaresFactorization(StreamStrategy):
             )
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
-        self.lattice_bits = max(size.bit_length() - 1, 1)
         if self.radices:
             trees = ("trees_estimate_from_below", "families_estimate_from_above")
             self.sources = (*type(self).sources, *trees)
         self.facts = StrategyFacts(
+            lattice_bits=max(size.bit_length() - 1, 1),
+            fraction_bits=10,
             local=False,
             unit_columns=False,
             buffer_size=line.cells + 1,  # the sums up to every block
@@ -249,11 +248,11 @@ class LeastSquaresFactorization(StreamStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """Largest 1-norm of a column, exactly."""
-        return Fraction(self._l1, 1 << self.lattice_bits)
+        return Fraction(self._l1, 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """Largest squared 2-norm of a column, exactly."""
-        return Fraction(self._l2_squared, 1 << 2 * self.lattice_bits)
+        return Fraction(self._l2_squared, 1 << 2 * self.facts.lattice_bits)
 
     @override
     def _check_law(self, law: NoiseDistribution) -> None:
@@ -274,7 +273,7 @@ class LeastSquaresFactorization(StreamStrategy):
             known *= inner * math.sqrt(float(self._tree.variance)) / self.line.own
         rows = reach * float(self.line.powers(1).max()) * factor
         largest = rows + float((known * weights).max())
-        unit = reach * inner * 2.0**-self.lattice_bits
+        unit = reach * inner * 2.0**-self.facts.lattice_bits
         solved, total = unit * math.sqrt(singles.max()), unit * math.sqrt(sums.max())
         widest = 0.0
         if self.radices:
@@ -387,7 +386,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """The line's rows over the step's block, and its node of every level of the tree."""
         at = check_step(self, step) - 1
         block = at // self._block
-        scale = 1 << self.lattice_bits
+        scale = 1 << self.facts.lattice_bits
         found = [
             Node(0, row, Fraction(self._tree.unit * weight, scale))
             for row, weight in self.line.rows_of(block)
@@ -418,7 +417,7 @@ class LeastSquaresFactorization(StreamStrategy):
         """What z of the line's rows and what blocks know are weighed by, and bits of the grid."""
         own, variance = self.line.own, self._tree.variance
         if not self.radices:
-            return 1, own, self.fraction_bits
+            return 1, own, self.facts.fraction_bits
         factor = variance.numerator * self._tree.unit << INNER_BITS
         return factor, variance.denominator * own**2, _OUTER - INNER_BITS
 
@@ -481,7 +480,7 @@ class LeastSquaresFactorization(StreamStrategy):
             self._tree.read_root(weights, cell, told)
         if self.radices:
             self._tree.read_inside(weights, at, Fraction(1, int(self.line.own[block])))
-        scale = 1 << self.lattice_bits
+        scale = 1 << self.facts.lattice_bits
         return tuple(
             Node(level, index, weight * scale)
             for (level, index), weight in sorted(weights.items())
@@ -493,7 +492,7 @@ class LeastSquaresFactorization(StreamStrategy):
     @cached_property
     def _blocks_known(self) -> tuple[Floats, Floats, Floats]:
         """Variances of the totals up to 0, 1, .. blocks, of each block, and 1 / own^2."""
-        scale = 4.0**self.lattice_bits
+        scale = 4.0**self.facts.lattice_bits
         equations, square = self._equations, self._tree.unit**2
         sums = np.concatenate([[0.0], equations.prefix_variance]) * (scale / square)
         with np.errstate(divide="ignore"):
@@ -519,7 +518,7 @@ class LeastSquaresFactorization(StreamStrategy):
         if since is None:
             return self._variance_at(check_steps(self, steps))
         first, last = check_ends(self, since, steps)
-        scale = 4.0**self.lattice_bits / self._tree.unit**2
+        scale = 4.0**self.facts.lattice_bits / self._tree.unit**2
         equations = self._equations
         found = equations.range_variance(first / self._block, last / self._block) * scale
         if self.radices:
@@ -539,7 +538,7 @@ class LeastSquaresFactorization(StreamStrategy):
         right += np.cumsum(np.bincount(block, weights, cells)[::-1])[::-1]
         right -= np.bincount(block, weights, cells)
         found = float(right @ self._equations.solve(right[None])[0]) / self._tree.unit**2
-        found *= 4.0**self.lattice_bits
+        found *= 4.0**self.facts.lattice_bits
         if self.radices:
             inverse = np.concatenate([[0.0], self._blocks_known[2]])
             order, width = np.argsort(stops), self._tree.widths[-1]
@@ -604,7 +603,7 @@ class LeastSquaresFactorization(StreamStrategy):
             # by how much these leave 0 .. 1 and -1 .. 0, towards which levels below go on
             beyond = max(float(yet.max()), -float(over.min()), 0.0)
             inside = (most + beyond) * read / float(own.min())
-        return max(rows, told, inside) * reserve * 2.0**self.lattice_bits
+        return max(rows, told, inside) * reserve * 2.0**self.facts.lattice_bits
 
     @cached_property
     def _places(self) -> tuple[Floats, Floats]:
@@ -676,7 +675,7 @@ class LeastSquaresFactorization(StreamStrategy):
         sums, _, inverse = self._blocks_known
         squares = float(sums.max()) / (float(inverse.min()) * float(self._tree.variance))
         told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
-        return 0.5 + (3 * told + per_start) * 2.0 ** (self.fraction_bits - INNER_BITS) * 1.001
+        return 0.5 + (3 * told + per_start) * 2.0 ** (self.facts.fraction_bits - INNER_BITS) * 1.001
 
     # -------------------------------------------------------------------------------- noise
 
@@ -746,7 +745,7 @@ class _BlockSums(Reader):
         """Noise of steps, some at a time: sums up to blocks, and what is inside them."""
         strategy, sums = self._strategy, self._sums
         size = max(1, (_PASSED if strategy.radices else PART) // sums.shape[1])
-        drop = INNER_BITS - strategy.fraction_bits
+        drop = INNER_BITS - strategy.facts.fraction_bits
         for at in range(0, len(steps), size):
             some = steps[at : at + size]
             noise = sums[some.start : some.stop]

@@ -105,6 +105,13 @@ def _checked_horizon(horizon: int) -> int:
     return horizon
 
 
+def root_facts(lattice_bits: int) -> StrategyFacts:
+    """What is known of a square root with measurements on multiples of ``2**-lattice_bits``."""
+    return StrategyFacts(
+        lattice_bits=lattice_bits, fraction_bits=10, local=False, causal=True, unit_columns=False
+    )
+
+
 def by_blocks(
     field: NodeNoise,
     steps: range,
@@ -160,26 +167,23 @@ class SqrtToeplitz(StreamStrategy):
 
     sources = ("constants",)
 
-    fraction_bits = 10
-    facts = StrategyFacts(local=False, causal=True, unit_columns=False)
-
     horizon: int
 
     def __init__(self, horizon: int) -> None:
         self.horizon = _checked_horizon(horizon)
         # Rounding C costs below 1e-6 of the variance; fewer bits leave room for more noise.
-        self.lattice_bits = 18 if self.horizon <= _FINER_BEYOND else 20
+        self.facts = root_facts(18 if self.horizon <= _FINER_BEYOND else 20)
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
 
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
         """First column of C in units of ``2^-lattice_bits``, int64 of length ``horizon``."""
-        scaled = square_root_coefficients(self.horizon) * 2.0**self.lattice_bits
+        scaled = square_root_coefficients(self.horizon) * 2.0**self.facts.lattice_bits
         return np.rint(scaled).astype(np.int64)
 
     @cached_property
     def _quotient(self) -> PrefixQuotient:
-        return PrefixQuotient(self.numerators, self.lattice_bits)
+        return PrefixQuotient(self.numerators, self.facts.lattice_bits)
 
     @cached_property
     def _cumulative(self) -> NDArray[np.float64]:
@@ -196,7 +200,7 @@ class SqrtToeplitz(StreamStrategy):
         >>> SqrtToeplitz(3).row_coefficients(3)
         [Fraction(1, 1), Fraction(1, 2), Fraction(3, 8)]
         """
-        p, known = self.lattice_bits, self._exact_row
+        p, known = self.facts.lattice_bits, self._exact_row
         c = [int(v) for v in self.numerators[: max(1, number)]]
         for k in range(len(known), number):
             # c * b = 1 + x + x^2 + ..., multiplied through by 2^(p k).
@@ -207,7 +211,7 @@ class SqrtToeplitz(StreamStrategy):
     def column(self, step: int) -> tuple[Node, ...]:
         """Nodes ``step``, ..., ``horizon`` with the coefficients of C."""
         step = check_step(self, step)
-        unit = 1 << self.lattice_bits
+        unit = 1 << self.facts.lattice_bits
         values = self.numerators[: self.horizon - step + 1]
         return tuple(Node(0, step + k, Fraction(int(v), unit)) for k, v in enumerate(values))
 
@@ -225,11 +229,13 @@ class SqrtToeplitz(StreamStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """1-norm of C's first column, exactly."""
-        return Fraction(int(self.numerators.sum()), 1 << self.lattice_bits)
+        return Fraction(int(self.numerators.sum()), 1 << self.facts.lattice_bits)
 
     def squared_sensitivity(self) -> Fraction:
         """Squared 2-norm of C's first column, exactly."""
-        return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
+        return Fraction(
+            exact_dot(self.numerators, self.numerators), 1 << 2 * self.facts.lattice_bits
+        )
 
     def variance(self, steps: Steps, since: Steps | None = None) -> NDArray[np.float64]:
         """With s, t the ends: squared norms of both rows, less twice their inner product.
@@ -301,7 +307,7 @@ class SqrtToeplitz(StreamStrategy):
         sums, error = self.sums(reals, steps if few else None)
         if not few:
             sums = sums[:, steps.start - 1 : steps.stop - 1]
-        cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
+        cell = 2.0 ** (self.facts.fraction_bits - self.facts.lattice_bits)
         cells = sums * cell + OFFSET
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-51
         for row, column in floor_all(cells, guard, released):
@@ -359,7 +365,7 @@ class SqrtToeplitz(StreamStrategy):
             digit = self._quotient.digit(j)[: len(z)]
             total = (total << (DIGIT_BITS if j else 0)) + exact_dot(digit, backwards)
             error = self._quotient.error_units(j) * length
-            places = self._quotient.places(j) + self.lattice_bits - self.fraction_bits
+            places = self._quotient.places(j) + self.facts.lattice_bits - self.facts.fraction_bits
             found = rounded_within(total, error, places)
             if found is not None:  # certain to happen: B z is rational
                 return found
