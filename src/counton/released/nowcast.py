@@ -1,0 +1,243 @@
+"""Nowcasts: the number that a provisional window will have when it is final.
+
+Released versions of earlier windows show how fast rows arrive. A chain ladder multiplies the newest
+version of a provisional window by the growth that earlier windows had from its lag on; a second
+forecast is the level of recent final windows, which helps where few rows have arrived yet. The
+weight of each, and the width of the interval, come from forecasts of the same kind that were made
+on earlier nights and can be compared with windows that are final now. So an interval holds without
+a law of the delays, as long as delays of the last weeks are like those of today.
+
+All inputs are released numbers, and the covariance of their noise is public: a nowcast costs no
+privacy.
+
+Sources: the chain ladder with a variance proportional to the mean, Mack, "Distribution-free
+calculation of the standard error of chain ladder reserve estimates", ASTIN Bulletin 23 (1993); the
+weights are a credibility estimate, Buhlmann, "Experience rating and credibility", ASTIN Bulletin 4
+(1967).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+
+#: Windows whose final number is compared with the forecasts of earlier nights, at most.
+HISTORY = 56
+#: Weights of earlier windows halve with so many windows.
+HALF_LIFE = 14
+#: Fewest final windows with a forecast for each lag.
+LEAST = 8
+#: Windows of a week, day or year after which delays repeat, by the length of a window.
+SEASONS = {"1h": 24, "1d": 7, "1mo": 12}
+#: Numbers of last nights whose arrivals are compared with earlier ones, and how many standard
+#: deviations their mean may be away.
+_NIGHTS, _CHANGED = (3, 7), 4.0
+
+#: Least part of a window's rows that may still come, as far as its interval is concerned.
+_LITTLE = 0.01
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Nowcast:
+    """Forecasts of the final numbers of provisional windows.
+
+    Attributes:
+        windows: numbers of the provisional windows, from 1: shape ``(windows,)``.
+        lags: of the newest version of each.
+        estimates: forecast of the final number, without its noise.
+        std: standard deviation of the forecast's error.
+        half: half-width of the interval for the exact final number.
+        weights: weight of the chain ladder; the level of recent windows has the rest.
+        changed: whether arrivals of the last nights contradict earlier delays. Then no interval
+            can be trusted.
+    """
+
+    windows: NDArray[np.int64]
+    lags: NDArray[np.int64]
+    estimates: Floats
+    std: Floats
+    half: Floats
+    weights: Floats
+    changed: bool
+
+    @property
+    def lower(self) -> Floats:
+        """Lower ends of the intervals, never below 0."""
+        return np.maximum(self.estimates - self.half, 0.0)
+
+    @property
+    def upper(self) -> Floats:
+        """Upper ends of the intervals."""
+        return self.estimates + self.half
+
+
+def nowcast(
+    versions: Floats, covariance: Floats, *, season: int = 1, level: float = 0.95
+) -> Nowcast:
+    """Forecast the final number of each provisional window.
+
+    Args:
+        versions: released numbers of each window by lag, shape ``(windows, lags)``; NaN where a
+            version is not released yet. Window w of W has the versions of lags 0 to W - w.
+        covariance: of the noise of the versions of one window, shape ``(lags, lags)``.
+        season: windows after which delays and levels repeat: 7 for days of a week; 1 for none.
+        level: probability with which each interval holds.
+
+    Raises:
+        InvalidInput: too few windows are final, or versions are missing.
+
+    >>> arrived = np.cumsum([60.0, 25.0, 15.0])
+    >>> versions = np.array([arrived * (1 + 0.1 * (w % 3)) for w in range(30)])
+    >>> versions[29, 1:] = versions[28, 2:] = np.nan
+    >>> found = nowcast(versions, np.eye(3))
+    >>> found.windows.tolist(), found.lags.tolist(), found.estimates.round().tolist()
+    ([29, 30], [1, 0], [110.0, 120.0])
+    """
+    triangle = _Triangle(versions, covariance, season)
+    nights, last = len(versions), versions.shape[1] - 1
+    first = nights - last + 1
+    found = [triangle.forecast(window, level) for window in range(first, nights + 1)]
+    estimates, std, half, weights = np.array(found).reshape(-1, 4).T
+    windows = np.arange(first, nights + 1)
+    return Nowcast(
+        windows, nights - windows, estimates, std, half, weights, triangle.delays_changed()
+    )
+
+
+class _Triangle:
+    """Versions of all windows, and the forecasts that were possible on earlier nights."""
+
+    def __init__(self, versions: Floats, covariance: Floats, season: int) -> None:
+        self.versions, self.covariance, self.season = versions, covariance, season
+        self.nights, self.last = len(versions), versions.shape[1] - 1
+        needed = self.last + LEAST + self.last
+        if self.nights < needed:
+            raise InvalidInput(
+                f"{field('nowcast')} learns delays from final windows, and {self.nights:,} windows "
+                f"are released; it needs {needed:,} where rows may be {self.last:,} windows late"
+            )
+        known = np.add.outer(np.arange(self.nights), np.arange(self.last + 1)) < self.nights
+        if not np.array_equal(known, np.isfinite(versions)):
+            raise InvalidInput(
+                f"{field('nowcast')} needs all versions of each window, from lag 0 to the newest; "
+                f"read the whole release"
+            )
+
+    @cached_property
+    def ratios(self) -> dict[int, Floats]:
+        """Ratio of the final number to the version of each lag and season, by night from 0."""
+        first = max(self.nights - HISTORY - 2 * self.last, self.last + LEAST - 1)
+        return {night: self._ratios(night) for night in range(first, self.nights)}
+
+    def _ratios(self, night: int) -> Floats:
+        growth = np.ones((self.last + 1, self.season))
+        for lag in range(self.last):
+            growth[lag] = self._growth(night, lag)
+        return np.asarray(np.cumprod(growth[::-1], axis=0)[::-1], np.float64)
+
+    def _growth(self, night: int, lag: int) -> Floats:
+        """Factor by which windows grow from a lag to the next one, by season.
+
+        The factors of seasons are shrunk towards the common one, by the part of their differences
+        that chance does not explain.
+        """
+        stop = night - lag
+        windows = np.arange(max(0, stop - HISTORY), stop)
+        weight = _weights(len(windows))
+        start, end = self.versions[windows, lag], self.versions[windows, lag + 1]
+        noise = math.sqrt(self.covariance[lag, lag] * float(weight @ weight))
+        common = max(float(weight @ end) / max(float(weight @ start), 3 * noise, 1.0), 1.0)
+        if self.season == 1 or len(windows) < 3 * self.season:
+            return np.full(self.season, common)
+        of, sizes = windows % self.season, np.maximum(start, 1.0)
+        total = np.maximum(np.bincount(of, weight * start, self.season), 1.0)
+        each = np.bincount(of, weight * end, self.season) / total
+        free = len(windows) / max(len(windows) - self.season, 1)
+        rest = (end - each[of] * start) ** 2 / sizes
+        by_chance = free * float(weight @ rest) / float(weight.sum())
+        by_chance = by_chance * np.bincount(of, weight**2 * sizes, self.season) / total**2
+        share = total / total.sum()
+        between = max(0.0, float(share @ ((each - common) ** 2 - by_chance)))
+        shrunk = common + between / np.maximum(between + by_chance, 1e-12) * (each - common)
+        return np.asarray(np.maximum(shrunk, 1.0))
+
+    def _ladder(self, window: int, lag: int) -> tuple[float, float]:
+        """Return the chain ladder's forecast when a window had a lag, and its ratio."""
+        ratio = float(self.ratios[window - 1 + lag][lag, (window - 1) % self.season])
+        return ratio * float(self.versions[window - 1, lag]), ratio
+
+    def _level(self, window: int, lag: int) -> float:
+        """Return the mean of windows of the same season that were final by then."""
+        final = np.arange(window - 1 + lag - self.last + 1)
+        same = final[final % self.season == (window - 1) % self.season][-3:]
+        chosen = same if len(same) > 1 else final[-LEAST:]
+        return float(self.versions[chosen, self.last].mean())
+
+    def forecast(self, window: int, level: float) -> tuple[float, float, float, float]:
+        """Return estimate, std, half-width and the chain ladder's weight of a window."""
+        from scipy import stats
+
+        lag, final = self.nights - window, self.nights - self.last
+        known = [w for w in range(final, 0, -1) if w - 1 + lag in self.ratios][:HISTORY]
+        weight = _weights(len(known))[::-1]
+        truth = self.versions[np.array(known) - 1, self.last]
+        ladder, ratio = np.array([self._ladder(w, lag) for w in known]).T
+        recent = np.array([self._level(w, lag) for w in known])
+        # A window of which little has arrived is less certain than others of its size.
+        size = np.maximum(truth, 1.0) * np.maximum(ratio - 1, _LITTLE)
+        apart, scaled = ladder - recent, weight / size
+        share = float(scaled @ (apart * (truth - recent)))
+        share = min(max(share / max(float(scaled @ apart**2), 1e-12), 0.0), 1.0)
+        missed = truth - recent - share * apart
+        noise = self._noise(lag, share * ratio)
+        own, own_ratio = self._ladder(window, lag)
+        estimate = share * own + (1 - share) * self._level(window, lag)
+        per_row = float(weight @ (missed**2 - noise)) / float(weight @ size)
+        per_row = max(per_row, share**2)  # rows that arrive one by one
+        noise_now = (share * own_ratio) ** 2 * self.covariance[lag, lag]
+        open_rows = max(estimate, 1.0) * max(own_ratio - 1, _LITTLE)
+        std = math.sqrt(per_row * open_rows + noise_now)
+        degrees = max(float(weight.sum()) ** 2 / float(weight @ weight) - 2, 3.0)
+        quantile = float(stats.t.ppf((1 + level) / 2, degrees))
+        return estimate, std, quantile * std, share
+
+    def _noise(self, lag: int, ratio: Floats) -> Floats:
+        """Variance of a final number's noise less ratio times that of a version."""
+        of = self.covariance
+        last = self.last
+        return np.asarray(of[last, last] + ratio**2 * of[lag, lag] - 2 * ratio * of[last, lag])
+
+    def delays_changed(self) -> bool:
+        """Whether arrivals of the last nights are far from what earlier delays said."""
+        found = np.array([self._surprise(night) for night in sorted(self.ratios)[1:]])
+        before = found[: -max(_NIGHTS)]
+        if len(before) < LEAST:
+            return False
+        usual = max(float(np.median(np.abs(before))) * 1.4826, 1e-9)
+        return any(abs(found[-n:].sum()) > _CHANGED * usual * math.sqrt(n) for n in _NIGHTS)
+
+    def _surprise(self, night: int) -> float:
+        """Return a night's arrivals less those that the night before foretold, in deviations."""
+        lags = np.arange(self.last)
+        windows = night - 1 - lags
+        ratios = self.ratios[night - 1]
+        season = windows % self.season
+        growth = ratios[lags, season] / ratios[lags + 1, season]
+        start, end = self.versions[windows, lags], self.versions[windows, lags + 1]
+        noise = np.diag(self.covariance)
+        variance = np.maximum(growth * start, 1.0) * np.maximum(growth - 1, 0.01)
+        variance = variance + noise[lags + 1] + growth**2 * noise[lags]
+        return float((end - growth * start).sum() / math.sqrt(max(float(variance.sum()), 1.0)))
+
+
+def _weights(count: int) -> Floats:
+    """Weights of consecutive windows, the newest last with 1."""
+    return np.asarray(0.5 ** (np.arange(count)[::-1] / HALF_LIFE))
