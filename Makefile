@@ -94,7 +94,7 @@ $(TRAINING_READY): pyproject.toml tests/training/requirements.lock
 	$(call environment,.venv-training,PyTorch with JAX and what their tests need (minutes, once))
 	@# Not constrained by requirements.lock: PyTorch needs an older mpmath than the tests do.
 	@$(TRAINING) -m pip install --quiet --requirement tests/training/requirements.lock
-	@$(TRAINING) -m pip install --quiet --editable '.[store]'
+	@$(TRAINING) -m pip install --quiet --editable .
 	@touch $@
 
 .PHONY: training-ready

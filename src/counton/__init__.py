@@ -63,9 +63,7 @@ if TYPE_CHECKING:
 #: What a star brings is ``__all__``.
 _load, __dir__, __all__ = attach(__name__, __file__)
 # Asked for by name, what an extra is missing for says so.
-if find_spec("sqlalchemy") is None:  # the extra "store"
-    __all__ = [name for name in __all__ if not name.endswith("Stream")]
-if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
+if find_spec("polars") is None:  # the extra "cli"
     __all__ = [name for name in __all__ if name not in ("init", "inspect", "read", "release")]
 
 

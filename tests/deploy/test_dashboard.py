@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 from postgresql_server import Server
 
 from counton.run import Job, export, publish, run
@@ -61,7 +61,7 @@ def every_query(part: Any) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def published(
     postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, Any], sa.Engine]]:
+) -> Iterator[tuple[dict[str, Any], str]]:
     """Tables of three streams, and a reader of the database in which they are published."""
     folder = tmp_path_factory.mktemp("published")
     (folder / "e.csv").write_text(
@@ -74,23 +74,17 @@ def published(
         ),
         encoding="utf-8",
     )
-    admin = sa.create_engine(postgres_server.url.replace("postgresql:", "postgresql+psycopg:"))
+    admin = postgres_server.url
     scripts = ROOT / "deploy" / "postgresql"
 
     def url(role: str, database: str) -> str:
         return postgres_server.url.replace("counton@/postgres", f"{role}@/{database}")
 
-    def carry_out(script: str, engine: sa.Engine) -> None:
+    def carry_out(script: str, place: str) -> None:
         text = re.sub(r"^--.*$", "", (scripts / script).read_text("utf-8"), flags=re.MULTILINE)
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        with psycopg.connect(place, autocommit=True) as connection:
             for statement in filter(str.strip, text.split(";")):
-                connection.exec_driver_sql(statement)
-
-    def engine_of(role: str, database: str) -> sa.Engine:
-        return sa.create_engine(
-            url(role, database).replace("postgresql:", "postgresql+psycopg:"),
-            poolclass=sa.NullPool,
-        )
+                connection.execute(statement.encode())
 
     carry_out("roles.sql", admin)
     state, key = url("counton_writer", "counton"), folder / "the.key"
@@ -112,26 +106,26 @@ def published(
     run(
         Job("average", name="seconds", value="seconds", lower=0, upper=30, resolution=1, **shared)
     ).close()
-    carry_out("publisher.sql", engine_of("counton_writer", "counton"))
+    carry_out("publisher.sql", url("counton_writer", "counton"))
     public = url("counton_publisher", "counton_public")
     for name in ("visits", "windows", "seconds"):
         publish(url("counton_publisher", "counton"), public, name=name, key=key)
-    carry_out("reader.sql", engine_of("counton_publisher", "counton_public"))
-    reader = engine_of("counton_reader", "counton_public")
+    carry_out("reader.sql", public)
+    reader = url("counton_reader", "counton_public")
     tables = {name: export(state, name=name).table() for name in ("visits", "windows", "seconds")}
     yield tables, reader
-    with admin.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with psycopg.connect(admin, autocommit=True) as connection:
         for database in ("counton", "counton_public"):
-            connection.exec_driver_sql(f"DROP DATABASE {database} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
         for role in ("writer", "publisher", "reader"):
-            connection.exec_driver_sql(f"DROP ROLE counton_{role}")
-    admin.dispose()
+            connection.execute(f"DROP ROLE counton_{role}".encode())
 
 
-def answer(engine: sa.Engine, query: str, **chosen: list[str]) -> tuple[list[str], list[Any]]:
-    with engine.connect() as connection:
-        found = connection.exec_driver_sql(sql_of(query, **chosen).replace("%", "%%"))
-        return list(found.keys()), [tuple(row) for row in found]
+def answer(reader: str, query: str, **chosen: list[str]) -> tuple[list[str], list[Any]]:
+    with psycopg.connect(reader) as connection:
+        found = connection.execute(sql_of(query, **chosen).encode())
+        assert found.description is not None
+        return [column.name for column in found.description], found.fetchall()
 
 
 def asked(title: str) -> str:
@@ -223,7 +217,7 @@ def test_every_query_of_the_file_runs_with_the_rights_of_a_reader(published: Any
     for query in queries:
         assert answer(reader, query, stream=["visits"], group=GROUPS[:1])[1], query
     for secret in ("counton_published_values", "counton_published_windows"):
-        with pytest.raises(sa.exc.ProgrammingError, match="denied"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="denied"):
             answer(reader, f"SELECT 1 FROM {secret}")  # noqa: S608
 
 
@@ -235,8 +229,7 @@ def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
     enter = "SELECT has_database_privilege({}, 'counton', 'CONNECT')"
     for role, may in (("counton_reader", False), ("counton_publisher", True)):
         assert answer(reader, enter.format(f"'{role}'"))[1] == [(may,)]
-    url = postgres_server.url.replace("postgresql:", "postgresql+psycopg:")
-    publisher = sa.create_engine(url.replace("counton@/postgres", "counton_publisher@/counton"))
+    publisher = postgres_server.url.replace("counton@/postgres", "counton_publisher@/counton")
     secrets = {
         "SELECT checkpoint FROM counton_streams",
         "SELECT 1 FROM counton_observed",
@@ -246,11 +239,10 @@ def test_a_reader_cannot_enter_the_state_and_a_publisher_sees_no_sums(
     }
     for query in secrets:
         with (
-            publisher.connect() as connection,
-            pytest.raises(sa.exc.ProgrammingError, match="permission denied"),
+            psycopg.connect(publisher) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied"),
         ):
-            connection.exec_driver_sql(query)
-    publisher.dispose()
+            connection.execute(query.encode())
 
 
 def test_each_band_is_drawn_between_columns_of_its_query() -> None:

@@ -25,10 +25,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 from postgresql_server import server_programs
-from sqlalchemy.engine import make_url
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -133,28 +132,27 @@ def page_on_a_server(
     if "$ psql " not in page.read_text(encoding="utf-8"):
         yield page
         return
-    server = make_url(request.getfixturevalue("postgres_server").url)
+    server = str(request.getfixturevalue("postgres_server").url)
     programs = server_programs()
     assert programs is not None
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    told = psycopg.conninfo.conninfo_to_dict(server)
     for name, value in (
-        ("PGHOST", server.query["host"]),
-        ("PGUSER", server.username),
-        ("PGDATABASE", server.database),
+        ("PGHOST", told["host"]),
+        ("PGUSER", told["user"]),
+        ("PGDATABASE", told["dbname"]),
     ):
         monkeypatch.setenv(name, str(value))
     yield page
-    engine = sa.create_engine(server.set(drivername="postgresql+psycopg"))
     kinds = {  # names longer than that of the server's own user, which is counton
-        "DATABASE": "SELECT datname FROM pg_database WHERE datname LIKE 'counton%%'",
-        "ROLE": "SELECT rolname FROM pg_roles WHERE rolname LIKE 'counton_%%'",
+        "DATABASE": "SELECT datname FROM pg_database WHERE datname LIKE 'counton%'",
+        "ROLE": "SELECT rolname FROM pg_roles WHERE rolname LIKE 'counton_%'",
     }
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with psycopg.connect(server, autocommit=True) as connection:
         for kind, query in kinds.items():
-            for name in connection.exec_driver_sql(query).scalars().all():
+            for (name,) in connection.execute(query.encode()).fetchall():
                 force = " WITH (FORCE)" if kind == "DATABASE" else ""
-                connection.exec_driver_sql(f"DROP {kind} {name}{force}")
-    engine.dispose()
+                connection.execute(f"DROP {kind} {name}{force}".encode())
 
 
 @pytest.mark.parametrize(

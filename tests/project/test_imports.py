@@ -15,7 +15,7 @@ from forked_commands import forked_python
 
 import counton
 
-HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "sqlalchemy", "pandas", "rich", "typer"}
+HEAVY = {"scipy", "dp_accounting", "polars", "matplotlib", "psycopg", "pandas", "rich", "typer"}
 
 
 def loaded_by(program: str) -> set[str]:
@@ -62,7 +62,7 @@ def test_a_command_without_a_database_loads_none(words: str) -> None:
         "except SystemExit as end:\n"
         "    assert not end.code, end.code"
     )
-    assert not loaded_by(program) & {"polars", "sqlalchemy", "matplotlib", "scipy"}
+    assert not loaded_by(program) & {"polars", "psycopg", "matplotlib", "scipy"}
 
 
 def test_a_run_with_nothing_new_loads_no_charts_plans_and_files_of_others(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_help_of_the_command_line_does_not_load_numpy() -> None:
         "except SystemExit as end:\n"
         "    assert not end.code, end.code"
     )
-    assert not loaded_by(program) & {"numpy", "scipy", "polars", "sqlalchemy", "matplotlib"}
+    assert not loaded_by(program) & {"numpy", "scipy", "polars", "psycopg", "matplotlib"}
 
 
 def test_every_public_name_can_be_had() -> None:

@@ -48,12 +48,8 @@ def command(*words: str) -> str:
 @pytest.mark.parametrize(
     ("module", "program"),
     [
-        ("sqlalchemy", "from counton import Stream"),
-        ("sqlalchemy", "from counton.state import Store"),
-        ("sqlalchemy", "from counton.run import run"),
         ("polars", "import counton.rows.files"),
         ("polars", "from counton import release"),
-        ("sqlalchemy", "from counton import release"),
         ("polars", "from counton.run import run"),
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.charts import plot_loss as p; p(plan, {{}}, '')"),
@@ -85,7 +81,7 @@ def test_the_command_line_without_typer_ends_in_one_line(start: str) -> None:
     )
 
 
-@pytest.mark.parametrize("module", ["polars", "sqlalchemy", "rich"])
+@pytest.mark.parametrize("module", ["polars", "rich"])
 @pytest.mark.parametrize(
     "words",
     [
@@ -100,12 +96,12 @@ def test_a_command_without_a_package_ends_in_one_line(module: str, words: tuple[
     assert done.stderr == (f"counton: {need}, which is not installed: {remedy(extra)}\n")
 
 
-def test_all_names_but_those_of_jobs_and_streams_come_without_optional_packages() -> None:
+def test_all_names_but_those_of_jobs_come_without_optional_packages() -> None:
     done = run(
         "from counton import *\n"
         "import counton\n"
-        "print(Counter, plan, Ranges)\n"
-        "for name in 'Stream', 'read', 'release':\n"
+        "print(Counter, plan, Ranges, Stream)\n"
+        "for name in 'inspect', 'read', 'release':\n"
         "    print(name in globals(), name in dir(counton))",
         *NEEDED,
     )

@@ -30,7 +30,7 @@ ON_TOP: dict[str, tuple[str, ...]] = {
 #: Imports what others made, and forks for each that is taken away: counton is imported anew.
 PROGRAM = """
 import json, os, sys
-import numpy, polars, rich.table, sqlalchemy.dialects.sqlite, typer
+import numpy, polars, rich.table, sqlite3, typer
 from importlib.abc import MetaPathFinder
 
 for gone, folder in json.loads(sys.argv[1]):

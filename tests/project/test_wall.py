@@ -595,14 +595,13 @@ def in_a_log(closed: object) -> str:
 
 
 def in_sql(closed: object) -> str:
-    import sqlalchemy as sa
+    import sqlite3
+    from contextlib import closing
 
-    engine = sa.create_engine("sqlite://")
-    try:
-        with engine.connect() as connection:
-            return str(connection.execute(sa.select(sa.bindparam("rows", closed))).scalar())
-    finally:
-        engine.dispose()
+    from counton.state.sql import Connection
+
+    with closing(sqlite3.connect(":memory:")) as driver:
+        return str(Connection(driver, is_sqlite=True).value("SELECT :rows", rows=closed))
 
 
 def on_the_page(closed: object) -> str:

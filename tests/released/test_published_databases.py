@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 
 import counton
 from counton.base.errors import InvalidInput, StateError
@@ -242,23 +242,22 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
         )
     with pytest.raises(StateError, match="has 'average', 'count', 'sum': say which"):
         counton.read(postgres)
-    engine = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
     role = f"reader_{schema}"
     theirs = postgres.replace("//counton@", f"//{role}@")
     tables = ("streams", "descriptions", "cells")
     given = ", ".join(["counton_releases", *(f"counton_published_{one}" for one in tables)])
-    with engine.begin() as connection:
+    with looked_into(postgres) as connection:
         for statement in (
             f"CREATE ROLE {role} LOGIN",
             f"GRANT USAGE ON SCHEMA {schema} TO {role}",
             f"GRANT SELECT ON counton_releases TO {role}",
         ):
-            connection.exec_driver_sql(statement)
+            connection.run(statement)
     try:
         with pytest.raises(StateError, match="a reader on a server is granted SELECT on counton_"):
             counton.read(theirs, name="count")
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"GRANT SELECT ON {given} TO {role}")
+        with looked_into(postgres) as connection:
+            connection.run(f"GRANT SELECT ON {given} TO {role}")
         # Whoever may read the state asks the state; others ask what is published there.
         assert (is_published(postgres), is_published(theirs)) == (False, True)
         assert (
@@ -267,7 +266,6 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
             .equals(counton.read(tmp_path / "count.parquet").table())
         )
     finally:
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"DROP OWNED BY {role}")
-            connection.exec_driver_sql(f"DROP ROLE {role}")
-        engine.dispose()
+        with looked_into(postgres) as connection:
+            connection.run(f"DROP OWNED BY {role}")
+            connection.run(f"DROP ROLE {role}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from databases import looked_into
 
 from counton.run import Job, run
 from counton.run.erasure import forget
@@ -247,16 +248,10 @@ def in_duckdb(folder: Path, rows: list[Row]) -> str:
 
 
 def in_postgres(url: str, rows: list[Row]) -> str:
-    import sqlalchemy as sa
-
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as shop:
-        shop.exec_driver_sql("DROP TABLE IF EXISTS visits")
-        shop.exec_driver_sql("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
-        shop.exec_driver_sql(
-            "INSERT INTO visits VALUES (%s, %s, %s)", [tuple(row[:3]) for row in rows]
-        )
-    engine.dispose()
+    with looked_into(url) as shop:
+        shop.run("DROP TABLE IF EXISTS visits")
+        shop.run("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
+        shop.append("visits", [row[:3] for row in rows])
     return url
 
 

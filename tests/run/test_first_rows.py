@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import sqlalchemy as sa
+from databases import rows_in
 
 from counton.base.errors import StreamConflict
 from counton.run import Job, first_rows, run
 from counton.run import contribution_bounds as people
 from counton.run.first_rows import HeldRows, Pool
-from counton.state import Stream, schema
+from counton.state import Stream
 from counton.state.seen import unpack
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -85,10 +85,7 @@ def counted(way: dict[str, Any], rows: list[pl.DataFrame], state: Path) -> tuple
         asked = job(way, state, events=one, until=START + timedelta(days=night + 1))
         with run(asked) as outcome:
             told.append((outcome.for_operator(), outcome.stream.releases().values.tolist()))
-    engine = sa.create_engine(f"sqlite:///{state}")
-    with engine.connect() as connection:
-        kept = connection.execute(sa.select(schema.marks)).mappings().all()
-    engine.dispose()
+    kept = rows_in(state, "SELECT * FROM counton_marks")
     marks: Counter[Any] = Counter()
     for part in kept:
         if part["kind"] == "user":

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 from numpy.typing import NDArray
 
 from counton import Key
@@ -632,12 +632,8 @@ def test_the_secret_goes_with_the_key(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3}, ("03-02", FLOOD))
     with Store(tmp_path / "s.db") as store, pytest.raises(WrongKey, match="was created with"):
         store.reader("events", Key.generate()).secret()
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/s.db")
-    with engine.begin() as connection:
-        connection.exec_driver_sql(
-            "UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'"
-        )
-    engine.dispose()
+    with looked_into(tmp_path / "s.db") as connection:
+        connection.run("UPDATE counton_marks SET marks = zeroblob(48) WHERE kind = 'secret'")
     with pytest.raises(StateError, match="does not belong to this key"):
         totals(tmp_path, {**DAYS, "most": 3}, ("03-03", FLOOD))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
+from databases import rows_in
 
 from counton import ZCDP
 from counton.base.errors import InvalidInput
@@ -33,16 +33,10 @@ def test_readings_are_published_and_stand_in_the_view(tmp_path: Path) -> None:
     place = tmp_path / "shown.db"
     assert publish(tmp_path / "s.db", place).after == 3
     assert publish(tmp_path / "s.db", place).before == 3  # again: nothing new
-    engine = sa.create_engine(f"sqlite:///{place}")
-    with engine.connect() as connection:
-        query = sa.text(
-            'SELECT step, "group", estimate, std, lower, upper FROM counton_releases WHERE step = 3'
-        )
-        found = connection.execute(query).all()
-    engine.dispose()
-    assert {row[1] for row in found} >= {"home mean", "shop count"}
+    found = rows_in(place, "SELECT * FROM counton_releases WHERE step = 3")
+    assert {row["group"] for row in found} >= {"home mean", "shop count"}
     last = table.filter(pl.col("step") == 3)
-    assert sorted(row[2] for row in found) == sorted(last["estimate"].to_list())
+    assert sorted(row["estimate"] for row in found) == sorted(last["estimate"].to_list())
 
 
 def test_a_statistic_ends_and_another_goes_on(tmp_path: Path) -> None:

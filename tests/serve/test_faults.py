@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import heard
 from inside import EXACT, Inside, metric, visit
 from services import START, job_file
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from counton.base.errors import CountonError
 
@@ -40,16 +39,12 @@ class Faults:
             raise sqlite3.OperationalError("disk I/O error")
 
     def __enter__(self) -> Faults:
-        for when in _WHEN:
-            event.listen(Engine, when, self)
+        self._hearing = heard(self, self)
+        self._hearing.__enter__()
         return self
 
     def __exit__(self, *_given: object) -> None:
-        for when in _WHEN:
-            event.remove(Engine, when, self)
-
-
-_WHEN = ("before_cursor_execute", "after_cursor_execute", "commit")
+        self._hearing.__exit__(None, None, None)
 
 
 @pytest.mark.parametrize("policies", [True, False])

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
+from databases import rows_in
 from spark_jobs import JOBS, events, job
 
 from counton.base.errors import InvalidInput, ReplayMismatch
@@ -242,11 +242,6 @@ def test_released_values_land_once_in_postgresql(
         asked.having(events=events().head(0), append=True, until="2024-03-01T01:00")
     ) as outcome:
         expected = outcome.read().table()
-    engine = sa.create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as connection:
-        query = sa.text(
-            'select step, "group", estimate from counton_releases order by step, "group"'
-        )
-        found = [tuple(row) for row in connection.execute(query)]
-    engine.dispose()
+    query = 'SELECT step, "group", estimate FROM counton_releases ORDER BY step, "group"'
+    found = [tuple(row.values()) for row in rows_in(postgres, query)]
     assert found == expected.select("step", "group", "estimate").rows()

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from databases import hear
 from numpy.typing import NDArray
 from patience import HANGS
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
 from counton.base.errors import BudgetExceeded, StreamConflict
@@ -29,8 +28,8 @@ from counton.base.private import Private
 from counton.planning.ranges_plan import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.run import Job, run
 from counton.state import Store, state_summary
-from counton.state import sql as statements
 from counton.state import stream_writer as writer
+from counton.state.sql import Connection
 from counton.state.stream_writer import Addition
 from counton.strategies import KAry
 
@@ -101,33 +100,25 @@ class Progress:
 def watch(progress: Progress) -> None:
     """Note the phases of every release, around its statements and the commit."""
 
-    def after(_c: object, _cursor: object, statement: str, *_: object) -> None:
-        if progress.phase == "opening":
-            return
-        if statement.startswith("INSERT INTO counton_sources"):
-            progress.enter("observed")
+    moved = "UPDATE counton_streams SET step"
+    phases = {
+        moved: "row moved",
+        "INSERT INTO counton_journal": "journaled",
+        "INSERT INTO counton_sources": "observed",
+    }
 
-    run = statements.PreparedStatement.run
-
-    def ran(prepared: statements.PreparedStatement, *arguments: Any) -> int:
-        if prepared is statements.ADVANCE and progress.phase == "computing":
+    def before(said: str) -> None:
+        if progress.phase == "computing" and said.startswith(moved):
             progress.enter("begun")
-        changed = run(prepared, *arguments)
-        for known, phase in (
-            (statements.ADVANCE, "row moved"),
-            (statements.JOURNAL, "journaled"),
-        ):
-            if prepared is known and progress.phase != "opening":
-                progress.enter(phase)
-        return changed
-
-    def committing(_c: object) -> None:
-        if progress.phase != "opening":
+        if progress.phase != "opening" and said == "COMMIT":
             progress.enter("committing")
 
-    setattr(statements.PreparedStatement, "run", ran)  # noqa: B010 - a type checker cannot follow
-    event.listen(Engine, "after_cursor_execute", after)
-    event.listen(Engine, "commit", committing)
+    def after(said: str) -> None:
+        for beginning, phase in phases.items():
+            if progress.phase != "opening" and said.startswith(beginning):
+                progress.enter(phase)
+
+    hear(before, after)
     commit = writer.Writer._commit
 
     def committed(*arguments: Any) -> None:
@@ -444,8 +435,7 @@ def counted(deadly: int, folder: str = "") -> Callable[[], int]:
             count()
 
     sys.addaudithook(audit)
-    for event_name in ("before_cursor_execute", "commit"):
-        event.listen(Engine, event_name, lambda *_: count())
+    hear(count)
     return count
 
 
@@ -543,18 +533,22 @@ def counted_writes(deadly: int) -> Callable[[], None]:
         if events == deadly:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def writes(connection: Any, _cursor: object, statement: str, *_: object) -> None:
-        if statement.split(maxsplit=1)[0] in ("INSERT", "UPDATE"):
-            connection.info["writes"] = True
-            if any(table in statement for table in ("_shared_", "_streams", "_journal")):
+    writing: set[int] = set()
+    execute = Connection.execute
+
+    def executed(connection: Connection, said: str, *rows: Any) -> Any:
+        verb, own = said.split(maxsplit=1)[0], id(connection.driver)
+        if verb in ("INSERT", "UPDATE"):
+            writing.add(own)
+            if any(table in said for table in ("_shared_", "_streams", "_journal")):
                 count()
-
-    def commits(connection: Any) -> None:
-        if connection.info.pop("writes", False):
+        if verb == "COMMIT" and own in writing:
             count()
+        if verb in ("COMMIT", "ROLLBACK"):
+            writing.discard(own)
+        return execute(connection, said, *rows)
 
-    event.listen(Engine, "before_cursor_execute", writes)
-    event.listen(Engine, "commit", commits)
+    setattr(Connection, "execute", executed)  # noqa: B010 - a type checker cannot follow
     commit = writer.Writer._commit
 
     def committed(*arguments: Any) -> None:

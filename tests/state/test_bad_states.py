@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 
 from counton import Key, PureDP, Stream
 from counton.base.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
@@ -201,13 +202,9 @@ def test_another_format_version(used: Path, key: Key) -> None:
 
 @pytest.mark.slow
 def test_another_format_version_on_a_server(postgres: str, key: Key) -> None:
-    import sqlalchemy as sa
-
     Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key).close()
-    engine = sa.create_engine(database.database_url(postgres))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE counton_database SET format = 99")
-    engine.dispose()
+    with looked_into(postgres) as connection:
+        connection.run("UPDATE counton_database SET format = 99")
     with pytest.raises(StateError, match="format version 99"):
         Stream.open(postgres, "visits", key=key)
 
@@ -316,16 +313,12 @@ def test_locked(used: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sqlalchemy as sa
-
     monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
     stream = Stream.create(postgres, "visits", Binary(10), PureDP(1), key=key)
-    engine = sa.create_engine(database.database_url(postgres))
-    with engine.begin() as connection:
-        connection.exec_driver_sql("SELECT * FROM counton_streams FOR UPDATE")
+    with looked_into(postgres) as connection:
+        connection.run("SELECT * FROM counton_streams FOR UPDATE")
         with pytest.raises(StreamConflict, match="locked by another process"):
             stream.release(1)
-    engine.dispose()
     assert stream.release(1).step == 1
     stream.close()
 
@@ -337,7 +330,7 @@ def test_locked_on_a_server(postgres: str, key: Key, monkeypatch: pytest.MonkeyP
         ("sqlite://", "memory only"),
         ("sqlite:///:memory:", "memory only"),
         (":memory:", "memory only"),
-        ("sqlite+pysqlite:///:memory:", "memory only"),
+        ("sqlite+pysqlite:///visits.db", "sqlite.pysqlite"),
         ("sqlite:///file::memory:?cache=shared&uri=true", "memory only"),
         ("sqlite:///file:visits?mode=memory&uri=true", "memory only"),
         ("sqlite:///visits.db?mode=memory", "memory only"),
@@ -379,13 +372,10 @@ def test_every_error_is_one_of_ours(used: Path, key: Key) -> None:
 
 
 def test_a_server_without_an_encoding_is_refused(postgres: str, key: Key) -> None:
-    url = sa.make_url(postgres)
-    engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
-    with engine.connect() as connection:
-        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
             "CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'"
         )
-    engine.dispose()
-    bytes_only = url.set(database="bytes").render_as_string(hide_password=False)
+    bytes_only = postgres.replace("/postgres?", "/bytes?")
     with pytest.raises(StateError, match="SQL_ASCII, which keeps no texts: make one with"):
         Stream.create(bytes_only, "visits", Binary(9), PureDP(1), key=key)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from databases import heard
 from patience import HANGS
-from sqlalchemy import event
 
 from counton import PureDP, Stream
 from counton.base.errors import StateError, StreamConflict
@@ -147,14 +146,14 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
         found: list[Fold | None] = []
         racing = threading.Thread(target=lambda: found.append(fold_of(other)))
 
-        def meanwhile(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        def meanwhile(statement: str) -> None:
             if statement.startswith("UPDATE counton_inbox_waiting") and not racing.ident:
                 racing.start()
                 racing.join(0.5)  # it may have to wait for us
                 other.put([batch("b", b"2")])
 
-        event.listen(slow._database._engine, "before_cursor_execute", meanwhile)
-        mine = fold_of(slow)
+        with heard(meanwhile):
+            mine = fold_of(slow)
         racing.join()
         assert mine is not None
         assert found[0] is not None

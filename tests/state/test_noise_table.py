@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 from keys import chosen_key
 from numpy.typing import NDArray
 
@@ -63,8 +62,8 @@ def ask(state: str, statement: str, **values: Any) -> list[tuple[Any, ...]]:
     database = Database(state)
     try:
         with database.transaction(write=True) as connection:
-            found = connection.execute(sa.text(statement), values)
-            return [tuple(row) for row in found] if found.returns_rows else []
+            found = connection.execute(statement, values)
+            return [] if found.description is None else [tuple(row) for row in found]
     finally:
         database.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 from once import kept_line, kept_margins, kept_tree
 
 from counton import ZCDP, Contribution, PureDP, Stream
@@ -21,8 +21,7 @@ from counton.base.errors import BudgetExceeded, StateError
 from counton.noise import Key
 from counton.privacy import ExpiringDP
 from counton.run import Job, run
-from counton.state import Store, key_path, schema, state_summary, verify
-from counton.state.database import database_url
+from counton.state import Store, key_path, state_summary, verify
 from counton.state.key_and_witness import Witness
 from counton.state.stream_writer import Writer
 from counton.state.watch import accept_old_copy
@@ -343,15 +342,12 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
     key = tmp_path / "my.key"
     _stream(state, "first", key)
     make(state, "second", key)
-    engine = sa.create_engine(database_url(state))
-    with engine.begin() as connection:
-        which = schema.streams.c.name == "second"
-        later = connection.execute(sa.select(schema.streams.c.id).where(which)).scalar()
-        for table in (schema.journal, schema.observed, schema.sources, schema.marks):
-            connection.execute(table.delete().where(table.c.stream_id == later))
-        for table in (schema.streams, schema.ledger):
-            connection.execute(table.delete().where(table.c.name == "second"))
-    engine.dispose()
+    with looked_into(state) as connection:
+        later = connection.value("SELECT id FROM counton_streams WHERE name = 'second'")
+        for table in ("journal", "observed", "sources", "marks"):
+            connection.run(f"DELETE FROM counton_{table} WHERE stream_id = :id", id=later)  # noqa: S608 - a table
+        for table in ("streams", "ledger"):
+            connection.run(f"DELETE FROM counton_{table} WHERE name = 'second'")  # noqa: S608 - a table
     for again in (make, _stream, _line):
         for name in ("second", "third"):
             with pytest.raises(StateError, match="no release 'second'"):

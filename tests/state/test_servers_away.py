@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 
 from counton import PureDP, Stream
 from counton.base.errors import CountonError
 from counton.noise import Key
-from counton.state import schema
 from counton.state import watch as watching
-from counton.state.database import Database, database_url
+from counton.state.database import Database
 from counton.state.key_and_witness import Witness
 from counton.state.watch import Watch, accept_old_copy
 from counton.strategies import Binary
@@ -119,37 +118,39 @@ class Rows:
     """The rows of one stream, which are dumped and put back."""
 
     def __init__(self, state: str, name: str) -> None:
-        self._engine, self._name = sa.create_engine(database_url(state)), name
+        self._state, self._name = state, name
 
-    def _which(self) -> list[tuple[sa.Table, Any]]:
-        named = schema.streams.c.name == self._name
-        of = schema.journal.c.stream_id.in_(sa.select(schema.streams.c.id).where(named))
-        ledger = schema.ledger.c.name == self._name
-        return [(schema.ledger, ledger), (schema.journal, of), (schema.streams, named)]
-
-    def dumped(self) -> list[tuple[sa.Table, list[dict[str, Any]]]]:
+    def dumped(self) -> list[tuple[str, list[dict[str, Any]]]]:
         """As they are."""
-        with self._engine.begin() as connection:
+        with looked_into(self._state) as connection:
             return [
                 (
                     table,
-                    [dict(row._mapping) for row in connection.execute(table.select().where(of))],
+                    [row._asdict() for row in connection.rows(_every(table), name=self._name)],
                 )
-                for table, of in self._which()
+                for table in _TABLES
             ]
 
-    def put_back(self, dump: list[tuple[sa.Table, list[dict[str, Any]]]]) -> None:
+    def put_back(self, dump: list[tuple[str, list[dict[str, Any]]]]) -> None:
         """As they were."""
-        with self._engine.begin() as connection:
-            for table, of in self._which():
-                connection.execute(table.delete().where(of))
+        with looked_into(self._state) as connection:
+            for table, of in _TABLES.items():
+                connection.run(f"DELETE FROM {table} {of}", name=self._name)  # noqa: S608 - a table
             for table, rows in reversed(dump):
-                if rows:
-                    connection.execute(table.insert(), rows)
+                connection.insert(table, *rows)
 
-    def close(self) -> None:
-        """Drop the connection."""
-        self._engine.dispose()
+
+_NAMED = "WHERE name = :name"
+#: Tables in which a stream has rows, and which are its own.
+_TABLES = {
+    "counton_ledger": _NAMED,
+    "counton_journal": f"WHERE stream_id IN (SELECT id FROM counton_streams {_NAMED})",  # noqa: S608 - a table
+    "counton_streams": _NAMED,
+}
+
+
+def _every(table: str) -> str:
+    return f"SELECT * FROM {table} {_TABLES[table]}"  # noqa: S608 - a table
 
 
 class World:
@@ -223,7 +224,6 @@ class World:
     def close(self) -> None:
         for process in self.there.values():
             process.end()
-        self.rows.close()
 
 
 def tried(state: str, folder: Path, chosen: list[Order]) -> tuple[list[Order], int]:

@@ -9,16 +9,14 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from databases import heard, looked_into
 from patience import HANGS
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from counton import ApproxDP, PureDP, Stream
 from counton.base.errors import BudgetExceeded, CountonError, InvalidInput, OldCopy, StateError
@@ -28,7 +26,6 @@ from counton.run import Job, export, publish, run
 from counton.run.exports import methods, registry, released_in
 from counton.run.shared_paths import refuse_shared
 from counton.state import Store, database, shared, state_summary, verify
-from counton.state import ledger_rows as books
 from counton.state.inbox import Inbox
 from counton.state.watch import accept_old_copy
 from counton.strategies import Binary
@@ -226,10 +223,8 @@ def test_a_ledger_put_back_on_a_server_is_refused(postgres: str, tmp_path: Path)
     made(postgres)
     begin(tmp_path / "web.db", postgres)
     begin(tmp_path / "shop.db", postgres)
-    connected = sa.create_engine(database.database_url(postgres))
-    with connected.begin() as connection:
-        connection.execute(books.entered.delete().where(books.entered.c.number == 2))
-    connected.dispose()
+    with looked_into(postgres) as connection:
+        connection.run("DELETE FROM counton_shared_entries WHERE number = 2")
     with pytest.raises(StateError, match="ends at entry 1"):
         Stream.open(tmp_path / "shop.db", "visits")
     with Stream.open(tmp_path / "web.db", "visits") as stream:  # which has not seen the other
@@ -442,25 +437,17 @@ def killed_at(deadly: int) -> Iterator[None]:
     """Die before an event: a statement that writes, or a commit, of any database."""
     count = 0
 
-    def commits(*_: object) -> None:
+    def writes(statement: str) -> None:
         nonlocal count
-        count += 1
-        if count == deadly:
-            raise Killed
-
-    def writes(_c: object, _cursor: object, statement: str, *_: object) -> None:
         verb = statement.split(maxsplit=1)[0]
-        if verb in ("INSERT", "UPDATE") and ("_shared_" in statement or "_streams" in statement):
-            commits()
+        ours = "_shared_" in statement or "_streams" in statement
+        if verb == "COMMIT" or (verb in ("INSERT", "UPDATE") and ours):
+            count += 1
+            if count == deadly:
+                raise Killed
 
-    heard: dict[str, Callable[..., Any]] = {"before_cursor_execute": writes, "commit": commits}
-    for name, hear in heard.items():
-        event.listen(Engine, name, hear)
-    try:
+    with heard(writes):
         yield
-    finally:
-        for name, hear in heard.items():
-            event.remove(Engine, name, hear)
 
 
 def after_each_death(tmp_path: Path, *, step: int = 1) -> list[int]:
@@ -536,7 +523,7 @@ def test_an_entry_that_is_made_twice_is_found(
     reserve = shared.SharedLedger._reserve
 
     def anew(self: Any, connection: Any, state: Any, spend: Any, kind: Any) -> int:
-        number = connection.execute(sa.select(sa.func.count(books.entered.c.number))).scalar_one()
+        number = connection.value("SELECT count(*) FROM counton_shared_entries")
         other = spend._replace(name=spend.name + "'" * number)
         return reserve(self, connection, state, other, kind)
 

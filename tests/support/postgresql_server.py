@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
+from databases import looked_into
 from patience import HANGS
 
 
@@ -89,10 +89,8 @@ class Server:
     def schema(self) -> str:
         """URL of an empty schema: much quicker to make than a database."""
         name = f"t{uuid.uuid4().hex}"
-        engine = sa.create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"))
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"CREATE SCHEMA {name}")
-        engine.dispose()
+        with looked_into(self.url) as connection:
+            connection.run(f"CREATE SCHEMA {name}")
         return f"{self.url}&options=-csearch_path%3D{name}"
 
 
@@ -137,14 +135,14 @@ def _exists(user: str) -> bool:
 
 
 def _wait(url: str) -> None:
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    import psycopg
+
     for _ in range(round(20 * HANGS)):
         try:
-            engine.connect().close()
-        except sa.exc.OperationalError:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
             time.sleep(0.05)
         else:
-            engine.dispose()
             return
     raise RuntimeError("the PostgreSQL server did not start")
 

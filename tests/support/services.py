@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from databases import looked_into
 from forked_commands import forked_python
 from patience import HANGS
 
@@ -34,7 +35,7 @@ warnings.simplefilter("error")
 import counton.run.runs, counton.run.contribution_bounds, counton.run.private_look
 import counton.released.read_options
 import counton.released.release, counton.numbers.intervals, counton.serve.metrics
-import counton.state.seen, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
+import counton.state.seen, counton.strategies, psycopg, tzdata
 from functools import partial
 from counton.serve import service as serving
 from counton.serve.server import serve
@@ -56,17 +57,21 @@ def listening(url):
 def work(listen, deadly):
     if deadly:  # dies when it has asked the database for so much
         import itertools
-        from sqlalchemy import event
-        from sqlalchemy.engine import Engine
+        from counton.state.sql import Connection
 
-        number = itertools.count(1)
+        number, execute = itertools.count(1), Connection.execute
 
-        def asked(*_given):
+        def asked():
             if next(number) >= deadly:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        for when in ("before_cursor_execute", "after_cursor_execute", "commit"):
-            event.listen(Engine, when, asked)
+        def executed(connection, *given):
+            asked()
+            cursor = execute(connection, *given)
+            asked()
+            return cursor
+
+        Connection.execute = executed
     serve(Service(file, clock=now), listen, listening)
 
 for line in sys.stdin:
@@ -176,17 +181,14 @@ def copied(file: Path) -> str:
     if "://" not in state:
         shutil.copy2(state, copy)
         return str(copy / Path(state).name)
-    import sqlalchemy as sa
-
     url, _, schema = state.rpartition("%3D")
-    engine = sa.create_engine(state.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {schema}_copy")
-        for table in sa.inspect(connection).get_table_names(schema=schema):
+    with looked_into(state) as connection:
+        connection.run(f"CREATE SCHEMA {schema}_copy")
+        tables = "SELECT tablename FROM pg_tables WHERE schemaname = :name"
+        for (table,) in [*connection.rows(tables, name=schema)]:
             new = f"{schema}_copy.{table}"
-            connection.exec_driver_sql(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
-            connection.exec_driver_sql(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
-    engine.dispose()
+            connection.run(f"CREATE TABLE {new} (LIKE {table} INCLUDING ALL)")
+            connection.run(f"INSERT INTO {new} SELECT * FROM {table}")  # noqa: S608
     return f"{url}%3D{schema}_copy"
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-import sqlalchemy as sa
+from databases import looked_into
 
 from counton.state import schema
-from counton.state.database import database_url
 
 
 class Place(Protocol):
@@ -70,28 +70,26 @@ class Server:
 
     def saved(self) -> Any:
         """Its rows."""
-        engine = sa.create_engine(database_url(self.address))
-        with engine.begin() as connection:
-            rows = [
-                (table, [dict(row._mapping) for row in connection.execute(sa.select(table))])
-                for table in schema.metadata.sorted_tables
+        with looked_into(self.address) as connection:
+            return [
+                (table, [row._asdict() for row in connection.rows(f"SELECT * FROM {table}")])  # noqa: S608 - a table
+                for table in TABLES
             ]
-        engine.dispose()
-        return rows
 
     def put_back(self, saved: Any) -> None:
         """Its rows of then."""
-        engine = sa.create_engine(database_url(self.address))
-        with engine.begin() as connection:
-            for table in reversed(schema.metadata.sorted_tables):
-                connection.execute(table.delete())
+        with looked_into(self.address) as connection:
+            for table in reversed(TABLES):
+                connection.run(f"DELETE FROM {table}")  # noqa: S608 - a table
             for table, rows in saved:
-                if rows:
-                    connection.execute(table.insert(), rows)
-        engine.dispose()
+                connection.insert(table, *rows)
 
     def clear(self) -> None:
         """As a new database."""
-        engine = sa.create_engine(database_url(self.address))
-        schema.metadata.drop_all(engine)
-        engine.dispose()
+        with looked_into(self.address) as connection:
+            for table in reversed(TABLES):
+                connection.run(f"DROP TABLE IF EXISTS {table}")
+
+
+#: Names of a state's tables, those first to which others lead.
+TABLES = re.findall(r"CREATE TABLE (\w+)", schema.TABLES)

@@ -79,7 +79,6 @@ NEEDED = {
     "pyspark": ("jobs over Spark need PySpark", "spark"),
     "psycopg": ("PostgreSQL states need the driver psycopg", "postgresql"),
     "rich": ("the command line needs rich", "cli"),
-    "sqlalchemy": ("durable streams need SQLAlchemy", "store"),
     "tomlkit": ("job files are written with tomlkit", "cli"),
     "torch": ("training with PyTorch needs torch", "torch"),
     "swagger_ui_bundle": ("the service needs the page of its paths", "serve"),

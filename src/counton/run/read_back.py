@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counton.base.errors import InvalidInput, field
-from counton.base.lazy import require
 from counton.released import release_files as files
 from counton.released.release_facts import TABLES
 from counton.released.release_files import ADDRESSES, is_database
@@ -71,7 +70,6 @@ def read(
 
 
 def _rows(place: str, name: str | None) -> PublishedRows:
-    require("sqlalchemy")
     from counton.state.published import read_rows
 
     return read_rows(place, name)

@@ -23,7 +23,7 @@ from counton.run.outputs import files_of_sums
 from counton.run.settlement import as_before, with_totals
 from counton.run.written_files import beside, pictures_of
 from counton.state import Store
-from counton.state.database import Closing, database_url, label_of, state_file
+from counton.state.database import Closing, parse_address
 from counton.state.key_and_witness import state_files
 from counton.state.shared import ledger_files
 from counton.state.sqlite_file import NoState
@@ -239,10 +239,7 @@ def state_of(job: Job) -> str:
 
 def _place_of(state: str | os.PathLike[str]) -> str:
     with suppress(CountonError):  # no state, as the job itself says
-        file = state_file(state)
-        if file is not None:
-            return os.path.realpath(file)
-        return label_of(database_url(state))
+        return parse_address(state).label
     return os.fspath(state)
 
 

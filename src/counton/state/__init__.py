@@ -5,9 +5,9 @@ Names are loaded when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from counton.base.lazy import attach, require
+from counton.base.lazy import attach
 
 if TYPE_CHECKING:
     from counton.state.database import state_file as state_file
@@ -18,10 +18,4 @@ if TYPE_CHECKING:
     from counton.state.verification import Verification as Verification
     from counton.state.verification import verify as verify
 
-_load, __dir__, __all__ = attach(__name__, __file__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        require("sqlalchemy")
-    return _load(name)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

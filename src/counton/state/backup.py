@@ -8,11 +8,8 @@ import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from counton.base.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
-from counton.state import schema
 from counton.state.database import LOCK_TIMEOUT_SECONDS, Database
 from counton.state.sqlite_file import moment_of, open_file
 
@@ -88,7 +85,7 @@ def _copy(path: Path, name: str) -> None:
         if moment_of(path) != before:
             raise sqlite3.OperationalError("it was changed meanwhile, where it has no locks")
         # Whoever found the copy could take it from what is released later; it is drawn again.
-        whole.execute(f"DELETE FROM {schema.noise.name}")  # noqa: S608 - a name of ours
+        whole.execute("DELETE FROM counton_noise")
         whole.commit()
         whole.execute("VACUUM").close()
         whole.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # the file alone is the copy
@@ -106,10 +103,10 @@ def compact(state: str | os.PathLike[str]) -> None:
     database = Database(state)
     try:
         if database.path is None:
-            engine = sa.create_engine(database.url, isolation_level="AUTOCOMMIT")
-            with closing(engine.connect()) as connection:
-                connection.exec_driver_sql(f"VACUUM FULL {schema.marks.name}")
-            engine.dispose()
+            import psycopg
+
+            with psycopg.connect(database.address.url, autocommit=True) as connection:
+                connection.execute("VACUUM FULL counton_marks")
             return
         database.close()
         with closing(sqlite3.connect(database.path, timeout=LOCK_TIMEOUT_SECONDS)) as file:
@@ -117,7 +114,7 @@ def compact(state: str | os.PathLike[str]) -> None:
             busy, *_ = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise sqlite3.OperationalError("its log is being read")
-    except (sqlite3.Error, sa.exc.SQLAlchemyError) as error:
+    except database.address.errors as error:
         raise StateUnavailable(
             f"state {database.label} could not be written anew ({error}), so that what was deleted "
             f"may still stand in its files: end the processes that use it, then forget again"

@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy.engine import Connection
-
 from counton.base.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
 from counton.state.key_and_witness import Kept, State, Witness, witness_beside
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 
 
 @contextmanager
@@ -93,7 +91,8 @@ def _used_keys(state: State | Database, raw: Key | None, key: Kept, named: State
         return set()
     with state.transaction(write=False) as connection:
         refuse_forgotten(connection, state, witness, raw)
-        return {*map(tuple, _KEYS.rows(connection))}
+        keys = connection.rows("SELECT key_fingerprint, key_salt FROM counton_streams")
+        return {*map(tuple, keys)}
 
 
 def refuse_forgotten(
@@ -126,13 +125,9 @@ def refuse_forgotten(
 def released_names(connection: Connection) -> dict[str, set[str]]:
     """By fingerprint of the key, what a witness calls the releases of a state."""
     known: dict[str, set[str]] = {}
-    for row in _NAMES.rows(connection):
+    for row in connection.rows("SELECT name, key_fingerprint FROM counton_streams"):
         known.setdefault(row.key_fingerprint, set()).add(row.name)
     return known
-
-
-_KEYS = PreparedStatement("SELECT key_fingerprint, key_salt FROM counton_streams")
-_NAMES = PreparedStatement("SELECT name, key_fingerprint FROM counton_streams")
 
 
 def _is_used(key: Key, used: _KeySet) -> bool:

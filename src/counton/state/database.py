@@ -6,17 +6,12 @@ import json
 import os
 import re
 import sqlite3
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
+from typing import Any, NamedTuple, Self
 
 from counton.base.errors import (
     CountonError,
@@ -32,7 +27,7 @@ from counton.base.errors import (
 )
 from counton.base.lazy import require
 from counton.state import schema, sqlite_file
-from counton.state.sql import PreparedStatement, has
+from counton.state.sql import Connection, Connections, MissingRow
 from counton.state.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
@@ -43,12 +38,6 @@ PAUSE_SECONDS = 20.0
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
-
-
-#: Pragmas, and no tables of these names, which the file of another program may have.
-_APPLICATION = PreparedStatement("PRAGMA application_id")
-_FORMAT = PreparedStatement("PRAGMA user_version")
-_ITS_ROW = PreparedStatement("SELECT identity, witnesses FROM counton_database")
 #: What is done in a transaction of a database, before it is committed.
 CommitHook = Callable[[Connection], None]
 
@@ -72,10 +61,55 @@ class Closing:
         self.close()
 
 
-def _dispose(engine: Engine, owner: int) -> None:
-    """Drop all connections of an engine that a process made; those of a fork are its parent's."""
-    if os.getpid() == owner:
-        engine.pool.dispose()  # the engine's own makes a new pool
+class Address(NamedTuple):
+    """Where a database is.
+
+    Attributes:
+        file: of a SQLite database; None of one on a server.
+        url: of a server, with its password.
+    """
+
+    file: Path | None
+    url: str = ""
+
+    @property
+    def label(self) -> str:
+        """The address without its passwords, for messages."""
+        return hide_secrets(self.url) if self.file is None else str(self.file)
+
+    def connections(self, timeout_seconds: float, options: str = "") -> Connections:
+        """Connections to it, whose transactions wait for locks for some seconds.
+
+        Args:
+            options: of a server's session.
+        """
+        if self.file is not None:
+            return Connections(
+                partial(sqlite_file.connect, self.file, timeout_seconds), is_sqlite=True
+            )
+        require("psycopg")
+        import psycopg
+
+        # A server may default to asynchronous commits, which a power cut can lose.
+        options = (
+            f"-c lock_timeout={int(1000 * timeout_seconds)} -c synchronous_commit=on"
+            f" -c client_encoding=UTF8 {options}"  # or texts of some databases are bytes
+        )
+
+        def connect() -> Any:
+            given = psycopg.conninfo.conninfo_to_dict(self.url).get("options") or ""
+            return psycopg.connect(self.url, options=f"{given} {options}", autocommit=True)
+
+        return Connections(connect, is_sqlite=False)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What is raised where the database cannot be used."""
+        if self.file is not None:
+            return sqlite3.Error, UnicodeDecodeError, MissingRow
+        import psycopg
+
+        return psycopg.Error, UnicodeError, MissingRow
 
 
 class Database:
@@ -106,20 +140,21 @@ class Database:
     def __init__(
         self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
     ) -> None:
-        self.url = database_url(state)
-        self._brief = brief
-        self.path = _file_of(self.url)
+        self.address = parse_address(state)
+        self.path = self.address.file
+        self.is_sqlite, self.label = self.path is not None, self.address.label
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
-        self._owner = os.getpid()
+        self._owner, self._moment = os.getpid(), None
         if self.path is not None:
             if create and not self.path.exists():
                 sqlite_file.create(self.path)
             self._file = sqlite_file.identity(self.path)
             sqlite_file.check(self.path)
-        self._moment = None if self.path is None else sqlite_file.moment_of(self.path)
-        self._engine = self._connect()
-        # What nobody closes is closed when it is dropped, and not whenever Python comes to it.
-        weakref.finalize(self, _dispose, self._engine, self._owner).atexit = False
+            self._moment = sqlite_file.moment_of(self.path)
+        pause = f"-c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
+        self._connections = self.address.connections(
+            self.lock_timeout_seconds, pause if brief else ""
+        )
         try:
             if create and not self.is_sqlite:
                 self._create_tables()
@@ -130,19 +165,9 @@ class Database:
             self.close()
             raise
 
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether the state is a file."""
-        return self.url.get_backend_name() == "sqlite"
-
-    @property
-    def label(self) -> str:
-        """The address without its password, for messages."""
-        return str(self.path) if self.path is not None else label_of(self.url)
-
     def close(self) -> None:
         """Drop all connections."""
-        _dispose(self._engine, os.getpid())
+        self._connections.close()
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -160,14 +185,15 @@ class Database:
                     f"new one"
                 )
             sqlite_file.check_only_name(self.path)
+        # A writer takes the lock of a file at once: a reader's lock cannot be turned into a
+        # writer's later without the risk of an immediate "database is locked".
+        begin = "BEGIN IMMEDIATE" if write and self.is_sqlite else "BEGIN"
         try:
-            with self._engine.begin() as connection:
-                if self.is_sqlite:
-                    sqlite_file.begin(connection, write=write)
+            with self._connections.transaction(begin) as connection:
                 yield connection
                 if self._moment is not None and self.path is not None:
                     self._refuse_changed(self.path)
-        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
+        except self.address.errors as error:
             raise self._explain(error) from error
 
     def _refuse_changed(self, path: Path) -> None:
@@ -178,66 +204,44 @@ class Database:
                 f"another one while it was read: ask again, or read it where it is written"
             )
 
-    def _connect(self) -> Engine:
-        if self.is_sqlite:
-            return sqlite_file.engine_of(self.url, self.lock_timeout_seconds)
-        # A server may default to asynchronous commits, which a power cut can lose.
-        options = (
-            f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on "
-            "-c client_encoding=UTF8"  # or texts of a database without an encoding are bytes
-        )
-        if self._brief:
-            options += f" -c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
-        given = self.url.query.get("options")
-        if given:
-            options = f"{given if isinstance(given, str) else ' '.join(given)} {options}"
-        driver = self.url.get_driver_name()
-        if driver == "psycopg":
-            require(driver)
-        try:
-            return _engine_on_server(self.url, options)
-        except ModuleNotFoundError as error:
-            raise RequestMismatch(
-                f"state {self.label} names a driver which is not installed ({error}): install it, "
-                f"or write postgresql://USER@HOST/DATABASE"
-            ) from None
-
     def _create_tables(self) -> None:
         with self.transaction(write=True) as connection:
             # "create if missing" of two processes at once would fail in one of them
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.APPLICATION_ID)))
+            connection.lock(schema.APPLICATION_ID)
             if not self._has_tables(connection):
-                connection.exec_driver_sql(schema.script(self.url.drivername))
-                connection.execute(schema.database.insert().values(schema.first_row()))
+                connection.script(schema.TABLES)
+                connection.insert("counton_database", schema.first_row())
 
     def _has_tables(self, connection: Connection) -> bool:
         """Whether a server holds a state.
 
         Refused is a database that keeps bytes and not texts: names would come back as bytes.
         """
-        if connection.exec_driver_sql("SHOW server_encoding").scalar_one() == "SQL_ASCII":
+        if connection.value("SHOW server_encoding") == "SQL_ASCII":
             raise RequestMismatch(
                 f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
                 f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
             )
-        return has(connection, schema.database)
+        return connection.has("counton_database")
 
     def _read_its_row(self) -> None:
         """Which state it is, if it has the format of this version."""
         with self.transaction(write=False) as connection:
             if self.is_sqlite:
-                application, found = _APPLICATION.value(connection), _FORMAT.value(connection)
+                # Pragmas, and no tables of these names, which another program's file may have.
+                application = connection.value("PRAGMA application_id")
                 if application != schema.APPLICATION_ID:
                     raise RequestMismatch(
                         f"state {self.label} is a SQLite file of another program "
                         f"(application_id {application}): give another path"
                     )
+                found = connection.value("PRAGMA user_version")
             elif not self._has_tables(connection):
                 raise NoState(
                     f"state {self.label} holds nothing yet: create one with Stream.create"
                 )
             else:
-                found = connection.execute(sa.select(schema.database.c.format)).scalar_one()
+                found = connection.value("SELECT format FROM counton_database")
             if found == schema.FORMAT:
                 self.read_witnesses(connection)
         if found != schema.FORMAT:
@@ -249,13 +253,13 @@ class Database:
 
     def read_witnesses(self, connection: Connection) -> None:
         """Which state it is, and what it remembers of its second witness by now."""
-        row = _ITS_ROW.one(connection)
+        row = connection.one("SELECT identity, witnesses FROM counton_database")
         self.identity = str(row.identity)
         with reading(f"where the second witness of state {self.label} is kept"):
             self.witnesses = {str(at): str(said) for at, said in json.loads(row.witnesses).items()}
 
     def _explain(self, error: Exception) -> Exception:
-        cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        cause = str(error)
         first_line = cause.strip().splitlines()[0] if cause.strip() else type(error).__name__
         if _LOCKED.search(cause):
             return StreamConflict(
@@ -268,7 +272,7 @@ class Database:
                 f"state {self.label} could not be written, since the disk is full or the file may "
                 f"not grow ({first_line}): nothing was released; make room, then try again"
             )
-        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | NoResultFound):
+        if _DAMAGED.search(cause) or isinstance(error, UnicodeDecodeError | MissingRow):
             return StateError(
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({first_line}): restore it from a copy"
@@ -310,20 +314,22 @@ def state_file(state: str | os.PathLike[str], called: str = "state") -> Path | N
     >>> state_file("sqlite:///visits.db").name, state_file("postgresql://ann@db/visits")
     ('visits.db', None)
     """
-    return _file_of(database_url(state, called))
+    return parse_address(state, called).file
 
 
-def _file_of(url: URL) -> Path | None:
-    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
-
-
-def database_url(state: str | os.PathLike[str], called: str = "state") -> URL:
-    """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
+def parse_address(state: str | os.PathLike[str], called: str = "state") -> Address:
+    """Where a database is: a bare path means a SQLite file.
 
     Symbolic links are followed: log and key lie beside the file itself.
 
     Args:
         called: what the caller calls it, in messages.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+
+    >>> parse_address("postgresql+psycopg://ann:x@db/visits").label
+    'postgresql://ann:***@db/visits'
     """
     given: Any = state
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
@@ -338,27 +344,34 @@ def database_url(state: str | os.PathLike[str], called: str = "state") -> URL:
     if not text:
         raise InvalidInput(f"{called} is an empty text: give the path of a file or a database URL")
     if "://" not in text:
-        if _in_memory(text):
-            raise _memory(text, called)
-        return URL.create("sqlite", database=os.path.realpath(text))
-    try:
-        url = make_url(text)
-    except ArgumentError:
-        raise InvalidInput(
-            f"{called} is no path and no database URL: write FILE, sqlite:///FILE or "
-            "postgresql://USER@HOST/DATABASE"
-        ) from None
-    backend = url.get_backend_name()
-    if backend == "sqlite":
-        if _in_memory(url.database or "") or url.query.get("mode") == "memory":
-            raise _memory(text, called)
-        return URL.create("sqlite", database=os.path.realpath(url.database or ""))
-    if backend == "postgresql":
-        return url.set(drivername="postgresql+psycopg") if url.drivername == backend else url
+        return _file_at(text, text, called)
+    kind, _, rest = text.partition("://")
+    write = "write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    if kind == "sqlite":
+        host, _, place = rest.partition("/")
+        name, _, query = place.partition("?")
+        if host:
+            raise InvalidInput(f"{called} is no path and no database URL: {write}")
+        return _file_at(":memory:" if "mode=memory" in query else name, text, called)
+    if kind in ("postgresql", "postgresql+psycopg"):
+        return Address(None, f"postgresql://{rest}")
+    if not re.fullmatch(r"[\w+]+", kind):
+        raise InvalidInput(f"{called} is no path and no database URL: {write}")
     raise InvalidInput(
-        f"{called} is of the kind {backend!r}, and databases are of SQLite or PostgreSQL: write "
-        f"FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        f"{called} is of the kind {kind!r}, and databases are of SQLite or PostgreSQL, by psycopg: "
+        f"{write}"
     )
+
+
+def _file_at(name: str, text: str, called: str) -> Address:
+    """The SQLite file of this name, unless SQLite would take the name for no file."""
+    address = name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
+    if name in ("", ":memory:") or address:
+        raise InvalidInput(
+            f"{called} {text} would live in memory only, and what is released once has to be "
+            f"remembered: give the path of a file, in a temporary folder where it is a trial"
+        )
+    return Address(Path(os.path.realpath(name)))
 
 
 #: By the address that is kept, without a password, the one that was given in this process.
@@ -369,15 +382,14 @@ def kept_address(place: str | os.PathLike[str], called: str = "state") -> str:
     """The address of a database as it is kept: without a password, which stays in this process.
 
     >>> kept_address("postgresql://ann:x@db/visits")
-    'postgresql+psycopg://ann@db/visits'
+    'postgresql://ann@db/visits'
     """
-    url = database_url(place, called)
-    if url.get_backend_name() == "sqlite":
-        return str(url.database)
-    given = url.render_as_string(hide_password=False)
-    kept = without_secrets(url._replace(password=None).render_as_string(hide_password=False))
-    if given != kept:
-        _given[kept] = given
+    address = parse_address(place, called)
+    if address.file is not None:
+        return str(address.file)
+    kept = without_secrets(address.url)
+    if address.url != kept:
+        _given[kept] = address.url
     return kept
 
 
@@ -385,40 +397,7 @@ def given_address(kept: str) -> str:
     """An address with the password that was given for it in this process, if one was.
 
     >>> _ = kept_address("postgresql://ann:x@db/visits")
-    >>> given_address("postgresql+psycopg://ann@db/visits")
-    'postgresql+psycopg://ann:x@db/visits'
+    >>> given_address("postgresql://ann@db/visits")
+    'postgresql://ann:x@db/visits'
     """
     return _given.get(kept, kept)
-
-
-def _engine_on_server(url: URL, options: str) -> Engine:
-    """An engine for a server, with a pool of its own."""
-    known = _first_engine(url, options)
-    return Engine(known.pool.recreate(), known.dialect, url, hide_parameters=True)
-
-
-@lru_cache(maxsize=16)
-def _first_engine(url: URL, options: str) -> Engine:
-    """An engine which nobody connects with; what others of it ask a server at first they know."""
-    return sa.create_engine(
-        url, connect_args={"options": options}, pool_pre_ping=True, hide_parameters=True
-    )
-
-
-def label_of(url: URL) -> str:
-    """The address of a database without its passwords, for messages."""
-    return hide_secrets(url.render_as_string(hide_password=True))
-
-
-def _in_memory(name: str) -> bool:
-    """Whether SQLite would take a name for no file: ":memory:", nothing, or an address of both."""
-    if name in ("", ":memory:"):
-        return True
-    return name.startswith("file:") and (":memory:" in name or "mode=memory" in name)
-
-
-def _memory(text: str, called: str) -> InvalidInput:
-    return InvalidInput(
-        f"{called} {text} would live in memory only, and what is released once has to be "
-        f"remembered: give the path of a file, in a temporary folder where it is a trial"
-    )

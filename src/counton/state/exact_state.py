@@ -19,16 +19,13 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from sqlalchemy.engine import Connection
 
 from counton.base.errors import StateError
 from counton.noise import Key
-from counton.state import schema
-from counton.state import sql as statements
 from counton.state.database import reading
+from counton.state.sql import Connection
 
 _PART, _HEAD = "exact", "digest"
 #: Bytes of a piece of the whole; what is added may have as many as the second, in any case.
@@ -40,6 +37,7 @@ _NONCE = 12
 #: Step, number of the first part, of the next one, and a digest of the parts.
 _NUMBERS = struct.Struct("<qqq32s")
 _LENGTH = struct.Struct("<q")
+_OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
 
 
 class Parts(NamedTuple):
@@ -114,7 +112,7 @@ class StatisticRecord:
             after = self._write_whole(connection, parts, events(), exact())
         else:
             after = self._append(connection, parts, *added)
-        self._write_head(connection, parts, step, after)
+        self._write_head(connection, step, after)
         return after
 
     def _append(self, connection: Connection, parts: Parts, events: bytes, news: bytes) -> Parts:
@@ -126,10 +124,7 @@ class StatisticRecord:
     def _write_whole(
         self, connection: Connection, parts: Parts, events: bytes, exact: bytes
     ) -> Parts:
-        table = schema.marks
-        connection.execute(
-            table.delete().where(table.c.stream_id == self._stream_id, table.c.kind == _PART)
-        )
+        connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_PART)
         said = zlib.compress(_LENGTH.pack(len(events)) + events + exact, 1)
         number, digest = parts.following, b""
         for start in range(0, len(said), _PIECE):
@@ -143,40 +138,31 @@ class StatisticRecord:
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + self._cipher.encrypt(nonce, said, None)
         row = {"stream_id": self._stream_id, "kind": _PART, "period": 0, "part": number}
-        statements.MARK.run(connection, {**row, "marks": sealed})
+        connection.insert("counton_marks", {**row, "marks": sealed})
         return hashlib.sha256(before + sealed).digest()
 
-    def _write_head(self, connection: Connection, before: Parts, step: int, after: Parts) -> None:
+    def _write_head(self, connection: Connection, step: int, after: Parts) -> None:
         numbers = _NUMBERS.pack(step, after.first, after.following, after.digest)
         head = numbers + hmac.digest(self._subkey, numbers, "sha256")
+        connection.run(f"DELETE {_OF_KIND}", stream=self._stream_id, of_kind=_HEAD)
         row = {"stream_id": self._stream_id, "kind": _HEAD, "period": 0, "part": 0}
-        if before.following:
-            statements.REMARK.run(
-                connection, {"stream": self._stream_id, "of_kind": _HEAD, "said": head}
-            )
-        else:
-            statements.MARK.run(connection, {**row, "marks": head})
+        connection.insert("counton_marks", {**row, "marks": head})
 
     def read(self, connection: Connection) -> SavedState:
         """What stands in the state."""
-        table = schema.marks
-        query = (
-            sa.select(table.c.kind, table.c.part, table.c.marks)
-            .where(table.c.stream_id == self._stream_id, table.c.period == 0)
-            .where(table.c.kind.in_([_PART, _HEAD]))
-            .order_by(table.c.kind, table.c.part)
-        )
-        heads: list[bytes] = []
-        found: list[tuple[int, bytes]] = []
+        said = f"SELECT part, marks {_OF_KIND} AND period = 0 ORDER BY part"
         with reading(f"what statistic {self._name!r} knows"):
-            for kind, number, blob in connection.execute(query):
-                if kind == _HEAD:
-                    heads.append(bytes(blob))
-                else:
-                    found.append((number, bytes(blob)))
-            numbers = b"".join(heads)[: _NUMBERS.size]
+            head, found = (
+                [(int(number), bytes(blob)) for number, blob in rows]
+                for rows in (
+                    connection.rows(said, stream=self._stream_id, of_kind=kind)
+                    for kind in (_HEAD, _PART)
+                )
+            )
+            heads = b"".join(blob for _, blob in head)
+            numbers = heads[: _NUMBERS.size]
             right = numbers + hmac.digest(self._subkey, numbers, "sha256")
-            if not hmac.compare_digest(b"".join(heads), right):
+            if not hmac.compare_digest(heads, right):
                 raise self._alteration()
             step, first, following, digest = _NUMBERS.unpack(numbers)
             reached = b""

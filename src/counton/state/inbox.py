@@ -24,9 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
 from counton.base.exact import name_alone, quote
 from counton.base.exact_sums import share_of
@@ -34,86 +31,17 @@ from counton.base.private import Private, open_private
 from counton.state import key_and_witness as keyfile
 from counton.state import schema
 from counton.state.database import Closing, Database
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 from counton.state.store import position_of
 
 #: Longest id of a batch.
-LONGEST_ID = 200
-
-metadata = sa.MetaData()
-_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
-#: Batches that were accepted, by the ids that their senders gave them. Secret: digests of rows.
-batches = sa.Table(
-    "counton_inbox_batches",
-    metadata,
-    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("batch", sa.String(LONGEST_ID), primary_key=True),
-    sa.Column("digest", sa.LargeBinary, nullable=False),
-    sa.Column("arrived", sa.BigInteger, nullable=False, index=True),  # microseconds since 1970
-    sa.Column("answer", sa.Text, nullable=False),  # JSON: what its sender was told
-)
-#: Secret: rows of batches that are not in the state yet.
-waiting = sa.Table(
-    "counton_inbox_waiting",
-    metadata,
-    sa.Column("id", _ID, primary_key=True),
-    sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
-    sa.Column("digest", sa.LargeBinary, nullable=False),  # of the batch, its id and time
-    sa.Column("fold", sa.BigInteger),  # null: in none yet
-    sa.Column("rows", sa.BigInteger, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that are set aside
-    sa.Column("arrived", sa.BigInteger, nullable=False),  # microseconds since 1970
-    sa.Column("sender", sa.String(LONGEST_ID)),  # id of a token; null: the operator put it back
-)
-#: Secret: batches that no run could count, and rows that could not be set aside in a file.
-left_out = sa.Table(
-    "counton_inbox_left_out",
-    metadata,
-    sa.Column("id", _ID, primary_key=True),
-    sa.Column("stream_id", sa.BigInteger, nullable=False, index=True),
-    sa.Column("batch", sa.String(LONGEST_ID)),  # null: its id is forgotten
-    sa.Column("arrived", sa.BigInteger, nullable=False),  # microseconds since 1970
-    sa.Column("rows", sa.BigInteger, nullable=False),  # that are not counted
-    sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that no file holds yet
-    sa.Column("why", sa.Text, nullable=False),
-)
-#: Streams that take no batch any more.
-closed = sa.Table(
-    "counton_inbox_closed",
-    metadata,
-    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
-)
-
-#: Secret: which part of what the sums of a stream can hold the acknowledged rows of each sender
-#: come to, at most; by window where a release is of one, else under 0.
-held_parts = sa.Table(
-    "counton_inbox_shares",
-    metadata,
-    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("sender", sa.String(LONGEST_ID), primary_key=True),  # id of a token
-    sa.Column("number", sa.BigInteger, nullable=False),  # of the sender
-    sa.Column("part", sa.Double, nullable=False),
-)
+LONGEST_ID = schema.LONGEST_NAME
 
 #: No rows that are set aside, as JSON.
 _NONE = "[]"
-
-_ENTER = PreparedStatement(
-    "INSERT INTO counton_inbox_batches (stream_id, batch, digest, arrived, answer)"
-    " VALUES (:stream_id, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
-)
-_WAIT = PreparedStatement(
-    waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived", "sender"]
-)
-_HOLD = PreparedStatement(
-    "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
-    " VALUES (:stream_id, :step, :sender, :number, :part)"
-    " ON CONFLICT (stream_id, step, sender) DO UPDATE SET part = excluded.part"
-)
+#: What waits of a stream, and what of it is in one fold.
+_WAITING = "FROM counton_inbox_waiting WHERE stream_id = :stream"
+_FOLDED = f"{_WAITING} AND fold = :fold"
 
 
 class Sender(NamedTuple):
@@ -252,16 +180,14 @@ class HeldBatches(NamedTuple):
 def held_batches(database: Database, stream: str) -> HeldBatches:
     """Batches of a stream whose rows an inbox holds."""
     with database.transaction(write=False) as connection:
-        if not sa.inspect(connection).has_table(waiting.name):
+        if not connection.has("counton_inbox_waiting"):
             return HeldBatches(frozenset(), left_out=False)
-        which = sa.select(schema.streams.c.id).where(schema.streams.c.name == stream)
-        number, table = connection.execute(which).scalar_one(), waiting.c
-        rows = connection.execute(
-            sa.select(table.id, table.digest, table.arrived).where(table.stream_id == number)
-        )
+        number = connection.value("SELECT id FROM counton_streams WHERE name = :name", name=stream)
+        rows = connection.rows(f"SELECT id, digest, arrived {_WAITING}", stream=number)
         found = frozenset((int(id), bytes(digest), int(came)) for id, digest, came in rows)
-        others = sa.select(left_out.c.id).where(left_out.c.stream_id == number)
-        return HeldBatches(found, left_out=connection.execute(others).first() is not None)
+        others = "SELECT id FROM counton_inbox_left_out WHERE stream_id = :stream"
+        left_out = connection.first(others, stream=number) is not None
+        return HeldBatches(found, left_out=left_out)
 
 
 class Inbox(Closing):
@@ -305,9 +231,9 @@ class Inbox(Closing):
         self._ended: dict[int, tuple[int, bool]] = {}
         try:
             with self._database.transaction(write=True) as connection:
-                if not self._database.is_sqlite:
-                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
-                metadata.create_all(connection)
+                connection.lock(_MAKING)
+                if not connection.has("counton_inbox_waiting"):
+                    connection.script(schema.INBOX)
         except BaseException:
             self._database.close()
             raise
@@ -350,7 +276,7 @@ class Inbox(Closing):
                     for place, part in parts.items()
                 ):
                     known = Verdict("full", {})
-                if known is None and not _ENTER.run(connection, _entry(stream, batch)):
+                if known is None and not connection.run(_ENTER, _entry(stream, batch)):
                     known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if known is not None:
                     verdicts.append(known)
@@ -361,7 +287,8 @@ class Inbox(Closing):
                     added[place] = held[place] = held.get(place, 0.0) + part
                 verdicts.append(Verdict("accepted", batch.answer))
             if entered:
-                _WAIT.run(connection, *(_waits(stream, batch) for stream, batch in entered))
+                rows = (_waits(stream, batch) for stream, batch in entered)
+                connection.insert("counton_inbox_waiting", *rows)
                 self._hold(connection, added, over)
         return verdicts
 
@@ -372,42 +299,38 @@ class Inbox(Closing):
         for batch in given:
             if parts := _parts(batch):
                 wanted.setdefault(self._stream(connection, batch.stream), set()).update(parts)
-        if wanted and not self._database.is_sqlite:  # no two servers add to it at once
-            for stream in sorted(wanted):
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_HOLDING, stream)))
-        table, found = held_parts.c, dict[_HeldPart, float]()
-        for stream, steps in wanted.items():
-            query = sa.select(table.step, table.sender, table.part).where(
-                table.stream_id == stream,
-                table.sender.in_(senders),
-                table.step.between(min(steps), max(steps)),
-            )
-            found |= {
-                _HeldPart(stream, step, senders[sender]): part
-                for step, sender, part in connection.execute(query)
-            }
+        found = dict[_HeldPart, float]()
+        said = (
+            "SELECT step, part FROM counton_inbox_shares WHERE stream_id = :stream"
+            " AND sender = :sender AND step BETWEEN :first AND :last"
+        )
+        for stream, steps in sorted(wanted.items()):
+            connection.lock(_HOLDING, stream)  # no two servers add to it at once
+            for sender in senders.values():
+                within = {"first": min(steps), "last": max(steps)}
+                rows = connection.rows(said, stream=stream, sender=sender.id, **within)
+                found |= {_HeldPart(stream, step, sender): part for step, part in rows}
         return found
 
     def _hold(
         self, connection: Connection, held: Mapping[_HeldPart, float], over: Mapping[int, int]
     ) -> None:
         """Keep what senders have filled, and forget it of windows that are over."""
-        rows = [
-            {
-                **place._asdict(),
-                "sender": place.sender.id,
-                "number": place.sender.number,
-                "part": part,
-            }
-            for place, part in held.items()
-        ]
-        if rows:
-            _HOLD.run(connection, *rows)
-        table = held_parts.c
+        for (stream, step, sender), part in held.items():
+            connection.run(
+                "INSERT INTO counton_inbox_shares (stream_id, step, sender, number, part)"
+                " VALUES (:stream, :step, :sender, :number, :part)"
+                " ON CONFLICT (stream_id, step, sender) DO UPDATE SET part = excluded.part",
+                stream=stream,
+                step=step,
+                sender=sender.id,
+                number=sender.number,
+                part=part,
+            )
+        gone = "DELETE FROM counton_inbox_shares WHERE stream_id = :stream AND step > 0"
         for stream, step in over.items():
-            gone = sa.and_(table.stream_id == stream, table.step > 0, table.step < step)
             if step > 1:
-                connection.execute(held_parts.delete().where(gone))
+                connection.run(f"{gone} AND step < :step", stream=stream, step=step)
 
     def add(self, name: str, key: keyfile.Kept) -> None:
         """Take batches of one stream more, whose key is kept there."""
@@ -419,8 +342,7 @@ class Inbox(Closing):
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
         with self._database.transaction(write=True) as connection:
-            if not self._database.is_sqlite:  # no stream is closed meanwhile
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
+            connection.lock(_CLOSING, shared=True)  # no stream is closed meanwhile
             for name, witness in held.items():
                 position_of(connection, self._database, name, witness)
             yield connection
@@ -433,30 +355,27 @@ class Inbox(Closing):
                 not in it. A function of the time alone.
             by: microseconds; folds that end later are not over.
         """
-        table = waiting.c
         with self._database.transaction(write=True) as connection:
-            if not self._database.is_sqlite:  # else rows of another server's fold may join this one
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FOLDING)))
-            stream_id = self._stream(connection, stream)
-            mine = table.stream_id == stream_id
-            number = connection.execute(sa.select(sa.func.min(table.fold)).where(mine)).scalar()
+            connection.lock(_FOLDING)  # else rows of another server's fold may join this one
+            mine = {"stream": self._stream(connection, stream)}
+            number = connection.value(f"SELECT min(fold) {_WAITING}", **mine)
             if number is None:
-                none_yet = sa.and_(mine, table.fold.is_(None))
-                first = connection.execute(
-                    sa.select(sa.func.min(table.arrived)).where(none_yet)
-                ).scalar()
+                none_yet = f"{_WAITING} AND fold IS NULL"
+                first = connection.value(f"SELECT min(arrived) {none_yet}", **mine)
                 if first is None or end(int(first)) > by:
                     return None
-                these = sa.and_(none_yet, table.arrived < end(int(first)))
-                number = connection.execute(
-                    sa.select(sa.func.max(table.id)).where(these)
-                ).scalar_one()
-                connection.execute(waiting.update().where(these).values(fold=number))
-            rows = connection.execute(
-                sa.select(table.id, table.digest, table.body, table.aside, table.arrived)
-                .where(mine, table.fold == number)
-                .order_by(table.id)
-            ).all()
+                mine["before"] = end(int(first))
+                number = connection.value(
+                    f"SELECT max(id) {none_yet} AND arrived < :before", **mine
+                )
+                connection.run(
+                    "UPDATE counton_inbox_waiting SET fold = :fold WHERE stream_id = :stream"
+                    " AND fold IS NULL AND arrived < :before",
+                    **mine,
+                    fold=number,
+                )
+            said = f"SELECT id, digest, body, aside, arrived {_FOLDED} ORDER BY id"
+            rows = [*connection.rows(said, stream=mine["stream"], fold=number)]
         return Fold(
             stream,
             int(number),
@@ -471,31 +390,23 @@ class Inbox(Closing):
     def close_stream(self, stream: str) -> bool:
         """Take no batch of a stream any more, unless some wait; whether it is closed now."""
         with self._database.transaction(write=True) as connection:
-            if not self._database.is_sqlite:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLOSING)))
+            connection.lock(_CLOSING)
             stream_id = self._stream(connection, stream)
-            waits = sa.select(waiting.c.id).where(waiting.c.stream_id == stream_id).limit(1)
-            if connection.execute(waits).first() is not None:
+            if connection.first(f"SELECT id {_WAITING} LIMIT 1", stream=stream_id) is not None:
                 return False
-            found = sa.select(closed.c.stream_id).where(closed.c.stream_id == stream_id)
-            if connection.execute(found).first() is None:
-                connection.execute(closed.insert().values(stream_id=stream_id))
+            if connection.first(_CLOSED, stream=stream_id) is None:
+                connection.insert("counton_inbox_closed", {"stream_id": stream_id})
             return True
 
     def _is_closed(self, connection: Connection, stream_id: int) -> bool:
         """Whether a stream takes nothing any more: it is closed, or was ended by a command."""
-        found = sa.select(closed.c.stream_id).where(closed.c.stream_id == stream_id)
-        if connection.execute(found).first() is not None:
+        if connection.first(_CLOSED, stream=stream_id) is not None:
             return True
-        table = schema.streams.c
-        epoch = connection.execute(
-            sa.select(table.writer_epoch).where(table.id == stream_id)
-        ).scalar_one()
+        of = "FROM counton_streams WHERE id = :stream"
+        epoch = connection.value(f"SELECT writer_epoch {of}", stream=stream_id)
         known = self._ended.get(stream_id)
         if known is None or known[0] != epoch:  # ending a stream begins another epoch
-            details = connection.execute(
-                sa.select(table.details).where(table.id == stream_id)
-            ).scalar_one()
+            details = connection.value(f"SELECT details {of}", stream=stream_id)
             known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
         return known[1]
 
@@ -511,18 +422,17 @@ class Inbox(Closing):
         """
         mine = self._refuse_taken(connection, fold)
         if keep_aside and fold.has_aside:
-            aside = sa.and_(mine, waiting.c.aside != _NONE)
-            for row in connection.execute(sa.select(waiting).where(aside)).all():
-                self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
-        if connection.execute(waiting.delete().where(mine)).rowcount != len(fold.batches):
+            for row in [*connection.rows(f"SELECT * {_FOLDED}", **mine)]:
+                if row.aside != _NONE:
+                    self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
+        if connection.run(f"DELETE {_FOLDED}", **mine) != len(fold.batches):
             raise _taken_by_another(fold)  # meanwhile
 
-    def _refuse_taken(self, connection: Connection, fold: Fold) -> sa.ColumnElement[bool]:
-        """Which rows are those of a fold, if it is there as it was."""
-        stream_id = self._stream(connection, fold.stream)
-        mine = sa.and_(waiting.c.stream_id == stream_id, waiting.c.fold == fold.number)
-        found = connection.execute(sa.select(waiting.c.digest).where(mine).order_by(waiting.c.id))
-        if _digest(found.scalars()) != fold.digest:
+    def _refuse_taken(self, connection: Connection, fold: Fold) -> dict[str, int]:
+        """The values that tell which rows are those of a fold, if it is there as it was."""
+        mine = {"stream": self._stream(connection, fold.stream), "fold": fold.number}
+        found = connection.rows(f"SELECT digest {_FOLDED} ORDER BY id", **mine)
+        if _digest(row.digest for row in found) != fold.digest:
             raise _taken_by_another(fold)
         return mine
 
@@ -536,20 +446,17 @@ class Inbox(Closing):
 
     def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
         with self._database.transaction(write=False) as connection:
-            mine = left_out.c.stream_id == self._stream(connection, stream)
-            query = sa.select(left_out.c.id, left_out.c.aside).where(
-                mine, left_out.c.aside != _NONE
-            )
-            found = connection.execute(query.order_by(left_out.c.id))
-            return [(int(row.id), json.loads(row.aside)) for row in found]
+            rows = self._every_left_out(connection, stream)
+            return [(int(row.id), json.loads(row.aside)) for row in rows if row.aside != _NONE]
 
     def mark_written(self, numbers: Sequence[int]) -> None:
         """A file holds the rows of these numbers that were to be set aside."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
-                this = left_out.c.id == number
-                connection.execute(left_out.update().where(this).values(aside=_NONE))
-                connection.execute(left_out.delete().where(this, left_out.c.rows == 0))
+                said = "UPDATE counton_inbox_left_out SET aside = :none WHERE id = :id"
+                connection.run(said, id=number, none=_NONE)
+                said = "DELETE FROM counton_inbox_left_out WHERE id = :id AND rows = 0"
+                connection.run(said, id=number)
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
         """Take batches out of their fold that no run can count; they are kept for the operator.
@@ -561,12 +468,12 @@ class Inbox(Closing):
         with self._database.transaction(write=True) as connection:
             mine = self._refuse_taken(connection, fold)
             for number, reason in why.items():
-                this = sa.and_(mine, waiting.c.id == number)
-                row = connection.execute(sa.select(waiting).where(this)).first()
+                this = f"{_FOLDED} AND id = :id"
+                row = connection.first(f"SELECT * {this}", **mine, id=number)
                 if row is None:  # pragma: no cover  # meanwhile
                     raise _taken_by_another(fold)
                 self._keep(connection, row, int(row.rows), bytes(row.body), str(row.aside), reason)
-                if connection.execute(waiting.delete().where(this)).rowcount != 1:
+                if connection.run(f"DELETE {this}", **mine, id=number) != 1:
                     raise _taken_by_another(fold)  # meanwhile
                 rows += int(row.rows)
         return rows
@@ -575,15 +482,16 @@ class Inbox(Closing):
         self, connection: Connection, row: Any, rows: int, body: bytes, aside: str, why: str
     ) -> None:
         """Keep what is not counted of a batch that waits, with the id that its sender gave it."""
-        came = sa.and_(batches.c.stream_id == row.stream_id, batches.c.arrived == row.arrived)
+        came = "FROM counton_inbox_batches WHERE stream_id = :stream AND arrived = :arrived"
+        of = {"stream": row.stream_id, "arrived": row.arrived}
         ids = [
             one.batch
-            for one in connection.execute(sa.select(batches.c.batch, batches.c.digest).where(came))
+            for one in connection.rows(f"SELECT batch, digest {came}", **of)
             if _batch_digest(row.arrived, one.batch, bytes(one.digest)) == bytes(row.digest)
         ]
         kept = {"stream_id": row.stream_id, "batch": ids[0] if ids else None, "why": why}
         kept |= {"arrived": row.arrived, "rows": rows, "body": body, "aside": aside}
-        connection.execute(left_out.insert().values(**kept))
+        connection.insert("counton_inbox_left_out", kept)
 
     def left_out(self, stream: str) -> list[LeftOut]:
         """Batches of a stream that no run could count. Secret."""
@@ -597,10 +505,12 @@ class Inbox(Closing):
             for row in rows
         ]
 
-    def _left_out(self, connection: Connection, stream: str) -> Sequence[Any]:
-        mine = left_out.c.stream_id == self._stream(connection, stream)
-        query = sa.select(left_out).where(mine, left_out.c.rows > 0)
-        return connection.execute(query.order_by(left_out.c.id)).all()
+    def _left_out(self, connection: Connection, stream: str) -> list[Any]:
+        return [row for row in self._every_left_out(connection, stream) if row.rows]
+
+    def _every_left_out(self, connection: Connection, stream: str) -> Iterator[Any]:
+        said = "SELECT * FROM counton_inbox_left_out WHERE stream_id = :stream ORDER BY id"
+        return connection.rows(said, stream=self._stream(connection, stream))
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
         """Let a batch that was left out wait again, as if it came now; how many rows it has.
@@ -618,14 +528,19 @@ class Inbox(Closing):
                 )
             digest = hashlib.sha256(bytes(row.body)).digest()
             if row.batch is not None:  # its sender may still ask, and it may be left out again
-                entry = sa.and_(batches.c.stream_id == row.stream_id, batches.c.batch == row.batch)
-                known = connection.execute(sa.select(batches.c.digest).where(entry)).scalar()
-                digest = digest if known is None else bytes(known)
-                connection.execute(batches.update().where(entry).values(arrived=arrived))
+                entry = {"stream": row.stream_id, "batch": row.batch}
+                known = connection.first(_BATCH, **entry)
+                digest = digest if known is None else bytes(known.digest)
+                connection.run(
+                    "UPDATE counton_inbox_batches SET arrived = :arrived"
+                    " WHERE stream_id = :stream AND batch = :batch",
+                    **entry,
+                    arrived=arrived,
+                )
             waits = {"digest": _batch_digest(arrived, row.batch or "", digest), "arrived": arrived}
             waits |= {"rows": row.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
             waits |= {"sender": None}
-            _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
+            connection.insert("counton_inbox_waiting", {"stream_id": row.stream_id, **waits})
             self._let_go(connection, row)
         return int(row.rows)
 
@@ -647,64 +562,60 @@ class Inbox(Closing):
 
     def _let_go(self, connection: Connection, row: Any) -> None:
         """Keep no more of a batch that was left out than rows that no file holds yet."""
-        this = left_out.c.id == row.id
         if row.aside != _NONE:
-            nothing = left_out.update().where(this).values(rows=0, body=b"")
-            connection.execute(nothing)
+            said = "UPDATE counton_inbox_left_out SET rows = 0, body = :nothing WHERE id = :id"
+            connection.run(said, id=row.id, nothing=b"")
         else:
-            connection.execute(left_out.delete().where(this))
+            connection.run("DELETE FROM counton_inbox_left_out WHERE id = :id", id=row.id)
 
     def rows_left_out(self, stream: str) -> int:
         """How many rows of acknowledged batches no run could count. Only for the operator."""
         with self._database.transaction(write=False) as connection:
-            mine = left_out.c.stream_id == self._stream(connection, stream)
-            many = sa.func.coalesce(sa.func.sum(left_out.c.rows), 0)
-            return int(connection.execute(sa.select(many).where(mine)).scalar_one())
+            said = "SELECT sum(rows) FROM counton_inbox_left_out WHERE stream_id = :stream"
+            return int(connection.value(said, stream=self._stream(connection, stream)) or 0)
 
     def load(self, stream: str | None = None) -> Load:
         """How much waits, of one stream or of all. Exact: only for the operator."""
-        size = sa.func.coalesce(sa.func.sum(sa.func.length(waiting.c.body)), 0)
-        rows = sa.func.coalesce(sa.func.sum(waiting.c.rows), 0)
-        query = sa.select(sa.func.count(), rows, size)
+        said = "SELECT count(*), sum(rows), sum(length(body)) FROM counton_inbox_waiting"
         with self._database.transaction(write=False) as connection:
+            of = {}
             if stream is not None:
-                query = query.where(waiting.c.stream_id == self._stream(connection, stream))
-            return Load(*(int(number) for number in connection.execute(query).one()))
+                said += " WHERE stream_id = :stream"
+                of["stream"] = self._stream(connection, stream)
+            return Load(*(int(number or 0) for number in connection.one(said, **of)))
 
     def waiting_bytes(self) -> dict[str, int]:
         """How many bytes wait of each sender, by the id of his token."""
-        table = waiting.c
-        size = sa.func.sum(sa.func.length(table.body))
-        query = sa.select(table.sender, size).where(table.sender.is_not(None))
+        said = (
+            "SELECT sender, sum(length(body)) FROM counton_inbox_waiting"
+            " WHERE sender IS NOT NULL GROUP BY sender"
+        )
         with self._database.transaction(write=False) as connection:
-            found = connection.execute(query.group_by(table.sender))
-            return {sender: int(many) for sender, many in found}
+            return {sender: int(many) for sender, many in connection.rows(said)}
 
     def shares_filled(self, stream: str) -> dict[str, float]:
         """Which part of his share each sender has filled, by the id of his token.
 
         Where a release is of one window, in the window with most. Only for the operator.
         """
-        table = held_parts.c
+        said = (
+            "SELECT sender, number, max(part) FROM counton_inbox_shares"
+            " WHERE stream_id = :stream GROUP BY sender, number"
+        )
         with self._database.transaction(write=False) as connection:
-            mine = table.stream_id == self._stream(connection, stream)
-            query = sa.select(table.sender, table.number, sa.func.max(table.part)).where(mine)
-            found = connection.execute(query.group_by(table.sender, table.number))
+            found = connection.rows(said, stream=self._stream(connection, stream))
             return {sender: part / share_of(number) for sender, number, part in found}
 
     def forget(self, before: int) -> int:
         """Forget ids of batches that arrived before a microsecond; how many there were."""
         with self._database.transaction(write=True) as connection:
-            return connection.execute(batches.delete().where(batches.c.arrived < before)).rowcount
+            said = "DELETE FROM counton_inbox_batches WHERE arrived < :before"
+            return connection.run(said, before=before)
 
     def _known_verdict(
         self, connection: Connection, stream: int, id: str, digest: bytes
     ) -> Verdict | None:
-        row = connection.execute(
-            sa.select(batches.c.digest, batches.c.answer).where(
-                batches.c.stream_id == stream, batches.c.batch == id
-            )
-        ).first()
+        row = connection.first(_BATCH, stream=stream, batch=id)
         if row is None:
             return None
         same = bytes(row.digest) == digest
@@ -712,16 +623,22 @@ class Inbox(Closing):
 
     def _stream(self, connection: Connection, name: str) -> int:
         if name not in self._streams:
-            query = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
-            found = connection.execute(query).scalar()
+            found = connection.first("SELECT id FROM counton_streams WHERE name = :name", name=name)
             if found is None:
                 raise OldCopy(
                     f"state {self._database.label} has no stream {name!r} any more; put the state "
                     f"back that the service began with, or start the service again"
                 )
-            self._streams[name] = int(found)
+            self._streams[name] = int(found.id)
         return self._streams[name]
 
+
+_CLOSED = "SELECT stream_id FROM counton_inbox_closed WHERE stream_id = :stream"
+_BATCH = "SELECT * FROM counton_inbox_batches WHERE stream_id = :stream AND batch = :batch"
+_ENTER = (
+    "INSERT INTO counton_inbox_batches (stream_id, batch, digest, arrived, answer)"
+    " VALUES (:stream_id, :batch, :digest, :arrived, :answer) ON CONFLICT DO NOTHING"
+)
 
 #: Lock of PostgreSQL under which the tables are made.
 _MAKING = schema.APPLICATION_ID + 1

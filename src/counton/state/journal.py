@@ -11,15 +11,12 @@ import hmac
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.engine import Connection
 
 from counton.base.arrays import pack, unpack
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
@@ -27,9 +24,8 @@ from counton.base.exact import name_alone, text, without_mask
 from counton.noise import Key
 from counton.numbers import Releases
 from counton.privacy.value_grid import to_data
-from counton.state import schema
 from counton.state.database import reading
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 
 #: Numbers in one row at most, if that is more than one step.
 _ROW = 2**18
@@ -101,17 +97,16 @@ def release_rows(
         }
 
 
-_DIGEST_AT = PreparedStatement(
-    "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at"
-)
-
-
 def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
     """Digest of what was released at a step, as a witness keeps it, under the stream's key.
 
     None where the journal does not have the step, or it was no last one of a commit.
     """
-    row = _DIGEST_AT.first(connection, stream=stream_id, at=step)
+    row = connection.first(
+        "SELECT digest FROM counton_journal WHERE stream_id = :stream AND step = :at",
+        stream=stream_id,
+        at=step,
+    )
     return None if row is None else row.digest
 
 
@@ -161,7 +156,7 @@ def shape_of(terms: Mapping[str, Any]) -> tuple[int, ...]:
     return (-1,) if open_ended else tuple(terms["shape"])
 
 
-_ENTRIES = PreparedStatement(
+_ENTRIES = (
     "SELECT step, steps, unit, estimates, input_digests, std FROM counton_journal"
     " WHERE stream_id = :stream AND step >= :start AND step - steps + 1 < :stop ORDER BY step"
 )
@@ -171,7 +166,7 @@ def read(
     connection: Connection, stream_id: int, start: int, stop: int, shape: tuple[int, ...]
 ) -> Entries:
     """Steps ``start..stop-1``, values to the bit as they were shown."""
-    found = _ENTRIES.rows(connection, stream=stream_id, start=start, stop=stop)
+    found = connection.rows(_ENTRIES, stream=stream_id, start=start, stop=stop)
     parts: list[NDArray[Any]] = []
     digests, following, std = [], start, None
     with reading(f"the journal between steps {start} and {stop - 1}"):
@@ -275,7 +270,7 @@ class WindowTotals(NamedTuple):
         }
 
     @classmethod
-    def of_row(cls, row: sa.Row[Any]) -> WindowTotals:
+    def of_row(cls, row: Any) -> WindowTotals:
         """Inverse of `row`."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
@@ -321,42 +316,35 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
             _write_block(connection, first, block, at)
 
 
-_BLOCK, _DROP_BLOCK, _OTHER_SHAPE = (
-    PreparedStatement(f"{act} FROM counton_observed WHERE stream_id = :stream AND {which}")
-    for act, which in (
-        ("SELECT *", "step = :step AND shape = :shape"),
-        ("DELETE", "step = :step AND shape = :shape"),
-        ("SELECT step", "shape <> :shape LIMIT 1"),
-    )
-)
-_OBSERVE = PreparedStatement.insert(schema.observed)
+_OBSERVED = "FROM counton_observed WHERE stream_id = :stream"
+_BLOCK = f"{_OBSERVED} AND step = :step AND shape = :shape"
 
 
 def _write_block(connection: Connection, first: int, block: WindowTotals, at: int) -> None:
     place = {"stream": block.stream_id, "step": first, "shape": block.shape}
-    row = _BLOCK.first(connection, **place)
+    row = connection.first(f"SELECT * {_BLOCK}", **place)
     if row is not None:
         with reading("what was observed"):
             block = WindowTotals.of_row(row).replace(block)
-        _DROP_BLOCK.run(connection, place)
-    _OBSERVE.run(connection, block.row(first, at))
+        connection.run(f"DELETE {_BLOCK}", **place)
+    connection.insert("counton_observed", block.row(first, at))
 
 
 def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
     """A window has one shape: it is forgotten where it had another."""
-    if _OTHER_SHAPE.first(connection, stream=seen.stream_id, shape=seen.shape) is None:
+    asked, others = {"stream": seen.stream_id, "shape": seen.shape}, "shape <> :shape"
+    if connection.first(f"SELECT step {_OBSERVED} AND {others} LIMIT 1", **asked) is None:
         return
-    others = "shape <> :shape AND ({around})"
-    asked = {"stream": seen.stream_id, "shape": seen.shape}
+    others += " AND ({around})"
     for row in [*_rows_around(connection, seen.steps, others, asked)]:
         with reading("what was observed"):
             before = WindowTotals.of_row(row)
         kept = before.only(~np.isin(before.steps, seen.steps))
         if len(kept.steps) < len(before.steps):
             place = {"stream": seen.stream_id, "step": row.step, "shape": row.shape}
-            _DROP_BLOCK.run(connection, place)
+            connection.run(f"DELETE {_BLOCK}", **place)
             if len(kept.steps):
-                _OBSERVE.run(connection, kept.row(row.step, row.written))
+                connection.insert("counton_observed", kept.row(row.step, row.written))
 
 
 def read_observed(
@@ -372,17 +360,13 @@ def read_observed(
     """
     with reading("what was observed"):
         if also is None:
-            rows = _EVERY.rows(connection, stream=stream_id)
+            rows = connection.rows(f"SELECT * {_OBSERVED} ORDER BY step", stream=stream_id)
         else:
             due = "last > :released OR written >= :released OR {around}"
             asked = {"stream": stream_id, "released": step}
             rows = _rows_around(connection, also, due, asked)
         for row in rows:
             yield WindowTotals.of_row(row)
-
-
-_OF_STREAM = "SELECT * FROM counton_observed WHERE stream_id = :stream"
-_EVERY = PreparedStatement(f"{_OF_STREAM} ORDER BY step")
 
 
 def _rows_around(
@@ -397,14 +381,10 @@ def _rows_around(
         runs = [steps]
     ends = [(f"first{place}", int(run[0])) for place, run in enumerate(runs)]
     ends += [(f"last{place}", int(run[-1])) for place, run in enumerate(runs)]
-    return _rows_of(which, len(runs)).rows(connection, **asked, **dict(ends))
-
-
-@cache
-def _rows_of(which: str, runs: int) -> PreparedStatement:
-    each = (f"(step <= :last{place} AND last >= :first{place})" for place in range(runs))
-    around = " OR ".join(each) or "1 = 0"
-    return PreparedStatement(f"{_OF_STREAM} AND ({which.format(around=around)}) ORDER BY step")
+    each = (f"(step <= :last{place} AND last >= :first{place})" for place in range(len(runs)))
+    which = which.format(around=" OR ".join(each) or "1 = 0")
+    said = f"SELECT * {_OBSERVED} AND ({which}) ORDER BY step"
+    return connection.rows(said, **asked, **dict(ends))
 
 
 def source_key(key: Key, name: str) -> bytes:
@@ -423,19 +403,14 @@ def write_sources(
                 f"totals; leave it out"
             )
         row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
-        _NEW_SOURCE.run(connection, row)
-
-
-_NEW_SOURCE = PreparedStatement.insert(schema.sources)
-_SOURCE = PreparedStatement(
-    "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
-)
+        connection.insert("counton_sources", row)
 
 
 def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
     """Whether a source was counted."""
-    known = _keyed_digest(digest, subkey)
-    return _SOURCE.first(connection, stream=stream_id, digest=known) is not None
+    said = "SELECT step FROM counton_sources WHERE stream_id = :stream AND digest = :digest"
+    known = connection.first(said, stream=stream_id, digest=_keyed_digest(digest, subkey))
+    return known is not None
 
 
 def _keyed_digest(digest: str, subkey: bytes) -> str:

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.engine import Connection
 
 from counton.base.errors import (
     CountonError,
@@ -42,8 +41,7 @@ from counton.base.outside_input import open_plain
 from counton.noise import Key
 from counton.noise.key import give_name, is_same_file, refuse_key_as_place
 from counton.noise.witness import PAST, Entries, WitnessFile, WitnessPlace, witness_of
-from counton.state import schema
-from counton.state.database import Database, database_url, label_of, state_file
+from counton.state.database import Database, parse_address, state_file
 from counton.state.second_witness import (
     HOME,
     LEFT,
@@ -58,7 +56,7 @@ from counton.state.second_witness import (
     place_at,
     refuse_the_state,
 )
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState, may_be_written
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -207,8 +205,8 @@ def place_of(state: State | Database) -> tuple[Path | None, str]:
     """The file of a state, None where it is on a server; and its name in messages."""
     if isinstance(state, Database):
         return state.path, state.label
-    file = state_file(state)
-    return file, str(file) if file else label_of(database_url(state))
+    address = parse_address(state)
+    return address.file, address.label
 
 
 def witness_beside(state: State | Database, key: Kept, also: State | None = None) -> Witness:
@@ -282,16 +280,6 @@ def _why_not_written(folder: Path | None) -> str | None:
     except OSError:
         return f"{folder} cannot be written"
     return None
-
-
-_RELEASED = PreparedStatement(
-    "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
-)
-
-
-_KEYS_USED = PreparedStatement(
-    "SELECT key_fingerprint, key_salt FROM counton_streams WHERE step > 0"
-)
 
 
 class _OtherRelease(Exception):
@@ -513,8 +501,7 @@ class Witness:
     def _remember(self, connection: Connection, known: dict[str, str]) -> None:
         database = self._state()
         if known != database.witnesses:
-            text = json.dumps(known)
-            connection.execute(schema.database.update().values(witnesses=text))
+            connection.run("UPDATE counton_database SET witnesses = :text", text=json.dumps(known))
             database.witnesses = known
 
     def remarks(self, witness: State | None = None, *, in_file: bool = False) -> list[str]:
@@ -563,10 +550,11 @@ class Witness:
         for one in self._beside[:1]:
             with suppress(WrongKey), self._state().transaction(write=False) as connection:
                 key = Key.load(Path(str(one).removesuffix(".witness")))
+                said = "SELECT key_fingerprint, key_salt FROM counton_streams WHERE step > 0"
                 return any(
                     row.key_fingerprint
                     in (key.fingerprint, row.key_salt and key.with_salt(row.key_salt).fingerprint)
-                    for row in _KEYS_USED.rows(connection)
+                    for row in connection.rows(said)
                 )
         return False
 
@@ -602,7 +590,8 @@ class Witness:
             OldCopy: nobody can tell what it has forgotten.
         """
         second = self._look().second
-        released = _RELEASED.first(connection, name=beginning)
+        said = "SELECT name FROM counton_streams WHERE step > 0 AND name <> :name LIMIT 1"
+        released = connection.first(said, name=beginning)
         alone = second is not None and not (self._state().is_sqlite and not second.none_wanted)
         if released is not None and not alone:
             raise OldCopy(self._unknown(f"stream {released.name!r} has released something"))

@@ -18,55 +18,15 @@ from pathlib import PurePath
 from textwrap import shorten
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-
 from counton.base.errors import BudgetExceeded, InvalidInput, StateError, field
 from counton.numbers import Design
 from counton.privacy import Contribution, Ledger, Limit, Spend, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS, refuse_not_following
 from counton.privacy.ledger import totals as add_up
-from counton.state import schema
 from counton.state.database import reading
-from counton.state.sql import LIMIT, PreparedStatement, has
+from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
-
-_metadata = sa.MetaData()
-
-#: What other states have entered, each entry for a whole stream. Rows are added, and none is ever
-#: taken away. A ledger that no other state uses has no such table.
-entered = sa.Table(
-    "counton_shared_entries",
-    _metadata,
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3 ...
-    sa.Column("state", sa.String(32), nullable=False),  # identity of the state
-    sa.Column("place", sa.Text, nullable=False),  # where it was
-    sa.Column("name", sa.String(schema.LONGEST_NAME), nullable=False),
-    sa.Column("guarantee", sa.Text, nullable=False),  # JSON
-    sa.Column("unit", sa.Text, nullable=False),
-    sa.Column("relation", sa.String(20), nullable=False),
-    sa.Column("kind", sa.String(8)),  # see units.Known
-    sa.Column("entered", sa.String(32), nullable=False),  # UTC, ISO 8601
-    sa.Column("chain", sa.String(64), nullable=False),  # digest of this entry and all before it
-    sa.Column("token", sa.String(32)),  # of the one stream that has it; null: reserved
-    sa.Column("step", sa.BigInteger, nullable=False),  # how far that stream was
-    sa.Column("digest", sa.String(64), nullable=False),  # of its release there, keyed
-    sa.UniqueConstraint("state", "name", name="counton_shared_entry"),
-)
-
-#: What a state remembers of the ledger into which its streams are entered.
-ties = sa.Table(
-    "counton_shared_ledgers",
-    sa.MetaData(),
-    sa.Column("name", sa.String(schema.LONGEST_NAME), primary_key=True),  # of the stream
-    sa.Column("ledger", sa.String(32), nullable=False),  # its identity
-    sa.Column("address", sa.Text, nullable=False),  # without a password
-    sa.Column("token", sa.String(32), nullable=False),
-    sa.Column("number", sa.BigInteger, nullable=False),  # of the entry
-    sa.Column("newest", sa.BigInteger, nullable=False),  # number of the last entry that was seen
-    sa.Column("chain", sa.String(64), nullable=False),  # and its digest
-)
 
 
 class ForeignEntry(NamedTuple):
@@ -96,17 +56,11 @@ class ForeignEntry(NamedTuple):
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
 
-def make(connection: Connection, table: sa.Table) -> None:
-    """Make it, where it is missing; `lock` goes before."""
-    if not has(connection, table):
-        table.create(connection, checkfirst=False)
-
-
 def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
     """What other states have entered, in order."""
-    if not has(connection, entered):
+    if not connection.has("counton_shared_entries"):
         return ()
-    rows = connection.execute(sa.select(entered).order_by(entered.c.number))
+    rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
     with reading("the ledger"):
         return tuple(
             ForeignEntry(
@@ -123,23 +77,13 @@ def spend_of(row: Any) -> Spend:
     return Spend.from_dict({**json.loads(row.guarantee), **kept})
 
 
-def first_tie(connection: Connection) -> sa.Row[Any] | None:
-    """What a state remembers of the ledger that it shares with others; None where it has none."""
-    if not has(connection, ties):
-        return None
-    return connection.execute(sa.select(ties).order_by(ties.c.number)).first()
+def ties(connection: Connection) -> list[Any]:
+    """What a state remembers of the ledger that it shares with others, a row for each stream."""
+    if not connection.has("counton_shared_ledgers"):
+        return []
+    return [*connection.rows("SELECT * FROM counton_shared_ledgers ORDER BY number")]
 
 
-_ENTRIES = PreparedStatement(
-    "SELECT name, guarantee, unit, relation FROM counton_ledger ORDER BY id"
-)
-_ENTER = PreparedStatement.insert(schema.ledger, "id")
-
-
-_TIMES = PreparedStatement("SELECT entered FROM counton_ledger ORDER BY id")
-_LIMITS = PreparedStatement(
-    "SELECT time, who, host, before, after, higher FROM counton_limits ORDER BY id"
-)
 #: What a limit is, of its terms; the rest it fixes with the first entries.
 _STATED = ("limit", "age", "relation", "approximate_delta", "unit")
 
@@ -203,7 +147,8 @@ def limit_in_words(stated: Mapping[str, Any] | None) -> str:
 
 def entry_times(connection: Connection) -> tuple[str, ...]:
     """When each entry of this state was made, ISO 8601 in UTC, in the order of `entries`."""
-    return tuple(row.entered for row in _TIMES.rows(connection))
+    rows = connection.rows("SELECT entered FROM counton_ledger ORDER BY id")
+    return tuple(row.entered for row in rows)
 
 
 def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
@@ -216,7 +161,7 @@ def limit_changes(connection: Connection) -> tuple[LimitChange, ...]:
                 after=_read(row.after),
                 higher=bool(row.higher),
             )
-            for row in _LIMITS.rows(connection)
+            for row in connection.rows("SELECT * FROM counton_limits ORDER BY id")
         )
 
 
@@ -266,8 +211,8 @@ def set_limit(connection: Connection, proposed: Ledger | None, *, allow_raise: b
     write_terms(connection, proposed)
     texts = (None if one is None else json.dumps(one, sort_keys=True) for one in (before, after))
     values = dict(zip(("before", "after"), texts, strict=True))
-    who = {"who": _user(), "host": socket.gethostname() or "unknown"}
-    connection.execute(schema.limits.insert().values(time=now(), higher=higher, **who, **values))
+    who = {"time": now(), "who": _user(), "host": socket.gethostname() or "unknown"}
+    connection.insert("counton_limits", {**who, **values, "higher": higher})
 
 
 def _user() -> str:
@@ -284,14 +229,15 @@ def _user() -> str:
 
 def lock(connection: Connection) -> None:
     """Wait for other transactions that change the ledger (SQLite has locked the file already)."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(sa.select(schema.database.c.id).with_for_update()).all()
+    if not connection.is_sqlite:
+        connection.run("SELECT id FROM counton_database FOR UPDATE")
 
 
 def entries(connection: Connection) -> tuple[Spend, ...]:
     """What was spent, in order."""
     with reading("the ledger"):
-        return tuple(spend_of(row) for row in _ENTRIES.rows(connection))
+        rows = connection.rows("SELECT * FROM counton_ledger ORDER BY id")
+        return tuple(map(spend_of, rows))
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
@@ -305,7 +251,7 @@ def all_entries(connection: Connection) -> tuple[Spend, ...]:
 
 def terms(connection: Connection) -> dict[str, Any] | None:
     """The limit and what it has fixed (`Ledger.terms`), or None."""
-    saved = LIMIT.value(connection)
+    saved = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         return None if saved is None else dict(json.loads(saved))
 
@@ -365,7 +311,7 @@ def enter(
         write_terms(connection, present)
     promise = json.dumps(entry.promise(), sort_keys=True)
     said = {"name": entry.name, "unit": entry.unit, "relation": entry.relation}
-    _ENTER.run(connection, {**said, "guarantee": promise, "entered": now()})
+    connection.insert("counton_ledger", {**said, "guarantee": promise, "entered": now()})
 
 
 def _refuse_several_steps(
@@ -385,15 +331,13 @@ def _refuse_several_steps(
     )
 
 
-_STREAM = PreparedStatement("SELECT step, terms, details FROM counton_streams WHERE name = :name")
-
-
 def _refuse_unfinished(connection: Connection, name: str) -> None:
     """Refuse to follow a stream that may release more: of a copy of its state, or of this one.
 
     Nor may a unit of it have been in several steps.
     """
-    row, horizon = _STREAM.first(connection, name=name), None
+    said = "SELECT step, terms, details FROM counton_streams WHERE name = :name"
+    row, horizon = connection.first(said, name=name), None
     with suppress(StateError):  # of a strategy that is somebody's own
         if row is not None:
             terms = Design.from_dict(json.loads(row.terms))
@@ -437,4 +381,4 @@ def enter_known(connection: Connection, proposed: Ledger, *, keep_unit: bool = T
 def write_terms(connection: Connection, present: Ledger | None) -> None:
     """Keep the limit and what it has fixed."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
-    connection.execute(schema.database.update().values(budget_limit=text))
+    connection.run("UPDATE counton_database SET budget_limit = :text", text=text)

@@ -7,16 +7,13 @@ from contextlib import suppress
 
 from counton.base.errors import CountonError
 from counton.numbers.noise_ahead import SealedNoise
-from counton.state import schema
 from counton.state.database import Database
-from counton.state.sql import PreparedStatement
 
-_FIND = PreparedStatement(
-    "SELECT step, steps, cell, cells, noise, seal FROM counton_noise"
-    " WHERE stream_id = :stream AND cell = :cell AND step <= :step ORDER BY step DESC LIMIT 1"
+_OF_CELL = "FROM counton_noise WHERE stream_id = :stream AND cell = :cell"
+_FIND = (
+    f"SELECT step, steps, cell, cells, noise, seal {_OF_CELL}"
+    " AND step <= :step ORDER BY step DESC LIMIT 1"
 )
-_FORGET = PreparedStatement("DELETE FROM counton_noise WHERE stream_id = :stream AND cell = :cell")
-_KEEP = PreparedStatement.insert(schema.noise)
 
 
 class NoiseTable:
@@ -28,7 +25,7 @@ class NoiseTable:
     def find(self, step: int, cell: int) -> SealedNoise | None:
         """The last row of some cells that begins with this step, or before it; None without one."""
         with suppress(CountonError), self._database.transaction(write=False) as connection:
-            row = _FIND.first(connection, stream=self._stream_id, cell=cell, step=step)
+            row = connection.first(_FIND, stream=self._stream_id, cell=cell, step=step)
             if row is not None:
                 return SealedNoise._make(row)
         return None
@@ -37,5 +34,5 @@ class NoiseTable:
         """Keep these rows of some cells, and no others of them; or none, where that fails."""
         mine = {"stream_id": self._stream_id}
         with suppress(CountonError), self._database.transaction(write=True) as connection:
-            _FORGET.run(connection, {"stream": self._stream_id, "cell": cell})
-            _KEEP.run(connection, *(row._asdict() | mine for row in rows))
+            connection.run(f"DELETE {_OF_CELL}", stream=self._stream_id, cell=cell)
+            connection.insert("counton_noise", *(row._asdict() | mine for row in rows))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.engine import Connection, Row
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError
 from counton.base.exact import check_integer
@@ -18,6 +17,7 @@ from counton.noise import Key
 from counton.state.database import reading
 from counton.state.exact_state import Parts, SavedState, StatisticRecord
 from counton.state.journal import first_other
+from counton.state.sql import Connection
 from counton.state.stream_writer import Addition, Writer
 from counton.statistics.event_machine import Machine
 from counton.statistics.live_statistic import statistic_of
@@ -193,7 +193,7 @@ def _plain_one(value: Any) -> Any:
     )
 
 
-def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
+def known_at(connection: Connection, row: Any, key: Key) -> SavedState:
     """What a statistic knows, where it belongs to its row."""
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
@@ -210,7 +210,7 @@ def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
         return restore(statistic, known.exact, known.news)
 
 
-def begin(connection: Connection, row: Row[Any], key: Key, statistic: Statistic) -> None:
+def begin(connection: Connection, row: Any, key: Key, statistic: Statistic) -> None:
     """Keep what a statistic knows before the first step."""
     saved = StatisticRecord(row.id, key, row.name)
     saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

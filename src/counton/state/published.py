@@ -14,12 +14,8 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
-
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
-from sqlalchemy.exc import SQLAlchemyError
 
 from counton.base.errors import (
     InvalidInput,
@@ -30,96 +26,86 @@ from counton.base.errors import (
     StreamConflict,
     field,
 )
-from counton.base.lazy import require
 from counton.base.outside_input import parse_json
 from counton.base.windows import load_zone
-from counton.state import schema
-from counton.state.database import Database, database_url, label_of
-from counton.state.sql import has
+from counton.state.database import LOCK_TIMEOUT_SECONDS, Database, parse_address
+from counton.state.sql import Connection, Connections
 from counton.state.sqlite_file import is_state
-
-_NUMBER: Any = sa.Double().with_variant(
-    sa.Numeric(asdecimal=False), "sqlite"
-)  # whole ones stay whole
-_TIME = sa.TIMESTAMP(timezone=True)
 
 #: Characters of one text and rows of one stream that are read; instructions that SQLite takes at
 #: once, and how many times.
 _MOST_TEXT, _MOST_ROWS = 2**28, 2**24
 _WORK, _MOST_WORK = 10_000, 400_000
 
-metadata = sa.MetaData()
-streams = sa.Table(
-    "counton_published_streams",
-    metadata,
-    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
-    sa.Column("stream", sa.String(schema.LONGEST_NAME), nullable=False, unique=True),
-    sa.Column("key_fingerprint", sa.String(64), nullable=False),
-    sa.Column("protected", sa.Text, nullable=False),
-    sa.Column("guarantee", sa.Text, nullable=False),
-    sa.Column("strategy", sa.Text, nullable=False),
-    sa.Column("level", _NUMBER, nullable=False),
-    sa.Column("step", sa.BigInteger, nullable=False),  # the last that is published
-    sa.Column("shown", sa.Text),  # JSON: what is shown of readings; null: what shows by itself
-)
-
-
-def _of_stream(*more: Any, name: str) -> sa.Table:
-    owner = sa.Column("stream_id", sa.BigInteger, sa.ForeignKey(streams.c.id), primary_key=True)
-    return sa.Table(name, metadata, owner, *more, sqlite_with_rowid=False)
-
-
-groups = _of_stream(
-    sa.Column("cell", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("group", sa.Text, nullable=False),
-    sa.UniqueConstraint("stream_id", "group", name="counton_published_group"),
-    name="counton_published_groups",
-)
-windows = _of_stream(
-    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("window_start", _TIME),  # null: all rows were released once
-    sa.Column("window_end", _TIME),
-    sa.Column("std", _NUMBER),
-    sa.Column("half", _NUMBER),
-    sa.Column("window_std", _NUMBER),
-    sa.Column("window_half", _NUMBER),
-    sa.Column("local_start", sa.TIMESTAMP()),  # as clocks of the stream's timezone show it
-    name="counton_published_windows",
-)
-values = _of_stream(
-    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("cell", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("estimate", _NUMBER),
-    sa.Column("window_estimate", _NUMBER),
-    name="counton_published_values",
-)
-
-#: What readings of statistics say: several numbers a step, each with an interval of its own.
-readings = _of_stream(
-    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("row", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("group", sa.Text, nullable=False),
-    sa.Column("estimate", _NUMBER),
-    sa.Column("std", _NUMBER),
-    sa.Column("lower", _NUMBER),
-    sa.Column("upper", _NUMBER),
-    name="counton_published_readings",
-)
-
-#: What is public of a stream, as files carry it; JSON.
-descriptions = _of_stream(
-    sa.Column("description", sa.Text, nullable=False), name="counton_published_descriptions"
-)
-#: Cells of which the readings of a statistic are made, by consecutive steps; JSON.
-cells = _of_stream(
-    sa.Column("first_step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("last_step", sa.BigInteger, nullable=False),
-    sa.Column("cells", sa.Text, nullable=False),
-    name="counton_published_cells",
-)
+#: Numbers of a file are of its own kind, in which whole ones stay whole.
+_TABLES = """
+CREATE TABLE counton_published_streams (
+    id {serial} PRIMARY KEY,
+    stream VARCHAR(200) NOT NULL UNIQUE,
+    key_fingerprint VARCHAR(64) NOT NULL,
+    protected TEXT NOT NULL,
+    guarantee TEXT NOT NULL,
+    strategy TEXT NOT NULL,
+    level {number} NOT NULL,
+    step BIGINT NOT NULL,  -- the last that is published
+    shown TEXT  -- JSON: what is shown of readings, null: what shows by itself
+);
+CREATE TABLE counton_published_groups (
+    stream_id BIGINT REFERENCES counton_published_streams (id),
+    cell BIGINT,
+    "group" TEXT NOT NULL,
+    PRIMARY KEY (stream_id, cell),
+    UNIQUE (stream_id, "group")
+) {key};
+CREATE TABLE counton_published_windows (
+    stream_id BIGINT REFERENCES counton_published_streams (id),
+    step BIGINT,
+    window_start TIMESTAMP WITH TIME ZONE,  -- null: all rows were released once
+    window_end TIMESTAMP WITH TIME ZONE,
+    std {number},
+    half {number},
+    window_std {number},
+    window_half {number},
+    local_start TIMESTAMP,  -- as clocks of the timezone of the stream show it
+    PRIMARY KEY (stream_id, step)
+) {key};
+CREATE TABLE counton_published_values (
+    stream_id BIGINT REFERENCES counton_published_streams (id),
+    step BIGINT,
+    cell BIGINT,
+    estimate {number},
+    window_estimate {number},
+    PRIMARY KEY (stream_id, step, cell)
+) {key};
+-- What readings of statistics say: several numbers a step, each with an interval of its own.
+CREATE TABLE counton_published_readings (
+    stream_id BIGINT REFERENCES counton_published_streams (id),
+    step BIGINT,
+    row BIGINT,
+    "group" TEXT NOT NULL,
+    estimate {number},
+    std {number},
+    lower {number},
+    upper {number},
+    PRIMARY KEY (stream_id, step, row)
+) {key};
+-- What is public of a stream, as files carry it, in JSON.
+CREATE TABLE counton_published_descriptions (
+    stream_id BIGINT PRIMARY KEY REFERENCES counton_published_streams (id),
+    description TEXT NOT NULL
+) {key};
+-- Cells of which the readings of a statistic are made, by consecutive steps, in JSON.
+CREATE TABLE counton_published_cells (
+    stream_id BIGINT REFERENCES counton_published_streams (id),
+    first_step BIGINT,
+    last_step BIGINT NOT NULL,
+    cells TEXT NOT NULL,
+    PRIMARY KEY (stream_id, first_step)
+) {key};
+"""
 
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
-_VIEW = """VIEW counton_releases AS
+_VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
     v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
     v.window_estimate, w.window_std,
@@ -138,6 +124,9 @@ FROM counton_published_streams s
 JOIN counton_published_windows w ON w.stream_id = s.id
 JOIN counton_published_readings r ON r.stream_id = s.id AND r.step = w.step
 """
+
+
+_STREAMS = "counton_published_streams"
 
 
 class PublicFacts(NamedTuple):
@@ -198,29 +187,24 @@ class Place:
 
     def __init__(self, database: Database, to: str | os.PathLike[str] | None) -> None:
         self._database: Database | None = database
-        self._engine: sa.Engine | None = None
         self.label = database.label
-        if to is None:
+        address = database.address if to is None else parse_address(to, field("to"))
+        if to is None or address == database.address:
             return
-        url = database_url(to, field("to"))
-        if url == database.url:
-            return
-        if url.get_backend_name() == "sqlite":
-            self.label = str(url.database)
-            if is_state(Path(self.label)):
+        self.label = address.label
+        if address.file is not None:
+            if is_state(address.file):
                 raise InvalidInput(
                     f"{field('to', os.fspath(to))} is another state, which is secret: publish in "
                     f"a file of its own"
                 )
-            if not Path(self.label).parent.is_dir():
+            if not address.file.parent.is_dir():
                 raise InvalidInput(
                     f"{field('to', os.fspath(to))} lies in a folder that does not exist: make it "
                     f"first"
                 )
-        else:
-            self.label = label_of(url)
-            require("psycopg")
-        self._database, self._engine = None, sa.create_engine(url)
+        self._database, self._errors = None, address.errors
+        self._connections = address.connections(LOCK_TIMEOUT_SECONDS)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -229,28 +213,26 @@ class Place:
             with self._database.transaction(write=write) as connection:
                 yield connection
             return
-        assert self._engine is not None
         try:
-            with self._engine.begin() as connection:
+            with self._connections.transaction("BEGIN") as connection:
                 yield connection
-        except (SQLAlchemyError, sqlite3.Error) as error:
-            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        except self._errors as error:
             raise StateUnavailable(
-                f"{field('to', self.label)} cannot be used ({cause}): check the path or address, "
-                f"its permissions and the space left"
+                f"{field('to', self.label)} cannot be used ({_cause(error)}): check the path or "
+                f"address, its permissions and the space left"
             ) from error
 
     def close(self) -> None:
         """Drop the connections to another database than the state's."""
-        if self._engine is not None:
-            self._engine.dispose()
+        if self._database is None:
+            self._connections.close()
 
 
-def find_row(connection: Connection, stream: str) -> Row[Any] | None:
+def find_row(connection: Connection, stream: str) -> Any:
     """The row of a published stream; None if it is not published."""
-    if not has(connection, streams):
+    if not connection.has(_STREAMS):
         return None
-    return connection.execute(sa.select(streams).where(streams.c.stream == stream)).first()
+    return connection.first(f"SELECT * FROM {_STREAMS} WHERE stream = :stream", stream=stream)
 
 
 def begin(
@@ -265,9 +247,9 @@ def begin(
     Raises:
         StateError: another stream of this name is published there, or more of this one.
     """
-    if not sa.inspect(connection).has_table(streams.name):
-        metadata.create_all(connection)
-        connection.exec_driver_sql(f"CREATE {_VIEW}")
+    if not connection.has(_STREAMS):
+        connection.script(_TABLES)
+        connection.execute(_VIEW)
     row = find_row(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
@@ -281,39 +263,40 @@ def begin(
             f"{last:,}: it is an old copy; bring the newest one back"
         )
     if row is not None:
-        known = connection.execute(
-            sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
-        ).scalar_one()
+        said = "SELECT count(*) FROM counton_published_groups WHERE stream_id = :stream"
+        known = connection.value(said, stream=row.id)
         same = row.level == shown.level and row.shown == shown.shown
         if not same or known != len(shown.groups):
             remove(connection, shown.stream)  # all readings, or all steps of a group, are new
             row = None
     if row is None:
-        connection.execute(streams.insert().values(**facts, step=0))
+        connection.insert(_STREAMS, {**facts, "step": 0})
         row = find_row(connection, shown.stream)
-        assert row is not None
-        named = [
+        named = (
             {"stream_id": row.id, "cell": cell, "group": name}
             for cell, name in enumerate(shown.groups)
-        ]
-        if named:
-            connection.execute(groups.insert(), named)
+        )
+        connection.insert("counton_published_groups", *named)
     _describe(connection, row.id, description, author)
-    newest = sa.select(sa.func.max(cells.c.last_step)).where(cells.c.stream_id == row.id)
-    return PublishedReach(row.id, row.step, connection.execute(newest).scalar() or 0)
+    newest = "SELECT max(last_step) FROM counton_published_cells WHERE stream_id = :stream"
+    return PublishedReach(row.id, row.step, connection.value(newest, stream=row.id) or 0)
 
 
 def _describe(
     connection: Connection, stream_id: int, description: Mapping[str, Any], author: str
 ) -> None:
     """Keep what is public of a stream, if it is not what stands there."""
-    of = descriptions.c.stream_id == stream_id
-    before = connection.execute(sa.select(descriptions.c.description).where(of)).scalar()
+    before = connection.first(_DESCRIPTION, stream=stream_id)
     text = json.dumps({"written_by": author, "description": description})
-    if before is not None and _parse_description(before) == json.loads(text)["description"]:
+    same = json.loads(text)["description"]
+    if before is not None and _parse_description(before.description) == same:
         return
-    connection.execute(descriptions.delete().where(of))
-    connection.execute(descriptions.insert().values(stream_id=stream_id, description=text))
+    _remove_from(connection, "descriptions", stream_id)
+    row = {"stream_id": stream_id, "description": text}
+    connection.insert("counton_published_descriptions", row)
+
+
+_DESCRIPTION = "SELECT description FROM counton_published_descriptions WHERE stream_id = :stream"
 
 
 def _parse_description(text: str) -> Any:
@@ -328,12 +311,17 @@ def write_cells(
 ) -> None:
     """Add the cells of consecutive steps."""
     row = {"stream_id": stream_id, "first_step": first, "last_step": last}
-    connection.execute(cells.insert().values(**row, cells=json.dumps(packed)))
+    connection.insert("counton_published_cells", {**row, "cells": json.dumps(packed)})
 
 
 def remove_cells(connection: Connection, stream_id: int) -> None:
     """Take the cells of a stream away, which are too many by now."""
-    connection.execute(cells.delete().where(cells.c.stream_id == stream_id))
+    _remove_from(connection, "cells", stream_id)
+
+
+def _remove_from(connection: Connection, table: str, stream_id: int) -> None:
+    said = f"DELETE FROM counton_published_{table} WHERE stream_id = :stream"
+    connection.run(said, stream=stream_id)
 
 
 def write(
@@ -346,44 +334,33 @@ def write(
     reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
     """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings."""
-    moved = connection.execute(
-        streams.update()
-        .where(streams.c.id == stream_id, streams.c.step == first - 1)
-        .values(step=last)
-    )
-    if moved.rowcount != 1:
+    said = f"UPDATE {_STREAMS} SET step = :last WHERE id = :stream AND step = :before"
+    if connection.run(said, stream=stream_id, before=first - 1, last=last) != 1:
         raise StreamConflict(
             f"another process is publishing the same stream, and has added step {first:,} already: "
             f"let one of them do it"
         )
-    added = ((windows, window_rows), (values, value_rows), (readings, reading_rows))
-    for table, rows in added:
-        names = [f'"{column.name}"' for column in table.columns]
-        mark = "?" if connection.dialect.name == "sqlite" else "%s"
-        listed = ", ".join(names)
-        places = ", ".join([mark] * len(names))
-        given = [(stream_id, *row) for row in rows]
-        if given:
-            # Written as text, since the names are ours, and since a row costs ten times less so.
-            connection.exec_driver_sql(
-                f"INSERT INTO {table.name} ({listed}) VALUES ({places})",  # noqa: S608
-                given,
-            )
+    for table, rows in (
+        ("windows", window_rows),
+        ("values", value_rows),
+        ("readings", reading_rows),
+    ):
+        connection.append(f"counton_published_{table}", ((stream_id, *row) for row in rows))
 
 
-def remove(connection: Connection, stream: str) -> Row[Any] | None:
+def remove(connection: Connection, stream: str) -> Any:
     """Take a stream's rows away; its row, if it was published."""
     row = find_row(connection, stream)
     if row is not None:
-        for table in (values, readings, cells, descriptions, windows, groups):
-            connection.execute(table.delete().where(table.c.stream_id == row.id))
-        connection.execute(streams.delete().where(streams.c.id == row.id))
+        for table in ("values", "readings", "cells", "descriptions", "windows", "groups"):
+            _remove_from(connection, table, row.id)
+        connection.run(f"DELETE FROM {_STREAMS} WHERE id = :stream", stream=row.id)
     return row
 
 
 def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
     """Aware datetimes as the database keeps them: text in UTC in SQLite, which has no times."""
-    if connection.dialect.name != "sqlite":
+    if not connection.is_sqlite:
         return times
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
 
@@ -391,7 +368,7 @@ def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
 def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Sequence[Any]:
     """The same times as clocks of a zone show them, without an offset."""
     local = [time.astimezone(load_zone(zone)).replace(tzinfo=None) for time in times]
-    return local if connection.dialect.name != "sqlite" else [time.isoformat() for time in local]
+    return [time.isoformat() for time in local] if connection.is_sqlite else local
 
 
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
@@ -402,9 +379,10 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             cannot be read, or one that was published without a description.
     """
     with _reading(source) as (connection, place):
-        if not sa.inspect(connection).has_table(streams.name):
+        if not connection.has(_STREAMS):
             raise RequestMismatch(_nothing(connection, place))
-        names = list(connection.execute(sa.select(streams.c.stream).order_by("stream")).scalars())
+        rows = connection.rows(f"SELECT stream FROM {_STREAMS} ORDER BY stream")
+        names = [row.stream for row in rows]
         chosen = names[0] if name is None and len(names) == 1 else name
         if chosen not in names:
             listed = ", ".join(map(repr, names))
@@ -415,12 +393,10 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             raise RequestMismatch(
                 f"{place} has no stream {chosen!r} published; it has {listed}: correct the name"
             )
-        row = connection.execute(
-            sa.select(streams.c.id, streams.c.step).where(streams.c.stream == chosen)
-        ).one()
-        text = connection.execute(
-            sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
-        ).scalar()
+        said = f"SELECT id, step FROM {_STREAMS} WHERE stream = :stream"
+        row = connection.one(said, stream=chosen)
+        described = connection.first(_DESCRIPTION, stream=row.id)
+        text = None if described is None else described.description
         if text is not None and len(text) > _MOST_TEXT:
             raise StateError(
                 f"{place} has a description of {len(text):,} characters; at most {_MOST_TEXT:,} "
@@ -432,23 +408,21 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
                 f"asked: it was removed; publish again (counton publish)"
             )
         facts = parse_json(text)
-        stretches = connection.execute(
-            sa.select(cells.c.first_step, cells.c.last_step, cells.c.cells)
-            .where(cells.c.stream_id == row.id)
-            .order_by(cells.c.first_step)
-        ).all()
+        said = (
+            "SELECT first_step, last_step, cells FROM counton_published_cells"
+            " WHERE stream_id = :stream ORDER BY first_step"
+        )
+        stretches = [*connection.rows(said, stream=row.id)]
         plain = facts["description"].get("shown") is None
         listed = 'step, "group", estimate, window_estimate' if plain else "DISTINCT step"
         order = 'step, "group"' if plain else "step"
         found = connection.execute(
-            sa.text(
-                f"SELECT {listed} FROM counton_releases "  # noqa: S608  # names of ours
-                f"WHERE stream = :stream ORDER BY {order} LIMIT {_MOST_ROWS + 1}"
-            ),
+            f"SELECT {listed} FROM counton_releases "
+            f"WHERE stream = :stream ORDER BY {order} LIMIT {_MOST_ROWS + 1}",
             {"stream": chosen},
         )
-        names = list(found.keys())
-        rows = found.all()
+        names = [column[0] for column in found.description]
+        rows = found.fetchall()
         if len(rows) > _MOST_ROWS:
             raise RequestMismatch(
                 f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
@@ -466,30 +440,32 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 def is_published(source: str) -> bool:
     """Whether a database is one of published releases and no state, or none that is readable."""
-    url = database_url(source, "the database")
-    if url.get_backend_name() == "sqlite" and is_state(Path(str(url.database))):
+    file = parse_address(source, "the database").file
+    if file is not None and is_state(file):
         return False
     with _reading(source) as (connection, _):
-        if not sa.inspect(connection).has_table(streams.name):
+        if not connection.has(_STREAMS):
             return False
-        if not sa.inspect(connection).has_table(schema.streams.name):
+        if not connection.has("counton_streams"):
             return True
-        return not connection.execute(
-            sa.select(sa.func.has_any_column_privilege(schema.streams.name, "SELECT"))
-        ).scalar()
+        return not connection.value("SELECT has_any_column_privilege('counton_streams', 'SELECT')")
 
 
 def _nothing(connection: Connection, place: str) -> str:
     """Why a database has nothing to read."""
-    if sa.inspect(connection).has_table(schema.streams.name):
+    if connection.has("counton_streams"):
         return (
             f"{place} is a state, and nothing is published in it: publish its streams first "
             f"(counton publish), or ask the state (counton answer)"
         )
     return (
-        f"{place} has no table {streams.name}, so nothing is published there: publish a stream of "
+        f"{place} has no table {_STREAMS}, so nothing is published there: publish a stream of "
         f"a state there (counton publish)"
     )
+
+
+def _cause(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
 
 
 def _connection_of(address: str) -> sqlite3.Connection:
@@ -504,13 +480,13 @@ def _connection_of(address: str) -> sqlite3.Connection:
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     """One look at a database, which neither makes nor changes it; and its name."""
-    url = database_url(source, "the database")
-    file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
-    place = label_of(url) if file is None else str(file)
+    address = parse_address(source, "the database")
+    file, place = address.file, address.label
+    begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
     if file is None:
-        require("psycopg")
-        engine = sa.create_engine(url, isolation_level="REPEATABLE READ")
+        connections = address.connections(LOCK_TIMEOUT_SECONDS)
     else:
+        begin = "BEGIN"  # all that is read is of one moment
         if not file.is_file():
             raise RequestMismatch(f"{place} is no file: give a database that counton publish wrote")
         if is_state(file):
@@ -518,19 +494,16 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
                 f"{place} is a state, which is secret and not for readers: publish its streams in "
                 f"a file of their own (counton publish), or ask the state (counton answer)"
             )
-        address = f"{file.as_uri()}?mode=ro"
-        engine = sa.create_engine("sqlite://", creator=lambda: _connection_of(address))
+        read_only = partial(_connection_of, f"{file.as_uri()}?mode=ro")
+        connections = Connections(read_only, is_sqlite=True)
     try:
-        with engine.connect() as connection:
-            if file is not None:
-                connection.exec_driver_sql("BEGIN")  # all that is read is of one moment
+        with connections.transaction(begin) as connection:
             yield connection, place
-    except (SQLAlchemyError, sqlite3.Error) as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+    except address.errors as error:
         raise StateUnavailable(
-            f"{place} cannot be read ({cause}): check the path or address; a reader on a server is "
-            f"granted SELECT on counton_releases, {streams.name}, {descriptions.name} and "
-            f"{cells.name}"
+            f"{place} cannot be read ({_cause(error)}): check the path or address; a reader on a "
+            f"server is granted SELECT on counton_releases, {_STREAMS}, "
+            f"counton_published_descriptions and counton_published_cells"
         ) from error
     finally:
-        engine.dispose()
+        connections.close()

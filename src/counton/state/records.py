@@ -13,9 +13,6 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
-
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, StateError, WrongKey
 from counton.base.exact import quote
 from counton.noise import Key
@@ -31,7 +28,7 @@ from counton.state import stream_facts as public
 from counton.state import unit_names as units
 from counton.state.database import Database, reading
 from counton.state.shared import entry_in, known_to
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 from counton.state.stream_facts import Facts, record_in, to_json
 from counton.strategies import StreamStrategy
 
@@ -39,31 +36,26 @@ if TYPE_CHECKING:
     from counton.state.shared import SharedLedger
 
 
-def facts() -> sa.Select[Any]:
-    """What is public of the streams' rows: who reads releases may have no right to see the sums."""
-    secret = ("checkpoint", "seal")
-    return sa.select(*(column for column in schema.streams.c if column.name not in secret))
-
-
-_BY_NAME = PreparedStatement("SELECT * FROM counton_streams WHERE name = :name")
-_PUBLIC = PreparedStatement(f"{facts()} WHERE name = :name")
-_NAMES = PreparedStatement("SELECT name FROM counton_streams")
-_NEW = PreparedStatement.insert(schema.streams, "id")
+#: What is public of a stream's row: who reads releases may have no right to see the sums.
+PUBLIC = (
+    "SELECT id, name, terms, details, key_fingerprint, key_salt, created, step, writer_epoch,"
+    " forgotten FROM counton_streams"
+)
 
 
 def find(connection: Connection, name: str) -> Any:
     """The row of a stream that exists, with its sums."""
-    return _BY_NAME.one(connection, name=name)
+    return connection.one("SELECT * FROM counton_streams WHERE name = :name", name=name)
 
 
 def public_row(connection: Connection, name: str) -> Any:
     """What is public of the row of a stream; None where there is none."""
-    return _PUBLIC.first(connection, name=name)
+    return connection.first(f"{PUBLIC} WHERE name = :name", name=name)
 
 
 def names(connection: Connection) -> list[str]:
     """Names of all streams, sorted."""
-    return sorted(row.name for row in _NAMES.rows(connection))
+    return sorted(row.name for row in connection.rows("SELECT name FROM counton_streams"))
 
 
 def no_such_stream(connection: Connection, database: Database, name: str) -> RequestMismatch:
@@ -93,7 +85,7 @@ def enter(
     details: Facts,
     shared: SharedLedger | None = None,
     follows: str | None = None,
-) -> Row[Any]:
+) -> Any:
     """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
 
     In that one it is added to all others, whatever it ``follows``.
@@ -117,8 +109,8 @@ def enter(
     counter.design = replace(terms, contribution=contribution)
     spend = _spend_of(counter.design, details.text)._replace(follows=follows)
     ledger.enter(connection, spend, contribution, details.values())
-    _NEW.run(
-        connection,
+    connection.insert(
+        "counton_streams",
         {
             "name": name,
             "terms": to_json(counter.design.to_dict(), "terms"),
@@ -133,7 +125,7 @@ def enter(
             "forgotten": 0,
         },
     )
-    row: Row[Any] = find(connection, name)
+    row: Any = find(connection, name)
     details.write(connection, row.id)
     if shared is not None:
         shared.enter(connection, database)
@@ -199,11 +191,9 @@ class Seal:
             What `memory_digest` says then.
         """
         remembered = memory_digest(connection, stream_id)
-        _SEAL.run(connection, {"stream": stream_id, "sealed": self.of(step, details, remembered)})
+        said = "UPDATE counton_streams SET seal = :sealed WHERE id = :stream"
+        connection.run(said, stream=stream_id, sealed=self.of(step, details, remembered))
         return remembered
-
-
-_SEAL = PreparedStatement("UPDATE counton_streams SET seal = :sealed WHERE id = :stream")
 
 
 @lru_cache(maxsize=1)  # facts take a while, and rarely change
@@ -213,27 +203,25 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-_SIZES = PreparedStatement(
-    "SELECT kind, period, part, length(marks) FROM counton_marks"
-    " WHERE stream_id = :stream AND kind <> 'exact' ORDER BY kind, period, part"
-)
-_FILES = PreparedStatement("SELECT count(*) FROM counton_sources WHERE stream_id = :stream")
-
-
 def memory_digest(connection: Connection, stream_id: int) -> str:
     """How much is remembered of users, ids and files: sizes of all marks, number of sources.
 
     What a statistic knows exactly has a head of its own, which says how much it is.
     """
-    sizes = _SIZES.rows(connection, stream=stream_id)
-    return _digest_of(sizes, _FILES.value(connection, stream=stream_id))
+    sizes = connection.rows(
+        "SELECT kind, period, part, length(marks) FROM counton_marks"
+        " WHERE stream_id = :stream AND kind <> 'exact'",
+        stream=stream_id,
+    )
+    files = "SELECT count(*) FROM counton_sources WHERE stream_id = :stream"
+    return _digest_of(sizes, connection.value(files, stream=stream_id))
 
 
 def _digest_of(sizes: Iterable[Sequence[Any]], files: int) -> str:
     return json.dumps([sorted([*size] for size in sizes), files])
 
 
-def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
+def check_seal(connection: Connection, row: Any, key: Key) -> None:
     """Refuse a stream whose details or memory are not what was written with its key."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
@@ -254,10 +242,7 @@ def check_text_name(name: object) -> None:
 
 
 #: Becomes the writer of a stream.
-TAKE = PreparedStatement(
-    "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
-)
-_LAST_STEP = PreparedStatement("SELECT max(step) FROM counton_journal WHERE stream_id = :stream")
+TAKE = "UPDATE counton_streams SET writer_epoch = writer_epoch + :further WHERE name = :name"
 
 
 def take_over(
@@ -268,7 +253,7 @@ def take_over(
     *,
     witness: keyfile.State | None = None,
     forgetting: bool = False,
-) -> tuple[Row[Any], Key]:
+) -> tuple[Any, Key]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
     Args:
@@ -282,12 +267,13 @@ def take_over(
     check_text_name(name)
     # Drawn, so that no two that begin from the same one are taken for each other.
     further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
-    if not TAKE.run(connection, {"name": name, "further": further}):
+    if not connection.run(TAKE, name=name, further=further):
         raise no_such_stream(connection, database, name)
     row = find(connection, name)
     held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
     check_key_of(row, held)
-    last = _LAST_STEP.value(connection, stream=row.id) or 0
+    said = "SELECT max(step) FROM counton_journal WHERE stream_id = :stream"
+    last = connection.value(said, stream=row.id) or 0
     if last != row.step:
         raise StateError(
             f"stream {name!r} is at step {row.step} but its journal ends at {last}: the state was "
@@ -308,7 +294,7 @@ def take_over(
 
 
 def check_witness(
-    connection: Connection, row: Row[Any], witness: keyfile.Witness, *, forgetting: bool = False
+    connection: Connection, row: Any, witness: keyfile.Witness, *, forgetting: bool = False
 ) -> None:
     """Refuse a stream that has forgotten releases, or that it forgot somebody."""
     digest = cache(partial(journal.digest_at, connection, row.id))
@@ -316,7 +302,7 @@ def check_witness(
     witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
 
 
-def check_digest(connection: Connection, row: Row[Any], key: Key) -> None:
+def check_digest(connection: Connection, row: Any, key: Key) -> None:
     """Refuse a stream whose last release is not what its digest says."""
     if not row.step:
         return
@@ -345,7 +331,7 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
     """
     witness = keyfile.witness_beside(database, key).snapshot()  # before the state is read
     with database.transaction(write=False) as connection:
-        row = _PUBLIC.one(connection, name=name)
+        row = connection.one(f"{PUBLIC} WHERE name = :name", name=name)
         digest = journal.digest_at(connection, row.id, row.step)
         if not row.step or digest is None:  # the journal is damaged, as its reader will say
             return
@@ -363,7 +349,7 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
 def note(
     database: Database,
     witness: keyfile.Witness,
-    row: Row[Any],
+    row: Any,
     digest: str,
     *,
     seen: int | None = None,
@@ -398,7 +384,7 @@ def note(
     )
 
 
-def check_key_of(row: Row[Any], key: Key) -> None:
+def check_key_of(row: Any, key: Key) -> None:
     """Refuse a key that is not the stream's."""
     check_key(key)
     if row.key_fingerprint != key.fingerprint:
@@ -408,7 +394,7 @@ def check_key_of(row: Row[Any], key: Key) -> None:
         )
 
 
-def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+def revive(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     """The counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         counter = _resume(row, key, strategy)
@@ -420,7 +406,7 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     return counter
 
 
-def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+def _resume(row: Any, key: Key, strategy: StreamStrategy | None) -> Counter:
     if "statistic" in json.loads(row.terms):
         from counton.state.on_demand import OnDemand
         from counton.statistics.live_statistic import statistic_of

@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, RequestMismatch, field
@@ -30,7 +28,7 @@ from counton.noise.witness import Entries, WitnessFile, WitnessPlace, merge_entr
 from counton.state import ledger_rows as books
 from counton.state import schema
 from counton.state.database import Database, given_address, kept_address, state_file
-from counton.state.sql import has
+from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState
 
 #: Where a witness is kept: a folder, or a database URL.
@@ -43,15 +41,6 @@ HOME, NAMED, LEFT, LOST = "home", "named", "left", "lost"
 NONE = "none"
 #: What stands for the key of a stream in an entry that points on.
 _PLACES = "places"
-
-witnesses = sa.Table(
-    "counton_witness",
-    sa.MetaData(),
-    sa.Column("state", sa.String(32), primary_key=True),  # its identity
-    sa.Column("key", sa.String(64), primary_key=True),  # its fingerprint
-    sa.Column("stream", sa.String(schema.LONGEST_NAME), primary_key=True),
-    sa.Column("entry", sa.Text, nullable=False),  # JSON
-)
 
 
 def default_folder() -> Path | None:
@@ -214,7 +203,7 @@ class WitnessTable(WitnessPlace):
     def read(self) -> Entries:
         try:
             with self.open_database() as database, database.transaction(write=False) as connection:
-                return self._entries(connection) if has(connection, witnesses) else []
+                return self._entries(connection)
         except NoState:
             return []
 
@@ -225,14 +214,15 @@ class WitnessTable(WitnessPlace):
             database.transaction(write=True) as connection,
         ):
             books.lock(connection)
-            books.make(connection, witnesses)
+            if not connection.has("counton_witness"):
+                connection.script(schema.WITNESS)
             self._write(connection, merge_entries(entries, self._entries(connection)))
 
     @override
     def _change(self, change: Callable[[Entries], Entries | None]) -> None:
         with self.open_database() as database, database.transaction(write=True) as connection:
             books.lock(connection)
-            known = self._entries(connection) if has(connection, witnesses) else []
+            known = self._entries(connection)
             if not known:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
             entries = change(known)
@@ -253,24 +243,20 @@ class WitnessTable(WitnessPlace):
             database.close()
 
     def _entries(self, connection: Connection) -> Entries:
-        found = sa.select(witnesses.c.entry).where(witnesses.c.state == self._identity)
-        texts = [*connection.execute(found).scalars()]
+        if not connection.has("counton_witness"):
+            return []
+        said = "SELECT entry FROM counton_witness WHERE state = :state"
+        texts = [row.entry for row in connection.rows(said, state=self._identity)]
         return parse_entries(f"[{','.join(texts)}]".encode()) if texts else []
 
     def _write(self, connection: Connection, entries: Entries) -> None:
-        connection.execute(witnesses.delete().where(witnesses.c.state == self._identity))
-        connection.execute(
-            witnesses.insert(),
-            [
-                {
-                    "state": self._identity,
-                    "key": one["key"],
-                    "stream": one["stream"],
-                    "entry": json.dumps(one),
-                }
-                for one in entries
-            ],
+        mine = {"state": self._identity}
+        connection.run("DELETE FROM counton_witness WHERE state = :state", **mine)
+        rows = (
+            {"key": one["key"], "stream": one["stream"], "entry": json.dumps(one)}
+            for one in entries
         )
+        connection.insert("counton_witness", *(mine | row for row in rows))
 
 
 SecondWitness = WitnessFile | WitnessTable

@@ -20,18 +20,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import sqlalchemy as sa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.engine import Connection
 
 from counton.base import arrays
 from counton.base.errors import StateError, StreamConflict
 from counton.base.exact import name_alone
 from counton.noise import Key
-from counton.state import schema
 from counton.state.database import reading
-from counton.state.sql import MARK, PreparedStatement
+from counton.state.sql import Connection
 
 Digests = NDArray[np.uint64]
 #: More parts of a period than this are written anew as one.
@@ -220,23 +217,13 @@ def subkey(key: Key, name: str) -> bytes:
     return key.derive(b"marks", name.encode())
 
 
-_SECRET_OF = PreparedStatement(
-    "SELECT marks FROM counton_marks WHERE stream_id = :stream AND kind = :kind"
-)
-_LAST_PARTS = PreparedStatement(
-    "SELECT kind, period, max(part) FROM counton_marks WHERE stream_id = :stream"
-    " GROUP BY kind, period"
-)
 _OF_KIND = "FROM counton_marks WHERE stream_id = :stream AND kind = :of_kind"
-_REPLACED = PreparedStatement(f"DELETE {_OF_KIND} AND period = :period")
-_FORGOTTEN = PreparedStatement(f"DELETE {_OF_KIND} AND period < :first")
-_PARTS = PreparedStatement(f"SELECT period, part {_OF_KIND} ORDER BY period, part")
-_PART = PreparedStatement(f"SELECT marks {_OF_KIND} AND period = :period AND part = :part")
+_PERIOD = f"{_OF_KIND} AND period = :period"
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
     """The secret of a stream; None where it has no marks yet."""
-    found = _SECRET_OF.first(connection, stream=stream_id, kind=_SECRET)
+    found = connection.first(f"SELECT marks {_OF_KIND}", stream=stream_id, of_kind=_SECRET)
     return None if found is None else Secret.unwrap(bytes(found.marks), subkey)
 
 
@@ -249,22 +236,27 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
     known = read_secret(connection, stream_id, subkey)
     if known is None:
         secret = {"stream_id": stream_id, "kind": _SECRET, "period": 0, "part": 0}
-        MARK.run(connection, {**secret, "marks": change.secret.wrap(subkey)})
+        connection.insert("counton_marks", {**secret, "marks": change.secret.wrap(subkey)})
     elif known != change.secret:
         raise StreamConflict(
             "another process has begun to count this stream's users meanwhile; nothing was "
             "released: run again"
         )
     for kind, period in change.replaced:
-        _REPLACED.run(connection, {"stream": stream_id, "of_kind": kind, "period": period})
+        connection.run(f"DELETE {_PERIOD}", stream=stream_id, of_kind=kind, period=period)
     for kind, first in change.forgotten:
-        _FORGOTTEN.run(connection, {"stream": stream_id, "of_kind": kind, "first": first})
+        older = f"DELETE {_OF_KIND} AND period < :first"
+        connection.run(older, stream=stream_id, of_kind=kind, first=first)
     if not change.added:
         return
-    parts = _LAST_PARTS.rows(connection, stream=stream_id)
+    parts = connection.rows(
+        "SELECT kind, period, max(part) FROM counton_marks WHERE stream_id = :stream"
+        " GROUP BY kind, period",
+        stream=stream_id,
+    )
     last = {(kind, period): part for kind, period, part in parts}
-    MARK.run(
-        connection,
+    connection.insert(
+        "counton_marks",
         *(
             {
                 "stream_id": stream_id,
@@ -284,21 +276,20 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
 
 def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
     """Parts of one kind, period by period; one at a time is in memory."""
-    for period, part in [*_PARTS.rows(connection, stream=stream_id, of_kind=kind)]:
-        one = {"stream": stream_id, "of_kind": kind, "period": period, "part": part}
-        yield MarkSet(kind, period, *unpack(bytes(_PART.value(connection, **one))))
+    parts = f"SELECT period, part {_OF_KIND} ORDER BY period, part"
+    of = {"stream": stream_id, "of_kind": kind}
+    for period, part in [*connection.rows(parts, **of)]:
+        one = f"SELECT marks {_PERIOD} AND part = :part"
+        blob = connection.value(one, **of, period=period, part=part)
+        yield MarkSet(kind, period, *unpack(bytes(blob)))
 
 
 def read_labels(connection: Connection, stream_id: int) -> tuple[str, ...]:
     """Labels of groups that nobody declared, in the order of their cells: secret, unless shown."""
-    table = schema.marks
-    query = (
-        sa.select(table.c.marks)
-        .where(table.c.stream_id == stream_id, table.c.kind == _LABELS)
-        .order_by(table.c.part)
-    )
+    said = f"SELECT marks {_OF_KIND} ORDER BY part"
     with reading("the labels of groups"):
-        parts = [json.loads(zlib.decompress(blob)) for blob in connection.scalars(query)]
+        rows = connection.rows(said, stream=stream_id, of_kind=_LABELS)
+        parts = [json.loads(zlib.decompress(row.marks)) for row in rows]
         return tuple(label for part in parts for label in part)
 
 
@@ -316,4 +307,4 @@ def write_labels(connection: Connection, stream_id: int, first: int, labels: Seq
     if labels:
         blob = zlib.compress(json.dumps(list(labels)).encode())
         row = {"stream_id": stream_id, "kind": _LABELS, "period": 0, "part": first, "marks": blob}
-        connection.execute(schema.marks.insert(), [row])
+        connection.insert("counton_marks", row)

@@ -12,25 +12,16 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Iterable
-
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from contextlib import suppress
 
 from counton.base.errors import CountonError, StreamConflict
 from counton.state import schema
 from counton.state.database import Closing, Database
+from counton.state.sql import Connection
 
 #: Seconds after which a turn is over that nobody asked for again.
 LASTS = 10
 
-metadata = sa.MetaData()
-_turns = sa.Table(
-    "counton_turns",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("holder", sa.String(32), nullable=False),
-    sa.Column("until", sa.TIMESTAMP(timezone=True), nullable=False),
-)
 _MAKING = schema.APPLICATION_ID + 2
 
 
@@ -56,9 +47,6 @@ class Turn(Closing):
             return
         try:
             with self._database.transaction(write=True) as connection:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
-                if not sa.inspect(connection).has_table(_turns.name):
-                    metadata.create_all(connection)
                 self._enter(connection)
         except BaseException:
             self._database.close()
@@ -74,19 +62,18 @@ class Turn(Closing):
         self._names |= {name}
         if not self.alone:
             with self._database.transaction(write=True) as connection:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 self._enter(connection)
 
     def _enter(self, connection: Connection) -> None:
         """A row for each stream, with its number in the state."""
-        table = schema.streams.c
-        found = connection.execute(
-            sa.select(table.id, table.name).where(table.name.in_(self._names))
-        )
-        self._streams = {int(row.id): str(row.name) for row in found}
-        there = set(connection.execute(sa.select(_turns.c.id)).scalars())
-        for id in self._streams.keys() - there:
-            connection.execute(_turns.insert().values(id=id, holder="", until=sa.func.now()))
+        connection.lock(_MAKING)
+        if not connection.has("counton_turns"):
+            connection.script(schema.TURNS)
+        found = connection.rows("SELECT id, name FROM counton_streams")
+        self._streams = {row.id: row.name for row in found if row.name in self._names}
+        new = "INSERT INTO counton_turns VALUES (:id, '', now()) ON CONFLICT DO NOTHING"
+        for id in self._streams:
+            connection.run(new, id=id)
 
     def mine(self, but: Collection[str] = ()) -> frozenset[str]:
         """Of which streams it is this process's turn; asks for it, or for more of it.
@@ -97,23 +84,23 @@ class Turn(Closing):
         """
         if self.alone:
             return self._names if self._handle >= 0 or self._try_lock() else frozenset()
-        now = sa.func.clock_timestamp()
-        until = now + sa.func.make_interval(0, 0, 0, 0, 0, 0, self._lasts)
-        table = _turns.c
         asked = (
-            _turns.update()
-            .where(table.id.in_([id for id, name in self._streams.items() if name not in but]))
-            .where(sa.or_(table.holder == self._me, table.until < now))
-            .values(holder=self._me, until=until)
-            .returning(table.id)
+            "UPDATE counton_turns SET holder = :me,"
+            " until = clock_timestamp() + make_interval(secs => :lasts)"
+            " WHERE id = ANY(:wanted) AND (holder = :me OR until < clock_timestamp()) RETURNING id"
         )
+        wanted = [id for id, name in self._streams.items() if name not in but]
+        left = [id for id, name in self._streams.items() if name in but]
         try:
             with self._database.transaction(write=True) as connection:
-                if but:
-                    left = [id for id, name in self._streams.items() if name in but]
-                    given = _turns.update().where(table.id.in_(left), table.holder == self._me)
-                    connection.execute(given.values(holder="", until=sa.func.now()))
-                return frozenset(self._streams[id] for id in connection.execute(asked).scalars())
+                if left:
+                    given = (
+                        "UPDATE counton_turns SET holder = '', until = now()"
+                        " WHERE id = ANY(:left) AND holder = :me"
+                    )
+                    connection.run(given, left=left, me=self._me)
+                mine = connection.rows(asked, me=self._me, lasts=self._lasts, wanted=wanted)
+                return frozenset(self._streams[row.id] for row in mine)
         except CountonError:  # a server that cannot be reached gives no turn
             return frozenset()
 
@@ -121,10 +108,9 @@ class Turn(Closing):
         """Streams that somebody leads, this process or another one."""
         if self.alone:
             return self._names
-        now, table = sa.func.clock_timestamp(), _turns.c
-        query = sa.select(table.id).where(table.holder != "", table.until >= now)
+        said = "SELECT id FROM counton_turns WHERE holder <> '' AND until >= clock_timestamp()"
         with self._database.transaction(write=False) as connection:
-            held = set(connection.execute(query).scalars())
+            held = {row.id for row in connection.rows(said)}
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
@@ -141,12 +127,10 @@ class Turn(Closing):
             os.close(self._handle)
             self._handle = -1
         elif not self.alone:
-            given = _turns.update().where(_turns.c.holder == self._me)
-            try:
-                with self._database.transaction(write=True) as connection:
-                    connection.execute(given.values(until=sa.func.now()))
-            except CountonError:  # it ends by itself
-                pass
+            ended = "UPDATE counton_turns SET until = now() WHERE holder = :me"
+            # It ends by itself where this cannot be said.
+            with suppress(CountonError), self._database.transaction(write=True) as connection:
+                connection.run(ended, me=self._me)
         self._database.close()
 
     def _try_lock(self) -> bool:

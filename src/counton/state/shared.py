@@ -26,9 +26,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
-
 from counton.base.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -43,6 +40,7 @@ from counton.noise.witness import WitnessFile
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.state import ledger_rows as books
+from counton.state import schema
 from counton.state import unit_names as units
 from counton.state.database import (
     Closing,
@@ -52,7 +50,7 @@ from counton.state.database import (
     reading,
     state_file,
 )
-from counton.state.sql import has
+from counton.state.sql import Connection
 from counton.state.sqlite_file import NoState
 
 #: Where a shared ledger is: path of a SQLite file, or a database URL.
@@ -171,8 +169,9 @@ class SharedLedger(Closing):
                 this state.
         """
         books.lock(connection)
-        books.make(connection, books.ties)
-        known = {row.name: row for row in connection.execute(sa.select(books.ties)).all()}
+        if not connection.has("counton_shared_ledgers"):
+            connection.script(schema.SHARED_LEDGERS)
+        known = {row.name: row for row in books.ties(connection)}
         end = self.refuse_forgotten([*known.values()])
         spends = [one for one in books.entries(connection) if one.name not in known]
         if not spends:
@@ -181,46 +180,40 @@ class SharedLedger(Closing):
         self._note(end)  # there from the first entry on, so that a copy without it is known for one
         with self._database.transaction(write=True) as ledger:
             books.lock(ledger)
-            books.make(ledger, books.entered)
+            if not ledger.has("counton_shared_entries"):
+                ledger.script(schema.SHARED_ENTRIES)
             numbers = [self._reserve(ledger, database, one, kinds.get(one.name)) for one in spends]
             end = _end(ledger)
         self._note(end)
+        same: dict[str, Any] = {"ledger": self.identity, "address": self._address}
+        same |= {"newest": end.number, "chain": end.chain}
         for spend, number in zip(spends, numbers, strict=True):
-            connection.execute(
-                books.ties.insert().values(
-                    name=spend.name,
-                    ledger=self.identity,
-                    address=self._address,
-                    token=secrets.token_hex(16),
-                    number=number,
-                    newest=end.number,
-                    chain=end.chain,
-                )
-            )
+            own = {"name": spend.name, "number": number, "token": secrets.token_hex(16)}
+            connection.insert("counton_shared_ledgers", own | same)
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
         """The entry of a stream that there is, made where the state counted by itself alone."""
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
-            there = sa.select(books.ties.c.name).where(books.ties.c.name == name)
-            if connection.execute(there).first() is None:
+            if all(row.name != name for row in books.ties(connection)):
                 return None
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
         """The entry of a stream that is entered; what the state remembers is brought up to date."""
-        rows = connection.execute(sa.select(books.ties)).all()
-        end = self.refuse_forgotten(list(rows))
-        table = books.ties
-        connection.execute(
-            table.update()
-            .where((table.c.newest < end.number) | (table.c.address != self._address))
-            .values(newest=end.number, chain=end.chain, address=self._address)
+        rows = books.ties(connection)
+        end = self.refuse_forgotten(rows)
+        connection.run(
+            "UPDATE counton_shared_ledgers SET newest = :newest, chain = :chain, address = :address"
+            " WHERE newest < :newest OR address <> :address",
+            newest=end.number,
+            chain=end.chain,
+            address=self._address,
         )
         (token,) = [row.token for row in rows if row.name == name]
         return SharedEntry(self, database.identity, database.label, name, token)
 
-    def refuse_forgotten(self, ties: list[Row[Any]]) -> _End:
+    def refuse_forgotten(self, ties: list[Any]) -> _End:
         """Refuse a ledger that does not have the entries which a state or its witness knows.
 
         Raises:
@@ -249,10 +242,8 @@ class SharedLedger(Closing):
     def _reserve(
         self, connection: Connection, database: Database, spend: Spend, kind: str | None
     ) -> int:
-        table, stated = books.entered, None if spend.unit == ANY_UNIT else spend.unit
-        found = connection.execute(
-            sa.select(table).where(table.c.state == database.identity, table.c.name == spend.name)
-        ).first()
+        stated = None if spend.unit == ANY_UNIT else spend.unit
+        found = connection.first(_ENTRY, state=database.identity, name=spend.name)
         known = known_to(connection, but=None if found is None else found.number)
         spend = spend._replace(unit=units.unit_word(known, kind, stated, spend.unit))
         promised = json.dumps(spend.guarantee.to_dict(), sort_keys=True)
@@ -274,14 +265,11 @@ class SharedLedger(Closing):
         }
         text = json.dumps([end.chain, facts], sort_keys=True)
         chain = hashlib.sha256(text.encode()).hexdigest()
-        connection.execute(
-            table.insert().values(**facts, chain=chain, token=None, step=0, digest="")
-        )
+        own = {"chain": chain, "token": None, "step": 0, "digest": ""}
+        connection.insert("counton_shared_entries", facts | own)
         return end.number + 1
 
-    def _refuse_taken(
-        self, found: Row[Any], database: Database, spend: Spend, promised: str
-    ) -> None:
+    def _refuse_taken(self, found: Any, database: Database, spend: Spend, promised: str) -> None:
         if found.token is not None:
             raise OldCopy(
                 f"ledger {self.label} has an entry for stream {spend.name!r} of state "
@@ -315,14 +303,14 @@ class SharedLedger(Closing):
     def refuse_as_ledger(self) -> None:
         """Refuse a state that enters what it spends into another ledger itself."""
         with self._database.transaction(write=False) as connection:
-            tie = books.first_tie(connection)
-        if tie is not None:
+            ties = books.ties(connection)
+        if ties:
             raise InvalidInput(
-                f"{field('ledger', self._address)} is itself counted in the ledger {tie.address}: "
-                f"give that one, since {_TWO}"
+                f"{field('ledger', self._address)} is itself counted in the ledger "
+                f"{ties[0].address}: give that one, since {_TWO}"
             )
 
-    def _other(self, tie: Row[Any]) -> StateError:
+    def _other(self, tie: Any) -> StateError:
         return RequestMismatch(
             f"stream {tie.name!r} is entered in the ledger {tie.address}, and "
             f"{field('ledger', self._address)} is another one: give the first, or leave it out; "
@@ -393,14 +381,12 @@ class SharedLedger(Closing):
                 f"make it readable and writable; nothing was released"
             ) from None
 
-    def row(self, state: str, name: str) -> Row[Any] | None:
+    def row(self, state: str, name: str) -> Any | None:
         """An entry as it stands."""
-        table = books.entered
         with self._database.transaction(write=False) as connection:
-            if not has(connection, table):
+            if not connection.has("counton_shared_entries"):
                 return None
-            found = sa.select(table).where(table.c.state == state, table.c.name == name)
-            return connection.execute(found).first()
+            return connection.first(_ENTRY, state=state, name=name)
 
     def names_of(self, state: str) -> frozenset[str]:
         """Streams of a state, by its identity, that have begun."""
@@ -408,14 +394,16 @@ class SharedLedger(Closing):
             every = books.of_others(connection)
         return frozenset(one.spend.name for one in every if one.state == state and one.begun)
 
-    def change(self, number: int, change: Callable[[Row[Any]], dict[str, Any]]) -> None:
+    def change(self, number: int, change: Callable[[Any], dict[str, Any]]) -> None:
         """Change an entry, alone with it; what is raised leaves it as it was."""
-        table = books.entered
+        one = "FROM counton_shared_entries WHERE number = :number"
         with self._database.transaction(write=True) as connection:
-            one = sa.select(table).where(table.c.number == number).with_for_update()
-            values = change(connection.execute(one).one())
+            locked = "" if connection.is_sqlite else " FOR UPDATE"
+            values = change(connection.one(f"SELECT * {one}{locked}", number=number))
             if values:
-                connection.execute(table.update().where(table.c.number == number).values(**values))
+                written = ", ".join(f"{name} = :{name}" for name in values)
+                said = f"UPDATE counton_shared_entries SET {written} WHERE number = :number"
+                connection.run(said, **values, number=number)
 
 
 class SharedEntry:
@@ -468,7 +456,7 @@ class SharedEntry:
     def reserve(self, step: int) -> None:
         """Make sure that a release can be noted, before it is committed."""
 
-        def touch(row: Row[Any]) -> dict[str, Any]:
+        def touch(row: Any) -> dict[str, Any]:
             self._refuse_other(row)
             return {"token": self._token}  # written all the same
 
@@ -483,7 +471,7 @@ class SharedEntry:
                 use.
         """
 
-        def further(row: Row[Any]) -> dict[str, Any]:
+        def further(row: Any) -> dict[str, Any]:
             self._refuse_other(row)
             known = digest if row.step == step else released(row.step) if row.step else None
             if row.step and known != row.digest:
@@ -516,7 +504,7 @@ class SharedEntry:
         noted = self._ledger.witness is None or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
 
-    def _row(self) -> Row[Any]:
+    def _row(self) -> Any:
         # Read before the ledger, which knows all that stood there then.
         marks = self._ledger.witness_ends(self._state, self._name)
         row = self._ledger.row(self._state, self._name)
@@ -536,10 +524,10 @@ class SharedEntry:
                 )
         return row
 
-    def _claim(self, row: Row[Any]) -> dict[str, Any]:
+    def _claim(self, row: Any) -> dict[str, Any]:
         return {"token": self._token} if row.token is None else {}
 
-    def _refuse_other(self, row: Row[Any]) -> None:
+    def _refuse_other(self, row: Any) -> None:
         if row.token != self._token:
             raise _AnotherCopy(
                 f"the entry for stream {self._name!r} in ledger {self._ledger.label} belongs to "
@@ -559,8 +547,7 @@ class SharedEntry:
 @contextmanager
 def entry_in(connection: Connection, database: Database, name: str) -> Iterator[SharedEntry | None]:
     """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
-    known = has(connection, books.ties)
-    rows = [*connection.execute(sa.select(books.ties))] if known else []
+    rows = books.ties(connection)
     tie = next((row for row in rows if row.name == name), None)
     if tie is None:
         yield None
@@ -572,10 +559,10 @@ def entry_in(connection: Connection, database: Database, name: str) -> Iterator[
 
 def names_in_ledger(connection: Connection, database: Database) -> frozenset[str]:
     """Streams of a state that its ledger knows to be begun, whether the state has them or not."""
-    tie = books.first_tie(connection)
-    if tie is None:
+    ties = books.ties(connection)
+    if not ties:
         return frozenset()
-    with SharedLedger(given_address(tie.address)) as found:
+    with SharedLedger(given_address(ties[0].address)) as found:
         return found.names_of(database.identity)
 
 
@@ -592,7 +579,7 @@ def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | 
     tie, serves = None, False
     if database is not None:
         with database.transaction(write=False) as connection:
-            tie = books.first_tie(connection)
+            tie = next(iter(books.ties(connection)), None)
             serves = tie is None and bool(books.of_others(connection))
     if given is None:
         if tie is None:
@@ -649,34 +636,35 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
     """By which word a database counts what its own streams and entries of others protect."""
     found = units.known_in(connection)
-    if has(connection, books.entered):
-        rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))
+    if connection.has("counton_shared_entries"):
+        rows = connection.rows("SELECT * FROM counton_shared_entries ORDER BY number")
         found += [
             units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but
         ]
     return found
 
 
-def _spend_in(row: Row[Any]) -> Spend:
+def _spend_in(row: Any) -> Spend:
     with reading("the ledger"):
         return books.spend_of(row)
 
 
+_ENTRY = "SELECT * FROM counton_shared_entries WHERE state = :state AND name = :name"
+
+
 def _end(connection: Connection) -> _End:
-    table = books.entered
-    if not has(connection, table):
-        return _End(0, "")
-    last = connection.execute(
-        sa.select(table.c.number, table.c.chain).order_by(table.c.number.desc()).limit(1)
-    ).first()
+    last = None
+    if connection.has("counton_shared_entries"):
+        said = "SELECT number, chain FROM counton_shared_entries ORDER BY number DESC LIMIT 1"
+        last = connection.first(said)
     return _End(0, "") if last is None else _End(last.number, last.chain)
 
 
 def _chain(connection: Connection, number: int) -> str | None:
-    table = books.entered
     if not number:
         return ""
-    if not has(connection, table):
+    if not connection.has("counton_shared_entries"):
         return None
-    found = sa.select(table.c.chain).where(table.c.number == number)
-    return connection.execute(found).scalar_one_or_none()
+    said = "SELECT chain FROM counton_shared_entries WHERE number = :number"
+    found = connection.first(said, number=number)
+    return None if found is None else str(found.chain)

@@ -1,132 +1,219 @@
-"""Statements of every release, written once: to build and compile one costs more than to run it."""
+"""Statements as text, for both kinds of database: sqlite3 takes a file's, psycopg a server's.
+
+A statement says ``:name`` where a value stands. All of a state goes through `Connection`.
+"""
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+import weakref
+from collections import deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import NoResultFound
+_COMMENT = re.compile(r" *--.*")
+_PLACE = re.compile(r"(?<!:):(\w+)")
+#: Connections that are kept open between transactions.
+_MOST_IDLE = 5
+#: What keys, bytes and numbers are called in the two kinds of database.
+_SQLITE_WORDS = {"serial": "INTEGER", "bytes": "BLOB", "number": "NUMERIC", "key": "WITHOUT ROWID"}
+_SERVER_WORDS = {"serial": "BIGSERIAL", "bytes": "BYTEA", "number": "DOUBLE PRECISION", "key": ""}
 
-from counton.state import schema
+
+class MissingRow(Exception):
+    """A row that has to be there is not."""
 
 
-class PreparedStatement:
-    """A statement as the driver takes it, by the kind of database.
+class Connection:
+    """A connection within a transaction.
 
-    Args:
-        statement: SQL, or what SQLAlchemy makes of tables; with a parameter for each value.
-        columns: of an INSERT, those which get a value.
+    >>> import sqlite3
+    >>> driver = sqlite3.connect(":memory:")
+    >>> connection = Connection(driver, is_sqlite=True)
+    >>> connection.script("CREATE TABLE seen (step BIGINT, body {bytes})")
+    >>> connection.insert("seen", {"step": 1, "body": b"one"}, {"step": 2, "body": b"two"})
+    >>> connection.run("DELETE FROM seen WHERE step > :last", last=1)
+    1
+    >>> connection.one("SELECT * FROM seen").body
+    b'one'
+    >>> driver.close()
     """
 
-    def __init__(self, statement: str | sa.Insert, columns: Sequence[str] = ()) -> None:
-        self._statement = sa.text(statement) if isinstance(statement, str) else statement
-        self._columns = list(columns) or None
-        self._texts: dict[str, tuple[str, Sequence[str] | None]] = {}
-        self._row: Any = None
+    def __init__(self, driver: Any, *, is_sqlite: bool) -> None:
+        self.driver, self.is_sqlite = driver, is_sqlite
 
-    @classmethod
-    def insert(cls, table: sa.Table, *but: str) -> PreparedStatement:
-        """Adds rows to a table, with values for all columns but those that come by themselves."""
-        return cls(table.insert(), [name for name, _ in table.c.items() if name not in but])
+    def execute(self, said: str, *rows: Mapping[str, Any]) -> Any:
+        """The cursor of a statement, which is carried out for each of several rows of values."""
+        text = said if self.is_sqlite else _for_server(said)
+        cursor = self.driver.cursor()
+        if len(rows) > 1:
+            cursor.executemany(text, rows)
+        else:
+            cursor.execute(text, rows[0] if rows else {})
+        return cursor
 
-    def run(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
-        """Run it with these values; of an INSERT with several rows. Returns how many it changed."""
-        text, given = self._prepare(connection, rows)
-        if (driver := _driver(connection)) is not None:
-            return int(driver.executemany(text, given).rowcount)
-        return connection.exec_driver_sql(text, given[0] if len(given) == 1 else given).rowcount
+    def run(self, said: str, *rows: Mapping[str, Any], **values: Any) -> int:
+        """Carry a statement out with these values, or once for each row; how many it changed."""
+        return int(self.execute(said, *(rows or (values,))).rowcount)
 
-    def rows(self, connection: Connection, **values: Any) -> Iterator[Any]:
-        """The rows that a SELECT finds with these values, with their columns as attributes."""
-        text, (given,) = self._prepare(connection, [values])
-        driver = _driver(connection)
-        if driver is None:
-            return iter(connection.exec_driver_sql(text, given))
-        found = driver.execute(text, given)
-        if self._row is None:
-            kind: Any = namedtuple  # of names that a statement gives
-            self._row = kind("Row", [column[0] for column in found.description], rename=True)._make
-        return map(self._row, found)
+    def insert(self, table: str, *rows: Mapping[str, Any]) -> None:
+        """Add rows to a table; all have the columns of the first."""
+        if rows:
+            self.execute(_insert(table, *rows[0]), *rows)
 
-    def first(self, connection: Connection, **values: Any) -> Any:
+    def append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows that have a value for each column of a table, in their order."""
+        rows = [*rows]
+        if rows:
+            places = ", ".join(["?" if self.is_sqlite else "%s"] * len(rows[0]))
+            said = f"INSERT INTO {table} VALUES ({places})"
+            self.driver.cursor().executemany(said, rows)
+
+    def rows(self, said: str, **values: Any) -> Iterator[Any]:
+        """The rows that a SELECT finds, with their columns as attributes."""
+        cursor = self.execute(said, values)
+        return map(_row_of(*(column[0] for column in cursor.description)), cursor)
+
+    def first(self, said: str, **values: Any) -> Any:
         """The first of these rows; None where there is none."""
-        return next(self.rows(connection, **values), None)
+        return next(self.rows(said, **values), None)
 
-    def one(self, connection: Connection, **values: Any) -> Any:
+    def one(self, said: str, **values: Any) -> Any:
         """The first of these rows, which has to be there."""
-        for row in self.rows(connection, **values):
+        for row in self.rows(said, **values):
             return row
-        raise NoResultFound("a row is missing")
+        raise MissingRow("a row is missing")
 
-    def value(self, connection: Connection, **values: Any) -> Any:
+    def value(self, said: str, **values: Any) -> Any:
         """The first column of `one`."""
-        return self.one(connection, **values)[0]
+        return self.one(said, **values)[0]
 
-    def _prepare(
-        self, connection: Connection, rows: Sequence[Mapping[str, Any]]
-    ) -> tuple[str, list[Any]]:
-        """Its text for a kind of database, and the values as that takes them."""
-        kind = connection.dialect.name
-        if kind not in self._texts:
-            compiled = self._statement.compile(
-                dialect=connection.dialect, column_keys=self._columns
-            )
-            self._texts[kind] = str(compiled), compiled.positiontup
-        text, order = self._texts[kind]
-        if order is None:
-            return text, [dict(row) for row in rows]
-        return text, [tuple(row[name] for name in order) for row in rows]
+    def has(self, table: str) -> bool:
+        """Whether the database has one of our tables."""
+        return self.first(_FILE_HAS if self.is_sqlite else _SERVER_HAS, name=table) is not None
 
+    def script(self, tables: str) -> None:
+        """Make tables, of which words in braces say what is called differently."""
+        for said in for_kind(tables, is_sqlite=self.is_sqlite).split(";"):
+            if said.strip():
+                self.execute(said)
 
-def _driver(connection: Connection) -> Any:
-    """What takes a SQLite file's statements in half the time; None where somebody listens to them.
+    def lock(self, number: int, *more: int, shared: bool = False) -> None:
+        """Wait for other transactions of a server with this lock; a file that is written is locked.
 
-    Those who listen, and servers, have them through SQLAlchemy.
-    """
-    heard = connection.engine.dispatch
-    if connection.dialect.name != "sqlite" or heard.before_cursor_execute:
-        return None
-    return None if heard.after_cursor_execute else connection.connection.driver_connection
+        Args:
+            shared: several may have it at once, and none that has it alone.
+        """
+        if not self.is_sqlite:
+            kind = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+            self.execute(f"SELECT {kind}({', '.join(map(str, (number, *more)))})")
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self.execute("COMMIT")
 
 
-_FILE_HAS = PreparedStatement("SELECT name FROM sqlite_master WHERE name = :table")
+_FILE_HAS = "SELECT name FROM sqlite_master WHERE name = :name"
 #: Not ``to_regclass``: what a connection once did not find that misses until its next transaction.
-_SERVER_HAS = PreparedStatement(
+_SERVER_HAS = (
     "SELECT oid FROM pg_catalog.pg_class"
-    " WHERE relname = :table AND relkind IN ('r', 'p', 'v', 'm', 'f')"
+    " WHERE relname = :name AND relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND pg_catalog.pg_table_is_visible(oid)"
 )
 
 
-def has(connection: Connection, table: sa.Table) -> bool:
-    """Whether a database has one of our tables."""
-    asked = _FILE_HAS if connection.dialect.name == "sqlite" else _SERVER_HAS
-    return asked.first(connection, table=table.name) is not None
+def for_kind(tables: str, *, is_sqlite: bool) -> str:
+    """A script in the words of a kind of database.
+
+    >>> for_kind("CREATE TABLE seen (body {bytes})", is_sqlite=False)
+    'CREATE TABLE seen (body BYTEA)'
+    """
+    said = _COMMENT.sub("", tables)
+    return said.format_map(_SQLITE_WORDS if is_sqlite else _SERVER_WORDS)
 
 
-#: A writer goes on to a step, of the row that it knows: of this epoch, at this step.
-ADVANCE = PreparedStatement(
-    "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
-    " WHERE id = :stream AND writer_epoch = :epoch AND step = :before"
-)
-#: The writer changes one column of that row.
-CHANGE = {
-    column: PreparedStatement(
-        f"UPDATE counton_streams SET {column} = :value"  # noqa: S608 - one of these two
-        " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
-    )
-    for column in ("details", "forgotten")
-}
-#: What the one row says of a limit.
-LIMIT = PreparedStatement("SELECT budget_limit FROM counton_database")
-#: Rows of the journal.
-JOURNAL = PreparedStatement.insert(schema.journal)
-#: A row of marks.
-MARK = PreparedStatement.insert(schema.marks)
-#: The only row of a kind of marks.
-REMARK = PreparedStatement(
-    "UPDATE counton_marks SET marks = :said WHERE stream_id = :stream AND kind = :of_kind"
-)
+@cache
+def _for_server(said: str) -> str:
+    return _PLACE.sub(r"%(\1)s", said.replace("%", "%%"))
+
+
+@cache
+def _insert(table: str, *columns: str) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES (:{', :'.join(columns)})"
+
+
+@cache
+def _row_of(*columns: str) -> Callable[[Sequence[Any]], Any]:
+    kind: Any = namedtuple  # of names that a statement gives
+    return kind("Row", columns, rename=True)._make  # type: ignore[no-any-return]
+
+
+class Connections:
+    """Connections to one database: one for each transaction at a time, kept for the next.
+
+    Args:
+        connect: opens one in which nothing is begun.
+        is_sqlite: whether the database is a file.
+    """
+
+    def __init__(self, connect: Callable[[], Any], *, is_sqlite: bool) -> None:
+        self._connect, self._is_sqlite = connect, is_sqlite
+        self._idle: deque[Any] = deque()
+        # What nobody closes is closed when it is dropped, and not whenever Python comes to it.
+        weakref.finalize(self, _close, self._idle, os.getpid()).atexit = False
+
+    @contextmanager
+    def transaction(self, begin: str) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises."""
+        connection = self._begun(begin)
+        try:
+            yield connection
+            connection.commit()
+        except BaseException:
+            try:
+                connection.execute("ROLLBACK")
+            except Exception:  # it is broken, or the database has ended the transaction itself
+                connection.driver.close()
+            else:
+                self._keep(connection.driver)
+            raise
+        self._keep(connection.driver)
+
+    def close(self) -> None:
+        """Drop all connections; those of a fork are its parent's."""
+        _close(self._idle, os.getpid())
+
+    def _begun(self, begin: str) -> Connection:
+        with suppress(IndexError):
+            kept = self._idle.pop()
+            try:
+                return self._begin(kept, begin)
+            except Exception:
+                if self._is_sqlite:
+                    raise
+        return self._begin(self._connect(), begin)  # or a server was started anew since
+
+    def _begin(self, driver: Any, begin: str) -> Connection:
+        try:
+            connection = Connection(driver, is_sqlite=self._is_sqlite)
+            connection.execute(begin)
+        except BaseException:
+            driver.close()
+            raise
+        return connection
+
+    def _keep(self, driver: Any) -> None:
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(driver)
+        else:
+            driver.close()
+
+
+def _close(idle: deque[Any], owner: int) -> None:
+    """Close connections that a process made."""
+    while idle and os.getpid() == owner:
+        idle.pop().close()

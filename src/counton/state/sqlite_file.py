@@ -13,11 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.pool import QueuePool
-from sqlalchemy.util import LRUCache
-
 from counton.base.errors import (
     RequestMismatch,
     StateError,
@@ -26,6 +21,7 @@ from counton.base.errors import (
 from counton.base.sqlite_header import sqlite_header
 from counton.noise.key import give_name
 from counton.state import schema
+from counton.state.sql import Connection, for_kind
 
 
 class NoState(RequestMismatch):
@@ -36,49 +32,22 @@ class NoState(RequestMismatch):
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
 
-def engine_of(url: URL, timeout_seconds: float) -> Engine:
-    """An engine for a file: all of a process have one dialect, so that SQL is compiled once."""
-
-    def connect() -> Any:
-        # The driver must not begin transactions on its own: see begin.
-        connection = open_file(
-            Path(url.database or ""),
-            timeout=timeout_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        try:
-            # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a
-            # power cut cannot take back what has been shown. NORMAL would sync only now and then.
-            connection.execute("PRAGMA synchronous=FULL").close()
-            connection.execute("PRAGMA foreign_keys=ON").close()
-            # Digests of people who are forgotten are overwritten, however SQLite was built.
-            connection.execute("PRAGMA secure_delete=ON").close()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    dialect = _dialect()
-    return Engine(
-        QueuePool(connect, dialect=dialect),
-        dialect,
-        url,
-        execution_options={"compiled_cache": _COMPILED},
-        hide_parameters=True,  # an error that shows them shows exact sums, and names
+def connect(path: Path, timeout_seconds: float) -> Any:
+    """A connection to a file, in which transactions are begun by words alone."""
+    connection = open_file(
+        path, timeout=timeout_seconds, isolation_level=None, check_same_thread=False
     )
-
-
-#: Statements as the driver takes them.
-_COMPILED: LRUCache[Any, Any] = LRUCache(500)
-
-
-@cache
-def _dialect() -> sa.Dialect:
-    engine = sa.create_engine("sqlite://")
-    engine.connect().close()  # it asks once what SQLite can do
-    engine.dispose()
-    return engine.dialect
+    try:
+        # With a write-ahead log, FULL syncs the log at each commit, before commit returns: a power
+        # cut cannot take back what has been shown. NORMAL would sync only now and then.
+        connection.execute("PRAGMA synchronous=FULL").close()
+        connection.execute("PRAGMA foreign_keys=ON").close()
+        # Digests of people who are forgotten are overwritten, however SQLite was built.
+        connection.execute("PRAGMA secure_delete=ON").close()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def open_file(path: Path, **more: Any) -> Any:
@@ -118,14 +87,6 @@ def moment_of(path: Path) -> tuple[object, ...] | None:
         return None
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def begin(connection: Connection, *, write: bool) -> None:
-    """Begin a transaction."""
-    # A writer takes the lock at once: a reader's lock cannot be turned into a writer's later
-    # without the risk of an immediate "database is locked".
-    driver: Any = connection.connection.driver_connection  # through SQLAlchemy it takes longer
-    driver.execute("BEGIN IMMEDIATE" if write else "BEGIN").close()
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -221,9 +182,8 @@ def create(path: Path) -> None:
         with os.fdopen(descriptor) as file:  # closed before the file has the name that others lock
             with closing(sqlite3.connect(name, isolation_level=None)) as connection:
                 connection.executescript(_script())
-                row, table = schema.first_row(), schema.database.name
-                said = f"INSERT INTO {table} ({','.join(row)}) VALUES (:{',:'.join(row)})"  # noqa: S608 - names of the schema
-                connection.execute(said, row).close()
+                made = Connection(connection, is_sqlite=True)
+                made.insert("counton_database", schema.first_row())
                 connection.execute("PRAGMA journal_mode=WAL").close()  # kept in the file
             os.fsync(file.fileno())
         give_name(Path(name), path)  # that of a process that was faster serves as well
@@ -248,7 +208,7 @@ def _script() -> str:
         f"user_version={schema.FORMAT}",
     )
     said = (f"PRAGMA {setting}" for setting in settings)
-    return ";".join([*said, "BEGIN", schema.script("sqlite"), "COMMIT"])
+    return ";".join([*said, "BEGIN", for_kind(schema.TABLES, is_sqlite=True), "COMMIT"])
 
 
 def is_state(path: Path) -> bool:

@@ -10,9 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.engine import Connection, Row
 from typing_extensions import override
 
 from counton.base.errors import InvalidInput, OldCopy, StateError, hide_secrets
@@ -29,7 +27,7 @@ from counton.state import stream_facts as facts
 from counton.state.database import Closing, Database, reading
 from counton.state.ledger_rows import ForeignEntry, LimitChange
 from counton.state.shared import entry_in
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 from counton.state.unit_names import SpentUnit, known_in
 
 if TYPE_CHECKING:
@@ -37,9 +35,6 @@ if TYPE_CHECKING:
     from counton.state.seen import Secret
     from counton.statistics.readings import Readings
     from counton.statistics.statistic import Statistic
-
-
-_AMEND = PreparedStatement("UPDATE counton_streams SET details = :details WHERE id = :stream")
 
 
 class Position(NamedTuple):
@@ -54,11 +49,11 @@ def position_of(
 ) -> Position:
     """Where a stream stands, by the ledger, and a witness held before the state was read."""
     database.read_witnesses(connection)  # for who asks next: somebody may have given one up
-    table = schema.streams.c
-    query = sa.select(
-        table.id, table.step, table.writer_epoch, table.key_fingerprint, table.forgotten
+    row = connection.first(
+        "SELECT id, step, writer_epoch, key_fingerprint, forgotten FROM counton_streams"
+        " WHERE name = :name",
+        name=name,
     )
-    row = connection.execute(query.where(table.name == name)).first()
     if row is None:
         raise OldCopy(
             f"state {database.label} has no stream {name!r} any more; put the state back that was "
@@ -202,7 +197,7 @@ class JournalReader(StreamJournal):
     """
 
     def __init__(
-        self, database: Database, connection: Connection, row: Row[Any], key: keyfile.Kept
+        self, database: Database, connection: Connection, row: Any, key: keyfile.Kept
     ) -> None:
         self._database, self._stored, self._key, self._shown = database, row, key, False
         with reading(f"the terms of stream {row.name!r}"):
@@ -365,11 +360,12 @@ class Store(Closing):
             StreamConflict: another process holds the lock.
         """
         with self._database.transaction(write=True) as connection:
-            records.TAKE.run(connection, {"name": name, "further": 1})
+            connection.run(records.TAKE, name=name, further=1)
             row = records.find(connection, name)
             public = facts.Facts.of(dict(details(row.step)))
             public.write(connection, row.id, row.details)
-            _AMEND.run(connection, {"stream": row.id, "details": public.text})
+            said = "UPDATE counton_streams SET details = :details WHERE id = :stream"
+            connection.run(said, stream=row.id, details=public.text)
         return int(row.step)
 
     @property
@@ -385,10 +381,8 @@ class Store(Closing):
         Raises:
             StateError: they cannot be read.
         """
-        table = schema.streams.c
-        query = sa.select(table.id, table.name, table.details)
         with self._database.transaction(write=False) as connection, reading("the streams' details"):
-            rows = connection.execute(query).all()
+            rows = [*connection.rows("SELECT id, name, details FROM counton_streams")]
             return {row.name: facts.read(connection, row.id, row.details) for row in rows}
 
     @property
@@ -425,8 +419,8 @@ class Store(Closing):
     def shared_ledger(self) -> str | None:
         """Where the ledger is whose limit this state shares; None where it counts by itself."""
         with self._database.transaction(write=False) as connection:
-            tie = books.first_tie(connection)
-        return None if tie is None else hide_secrets(tie.address)
+            ties = books.ties(connection)
+        return hide_secrets(ties[0].address) if ties else None
 
     @property
     def ledger(self) -> Ledger | None:
@@ -524,7 +518,7 @@ class Store(Closing):
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""
         with self._database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
-            rows = connection.execute(records.facts().order_by(schema.streams.c.name))
+            rows = [*connection.rows(f"{records.PUBLIC} ORDER BY name")]
             return {
                 "state": self._database.label,
                 "format": schema.FORMAT,
@@ -535,10 +529,10 @@ class Store(Closing):
                         books.entries(connection), books.entry_times(connection), strict=True
                     )
                 ],
-                "streams": [self._public(connection, row) for row in rows.all()],
+                "streams": [self._public(connection, row) for row in rows],
             }
 
-    def _public(self, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    def _public(self, connection: Connection, row: Any) -> dict[str, Any]:
         try:
             records.let_show(self._database, row.name)
         except StateError as error:
@@ -591,7 +585,7 @@ def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
     return {"std": std, "of": of}
 
 
-def _public(connection: Connection, row: Row[Any], *, shown: bool = True) -> dict[str, Any]:
+def _public(connection: Connection, row: Any, *, shown: bool = True) -> dict[str, Any]:
     terms = json.loads(row.terms)
     public = _in_data_units(terms)
     last = None

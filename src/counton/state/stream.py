@@ -33,11 +33,10 @@ from counton.statistics.tally_statistic import is_tallied
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
     from counton.noise import Key
     from counton.state.ordered_state import OrderedMachine
     from counton.state.seen import MarkSet
+    from counton.state.sql import Connection
     from counton.statistics.event_machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.statistic import Events, Exact, Statistic

@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from sqlalchemy.engine import Connection
-
 from counton.base.errors import InvalidInput, StateError
 from counton.base.groups import GroupNames, digest_of
-from counton.state import schema
 from counton.state.database import reading
-from counton.state.sql import PreparedStatement
+from counton.state.sql import Connection
 
 #: Where the text says of which facts the values are names.
 _NAMES = "names of groups"
@@ -65,16 +62,13 @@ class Facts(NamedTuple):
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
                 continue
-            _DROP_NAMES.run(connection, {"stream": stream_id, "fact": fact})
+            connection.run(f"DELETE {_OF_FACT}", stream=stream_id, fact=fact)
             for part, block in enumerate(names.blocks()):
                 row = {"stream_id": stream_id, "fact": fact, "part": part, "names": block}
-                _NEW_NAMES.run(connection, row)
+                connection.insert("counton_names", row)
 
 
 _OF_FACT = "FROM counton_names WHERE stream_id = :stream AND fact = :fact"
-_DROP_NAMES = PreparedStatement(f"DELETE {_OF_FACT}")
-_NEW_NAMES = PreparedStatement.insert(schema.names)
-_BLOCKS = PreparedStatement(f"SELECT names {_OF_FACT} ORDER BY part")
 
 
 def record_in(details: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -111,7 +105,8 @@ def _names(
 def _blocks(
     connection: Connection, stream_id: int, fact: str, said: Mapping[str, Any]
 ) -> list[bytes]:
-    rows = _BLOCKS.rows(connection, stream=stream_id, fact=fact)
+    every = f"SELECT names {_OF_FACT} ORDER BY part"
+    rows = connection.rows(every, stream=stream_id, fact=fact)
     blocks = [bytes(row.names) for row in rows]
     if digest_of(blocks) != said["digest"]:
         raise StateError(

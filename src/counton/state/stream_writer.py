@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy.engine import Connection, Row
 
 from counton.base.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
 from counton.base.exact import check_integer, name_alone, without_mask
@@ -18,8 +17,8 @@ from counton.noise import Key
 from counton.numbers import Counter, Releases
 from counton.state import creation, journal, records
 from counton.state import key_and_witness as keyfile
-from counton.state import sql as statements
 from counton.state.database import CommitHook, Database
+from counton.state.sql import Connection
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Writer:
     def __init__(
         self,
         database: Database,
-        row: Row[Any],
+        row: Any,
         key: Key,
         strategy: StreamStrategy | None,
         witness: keyfile.Witness,
@@ -314,23 +313,22 @@ class Writer:
             kept = self._remembered
             if not (kept or remembers):  # else it is sealed below
                 kept = records.memory_digest(connection, self.stream_id)
-            advanced = statements.ADVANCE.run(
-                connection,
-                {
-                    "stream": self.stream_id,
-                    "epoch": self._epoch,
-                    "before": self.step,
-                    "now": counter.step,
-                    "saved": counter.checkpoint(),
-                    "sealed": self._seal.of(counter.step, self._details, kept),
-                },
+            advanced = connection.run(
+                "UPDATE counton_streams SET step = :now, checkpoint = :saved, seal = :sealed"
+                " WHERE id = :stream AND writer_epoch = :epoch AND step = :before",
+                stream=self.stream_id,
+                epoch=self._epoch,
+                before=self.step,
+                now=counter.step,
+                saved=counter.checkpoint(),
+                sealed=self._seal.of(counter.step, self._details, kept),
             )
             if advanced != 1:
                 raise self._taken_over()
             self.database.read_witnesses(connection)  # all of its places are told
             if rows:
                 self._check_copy(connection, counter.step)
-                statements.JOURNAL.run(connection, *rows)
+                connection.insert("counton_journal", *rows)
             journal.write_observed(connection, observed, self.step)
             journal.write_sources(
                 connection, self.stream_id, sources, counter.step, self.source_key
@@ -354,8 +352,12 @@ class Writer:
 
     def _change(self, connection: Connection, column: str, value: Any) -> None:
         """Change the stream's row, if this is still its writer."""
-        row = {"stream": self.stream_id, "epoch": self._epoch, "step": self.step, "value": value}
-        if statements.CHANGE[column].run(connection, row) != 1:
+        said = (
+            f"UPDATE counton_streams SET {column} = :value"
+            " WHERE id = :stream AND writer_epoch = :epoch AND step = :step"
+        )
+        own = {"stream": self.stream_id, "epoch": self._epoch, "step": self.step}
+        if connection.run(said, **own, value=value) != 1:
             raise self._taken_over()
 
     def _taken_over(self) -> StreamConflict:

@@ -11,13 +11,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy.engine import Connection
-
 from counton.base.errors import InvalidInput, field
 from counton.numbers import Design
 from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of, with_clock
 from counton.state.database import reading
-from counton.state.sql import LIMIT, PreparedStatement
+from counton.state.sql import Connection
 from counton.state.stream_facts import record_in
 from counton.statistics.statistic import protects
 
@@ -128,8 +126,6 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     return "event" if record else None
 
 
-_STREAMS = PreparedStatement("SELECT name, terms, details FROM counton_streams")
-_SPENT = PreparedStatement("SELECT name, unit FROM counton_ledger ORDER BY id")
 #: Words of units that are no users.
 _NO_USERS = ("event", "edge", "letter")
 
@@ -138,11 +134,11 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     """All units of a state: the subject of its limit, then in the order they were spent for."""
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
-        for row in _STREAMS.rows(connection):
+        for row in connection.rows("SELECT name, terms, details FROM counton_streams"):
             kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
-    rows = _SPENT.rows(connection)
+    rows = connection.rows("SELECT name, unit FROM counton_ledger ORDER BY id")
     found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
-    limit = LIMIT.value(connection)
+    limit = connection.value("SELECT budget_limit FROM counton_database")
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
     return [*of_limit(about), *found]

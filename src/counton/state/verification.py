@@ -19,9 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.engine import Connection, Row
 
 from counton.base.distributions import law_to_dict
 from counton.base.errors import (
@@ -39,12 +37,13 @@ from counton.numbers import Counter
 from counton.numbers.counter_state import StreamProgress, read_checkpoint, write_checkpoint
 from counton.numbers.design import Design
 from counton.numbers.node_law import calibration_of
-from counton.state import creation, journal, records, schema
+from counton.state import creation, journal, records
 from counton.state import key_and_witness as keyfile
 from counton.state import ledger_rows as books
 from counton.state.by_reference import BeyondReference, Watcher, check_by_reference
 from counton.state.database import Database, reading
 from counton.state.shared import names_in_ledger
+from counton.state.sql import Connection
 from counton.state.store import position_of
 from counton.statistics.tally_statistic import is_tallied
 from counton.strategies.strategy import check_law
@@ -129,12 +128,8 @@ def verify(
     try:
         witnesses = [keyfile.witness_beside(database, one).snapshot() for one in given]
         with database.transaction(write=False) as connection:
-            table = schema.streams
-            rows: list[Row[Any]] = [
-                row
-                for row in connection.execute(sa.select(table).order_by(table.c.name)).all()
-                if name in (None, row.name)
-            ]
+            every = connection.rows("SELECT * FROM counton_streams ORDER BY name")
+            rows = [row for row in every if name in (None, row.name)]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = creation.released_names(connection)
             entered = _entered_names(connection, database)
@@ -193,7 +188,7 @@ def verify(
 def _witness_problems(
     connection: Connection,
     database: Database,
-    row: Row[Any],
+    row: Any,
     witness: keyfile.Witness,
     key: Key | WrongKey,
 ) -> tuple[Exception, ...]:
@@ -203,7 +198,7 @@ def _witness_problems(
         if not isinstance(key, WrongKey):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_digest(connection, row, key)
-        writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
+        writer = None if connection.is_sqlite else row.writer_epoch
         lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
     except (StateError, ReplayMismatch) as error:
         return (error,)
@@ -242,7 +237,7 @@ def _entered_names(connection: Connection, database: Database) -> frozenset[str]
 
 
 def _fitting(
-    database: Database, row: Row[Any], given: Sequence[keyfile.Kept]
+    database: Database, row: Any, given: Sequence[keyfile.Kept]
 ) -> tuple[Key | WrongKey, int]:
     reasons = []
     for place, key in enumerate(given):
@@ -265,7 +260,7 @@ def _key_in_words(given: keyfile.Kept, held: Key) -> str:
 
 
 def _verify_stream(
-    database: Database, row: Row[Any], key: Key, spent: Any, by_reference: Watcher | None
+    database: Database, row: Any, key: Key, spent: Any, by_reference: Watcher | None
 ) -> Verification:
     with reading(f"the terms of stream {row.name!r}"):
         terms = Design.from_dict(json.loads(row.terms))
@@ -306,7 +301,7 @@ def _verify_stream(
     )
 
 
-def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
+def _check_seal(database: Database, row: Any, key: Key) -> None:
     """Refuse a stream whose details or memory were altered, though it may be written meanwhile."""
     while True:
         with database.transaction(write=False) as connection:
@@ -321,15 +316,15 @@ def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
                 return
 
 
-def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
+def _check_std(database: Database, row: Any, terms: Design) -> None:
     """Refuse a journal that says another noise of a step than its terms give."""
-    table = schema.journal.c
-    query = sa.select(table.step, table.std).where(
-        table.stream_id == row.id, table.step <= row.step
+    said = (
+        "SELECT step, std FROM counton_journal WHERE stream_id = :stream AND step <= :last"
+        " ORDER BY step"
     )
     every = terms.std(range(1, row.step + 1))
     with database.transaction(write=False) as connection:
-        for step, std in connection.execute(query.order_by(table.step)):
+        for step, std in connection.rows(said, stream=row.id, last=row.step):
             right = float(every[step - 1])
             if not math.isclose(std, right, rel_tol=1e-9):
                 raise StateError(
@@ -340,7 +335,7 @@ def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
 
 
 def _recomputed_stream(
-    database: Database, row: Row[Any], terms: Design, key: Key, by_reference: Watcher | None
+    database: Database, row: Any, terms: Design, key: Key, by_reference: Watcher | None
 ) -> Iterator[str]:
     """What holds, in words."""
     beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
@@ -387,7 +382,7 @@ def _recomputed_stream(
 
 
 def _recomputed_statistic(
-    database: Database, row: Row[Any], terms: Design, key: Key, by_reference: Watcher | None
+    database: Database, row: Any, terms: Design, key: Key, by_reference: Watcher | None
 ) -> Iterator[str]:
     """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
 
@@ -441,14 +436,14 @@ def _chunks(first: int, last: int, terms: Design) -> Iterator[range]:
         yield range(start, min(start + size, last + 1))
 
 
-def _read(database: Database, row: Row[Any], steps: range, terms: Design) -> Any:
+def _read(database: Database, row: Any, steps: range, terms: Design) -> Any:
     with database.transaction(write=False) as connection:
         return journal.read(connection, row.id, steps.start, steps.stop, terms.shape)
 
 
 def _compare(
     database: Database,
-    row: Row[Any],
+    row: Any,
     terms: Design,
     again: Counter,
     inputs: NDArray[np.int64],

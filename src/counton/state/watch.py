@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
-
 from counton.base.errors import WrongKey
-from counton.state import journal, records, schema
+from counton.state import journal, records
 from counton.state import key_and_witness as keyfile
 from counton.state.database import Database
+from counton.state.sql import Connection
 from counton.state.store import position_of
 
 #: Seconds between two looks, after which nobody can tell what happened between them.
@@ -182,7 +180,7 @@ def _note(
         return look
 
 
-def _went_on(connection: Connection, database: Database, row: Row[Any], last: Sighting) -> bool:
+def _went_on(connection: Connection, database: Database, row: Any, last: Sighting) -> bool:
     """Whether a journal is what was looked at last, or what was written there since.
 
     What was known then is known now. What was not is known once its writer has gone on, who was
@@ -194,7 +192,7 @@ def _went_on(connection: Connection, database: Database, row: Row[Any], last: Si
     return same and (last.known or row.step > last.step > 0)
 
 
-def _marks(connection: Connection, database: Database, row: Row[Any], step: int) -> tuple[str, ...]:
+def _marks(connection: Connection, database: Database, row: Any, step: int) -> tuple[str, ...]:
     """Where the server keeps the rows of a stream's guarantee and of a step; none of a file.
 
     A journal that is put back is written anew, into a new table or by another transaction; and a
@@ -203,18 +201,11 @@ def _marks(connection: Connection, database: Database, row: Row[Any], step: int)
     if database.is_sqlite:
         return ()
     found = []
-    for table, which in (
-        (schema.ledger, schema.ledger.c.name == row.name),
-        (
-            schema.journal,
-            sa.and_(schema.journal.c.stream_id == row.id, schema.journal.c.step == step),
-        ),
+    for place in (
+        "counton_ledger WHERE name = :name",
+        "counton_journal WHERE stream_id = :stream AND step = :step",
     ):
-        columns: list[sa.ColumnElement[str]] = [
-            sa.literal_column(f"{table.name}.{column}::text")
-            for column in ("tableoid", "ctid", "xmin")
-        ]
-        one = connection.execute(sa.select(*columns).select_from(table).where(which)).first()
-        found += ["none"] if one is None else [*map(str, one)]
-    started = connection.execute(sa.text("SELECT pg_postmaster_start_time()::text")).scalar_one()
-    return (*found, str(started))
+        said = f"SELECT tableoid::text, ctid::text, xmin::text FROM {place}"
+        one = connection.first(said, name=row.name, stream=row.id, step=step)
+        found += ["none"] if one is None else [*one]
+    return (*found, connection.value("SELECT pg_postmaster_start_time()::text"))
