@@ -232,7 +232,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("what", ["count", "top-k"])
-def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Path) -> None:
+def test_a_label_is_no_formula_in_csv_unless_it_is_kept(what: str, tmp_path: Path) -> None:
     labels = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "home", "\uff1d1", "a=b"]
     rows = [(START, label, "u") for label in labels for _ in range(300)]
     shown = []
@@ -241,8 +241,8 @@ def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Pa
         job = asked(tmp_path, rows, what=what, out=out, epsilon=100, until=START + timedelta(1))
         with run(job) as outcome:
             Outputs.of(job).write(outcome)
-        read: Any = {"csv": pl.read_csv, "jsonl": pl.read_ndjson}[ending]
-        shown.append(set(read(out)["group"]))
+        reads: Any = {"csv": pl.read_csv, "jsonl": pl.read_ndjson}[ending]
+        shown.append(set(reads(out)["group"]))
     assert shown[1] == set(labels)
     hostile = set(labels) - {"home", "a=b"}
     assert shown[0] == {f"'{label}" for label in hostile} | {"home", "a=b"}
@@ -251,7 +251,12 @@ def test_a_label_that_came_with_the_events_is_no_formula(what: str, tmp_path: Pa
     declared = declared.having(out=out)
     with run(declared) as outcome:
         Outputs.of(declared).write(outcome)
-    assert set(pl.read_csv(out)["group"]) == set(labels)  # the operator's own
+        assert shown[0] == set(pl.read_csv(out)["group"])
+        assert set(read(out).groups) == set(labels)
+        kept = declared.having(csv_formulas="keep")
+        Outputs.of(kept).write(outcome)
+    assert set(pl.read_csv(out)["group"]) == set(labels)
+    assert set(read(out).groups) == set(labels)
 
 
 def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path: Path) -> None:

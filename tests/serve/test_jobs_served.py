@@ -507,7 +507,7 @@ def test_groups_that_nobody_declared_are_found(tmp_path: Path) -> None:
         assert "attic" not in service("GET", "/v1/streams/visits").text
 
 
-def test_a_found_group_is_no_formula_in_a_download(tmp_path: Path) -> None:
+def test_a_group_is_no_formula_in_a_download(tmp_path: Path) -> None:
     job = {"domain": None, "unknown": "discover", "epsilon": 100, "delta": 1e-9}
     with inside(tmp_path, **job) as service:
         service.post("a", [visit(0.5, "=1+1")] * 500)

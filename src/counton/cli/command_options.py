@@ -549,6 +549,7 @@ class ExportOptions:
         None, "only rows whose estimate is above this, and the groups of these"
     )
     surely_above: float | None = option(None, "only rows whose interval is above this")
+    csv_formulas: str = of_job("csv_formulas")
     panels: bool = option(False, "with a chart: one panel for each group, the largest 24")
     title: str | None = of_job("title")
     axis: str | None = of_job("axis")

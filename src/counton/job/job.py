@@ -676,6 +676,13 @@ class OutputFiles(JobPart):
     plot: str | os.PathLike[str] | None = option(
         None, "draw all released steps: .png, .svg or .pdf", file=True, served=False
     )
+    csv_formulas: str = option(
+        "text",
+        "names in CSV that a spreadsheet would take for a formula, such as =1+1: text, behind an "
+        "apostrophe; or keep them as they are",
+        choices=("text", "keep"),
+        served=False,
+    )
     sums: str | None = option(
         None,
         "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",

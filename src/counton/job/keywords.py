@@ -92,6 +92,7 @@ class JobFields(RowFields, total=False):
     above: float | None
     surely_above: float | None
     plot: str | os.PathLike[str] | None
+    csv_formulas: str
     sums: str | None
     title: str | None
     axis: str | None

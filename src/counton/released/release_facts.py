@@ -74,6 +74,8 @@ TABLES = {
 }
 #: Where pandas keeps what belongs to a whole table, in the metadata of an Arrow schema.
 ATTRS = "PANDAS_ATTRS"
+#: Says of CSV whether texts that a spreadsheet would take for formulas stand as they are.
+FORMULAS = "csv_formulas"
 #: Who writes descriptions.
 AUTHOR = f"counton {version('counton')}"
 

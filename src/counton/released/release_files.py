@@ -41,7 +41,7 @@ from counton.numbers.intervals import check_level
 from counton.released.description import CarriedTotals, Description
 from counton.released.read_options import View, as_shown
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, FORMAT, MOST_CELLS, TABLES, unpack
+from counton.released.release_facts import ATTRS, FORMAT, FORMULAS, MOST_CELLS, TABLES, unpack
 from counton.released.series import NUMBERS, labels_of, rows_among
 from counton.released.sizes import (
     MOST_NUMBERS,
@@ -81,7 +81,7 @@ _ESCAPES = (
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 #: Numbers of a row that do not hang on the level of its intervals, and how others are told apart.
 _OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
-#: What stands before names that came with the events where a spreadsheet would read a formula.
+#: What stands before texts of CSV where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
@@ -358,7 +358,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
 
         rows, facts = read_workbook(path, NUMBERS)
     else:
-        rows = _rows(path, kind)
+        rows = _rows(path, kind, (facts or {}).get(FORMULAS))
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = pl.DataFrame(schema=_NOTHING)
     if facts is None or facts.get("description") is None:
@@ -380,7 +380,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
     return _file(str(path), rows, facts)
 
 
-def _rows(path: Path, kind: str) -> pl.DataFrame:
+def _rows(path: Path, kind: str, formulas: object) -> pl.DataFrame:
     """Rows of a table that is no workbook, if they are not too many."""
     if kind == "parquet":
         check_bytes(path)
@@ -390,7 +390,10 @@ def _rows(path: Path, kind: str) -> pl.DataFrame:
         check_csv(path)
         names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
         texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
-        return pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+        rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+        if formulas == "keep":
+            return rows
+        return rows.with_columns(pl.col(pl.String).str.replace(_NO_FORMULA, "${1}"))
     check_bytes(path)
     data = path.read_bytes()
     if kind == "arrow":
@@ -636,8 +639,6 @@ def _cells(
             raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
         needed = {name, "window_estimate" if both else name} & set(rows.columns)
         rows = rows.drop_nulls(list(needed))  # a number taken away is a row left out
-        if since is not None and one.label.lower().endswith(".csv"):
-            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
         named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
         other = set(named.unique().to_list()) - set(place)
         if other:
@@ -735,8 +736,6 @@ def _rows_there(
     files: Sequence[_File],
     released: Release,
     of: int = 0,
-    *,
-    found: bool = False,
 ) -> pl.DataFrame | None:
     """What tells the rows apart that are there, where some were left out; None: all are there.
 
@@ -744,8 +743,6 @@ def _rows_there(
         files: with the rows.
         released: what all rows are of.
         of: how many rows there were, where only those are known that are there.
-        found: whether names of groups came with the events, so that a file of text may say them
-            with an apostrophe.
 
     Raises:
         InvalidInput: a file has lost a column that tells its rows apart.
@@ -766,8 +763,6 @@ def _rows_there(
                 f"it"
             )
         rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
-        if found and one.label.lower().endswith(".csv"):
-            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
         parts.append(rows)
     there = pl.concat(parts)
     return None if rows_among(table, there).height == max(table.height, of) else there
@@ -834,4 +829,4 @@ def _readings(
             found = found.only(groups=left)
     alone = statistic.card.on_demand and shown.ask is None
     of = math.prod(statistic.cells) if alone else 0
-    return replace(found, rows_there=_rows_there(files, found, of, found=definition.ranks))
+    return replace(found, rows_there=_rows_there(files, found, of))

@@ -20,8 +20,9 @@ import numpy as np
 
 from counton.base.columns import WHEN
 from counton.base.errors import InvalidInput, OldCopy, RequestMismatch, field
-from counton.base.options import check_text
+from counton.base.options import check_text, check_value
 from counton.base.windows import moment
+from counton.job.job import Job, options_of
 from counton.numbers.fit_request import Fit
 from counton.numbers.intervals import check_level
 from counton.released.description import Description
@@ -286,6 +287,7 @@ def export(
     fit: Fit | None = None,
     above: float | None = None,
     surely_above: float | None = None,
+    csv_formulas: str = "text",
 ) -> Release:
     """Read what was released again, and write it if a file is named.
 
@@ -313,6 +315,8 @@ def export(
         above: of many groups only rows whose estimate is above this: a number that is chosen
             without looking at the data. The file says what is left out.
         surely_above: the same of the lower ends of intervals.
+        csv_formulas: "text" or "keep": in CSV, names that a spreadsheet would take for a formula
+            begin with an apostrophe, or stand as they are.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -335,6 +339,7 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
+    check_value(options_of(Job)["csv_formulas"], csv_formulas)
     chosen = _Selection(steps, start, until, groups)
     if (public := read_public(state, name=name, level=level, like=like)) is not None:
         if fit:
@@ -356,7 +361,7 @@ def export(
             found = _with_doubt(reader, large_only(found, above, surely_above))
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
-        write_release(found, path, panels=panels, **look)
+        write_release(found, path, formulas=csv_formulas, panels=panels, **look)
     return found
 
 
@@ -464,6 +469,7 @@ def export_all(
         files[place] = path
     fits = {"fit": asked.pop("fit", None)}
     look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
+    look["formulas"] = asked.pop("csv_formulas", "text")
     found = {}
     for of, each in places:
         more = {}

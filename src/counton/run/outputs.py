@@ -164,9 +164,11 @@ class Outputs:
         released = outcome.read(self.level, self.shown)
         if self.out is not None and not is_folder(self.out):
             progress("writing the table", 0.75)
-            write_release(large_only(released, *thresholds), self.out)
+            shown = large_only(released, *thresholds)
+            write_release(shown, self.out, formulas=self.job.output.csv_formulas)
         for every, path in self.sums.items():
-            write_table(released.sums(every), path, facts_of(released))
+            formulas = self.job.output.csv_formulas
+            write_table(released.sums(every), path, facts_of(released), formulas=formulas)
         failed = None
         if self.plot is not None and released.drawable:
             progress("drawing", 0.85)

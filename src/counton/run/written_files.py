@@ -28,7 +28,14 @@ from counton.base.options import check_text
 from counton.released.description import Description
 from counton.released.large_groups import block_of, large_only
 from counton.released.release import Release
-from counton.released.release_facts import ATTRS, TABLES, description_of, facts_of, own_facts_of
+from counton.released.release_facts import (
+    ATTRS,
+    FORMULAS,
+    TABLES,
+    description_of,
+    facts_of,
+    own_facts_of,
+)
 from counton.released.release_files import check_one_release
 from counton.rows.paths import is_file
 from counton.state.key_and_witness import state_files
@@ -188,8 +195,8 @@ def beside(path: Path) -> Path:
 def no_formulas(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Texts that a spreadsheet would take for a formula begin with an apostrophe.
 
-    For names of groups that came with the events: whoever sends rows can choose them. It can be
-    undone: of what begins with apostrophes and then as a formula does, the first is dropped.
+    Whoever sends rows, or writes a list of groups, can choose such a name. It can be undone: of
+    what begins with apostrophes and then as a formula does, the first is dropped.
 
     >>> no_formulas(pl.LazyFrame({"group": ["=1+1", "home", "'=1+1"]})).collect()["group"].to_list()
     ["'=1+1", 'home', "''=1+1"]
@@ -205,7 +212,7 @@ def write_table(
     path: Path,
     facts: Mapping[str, Any] | None = None,
     *,
-    found: bool = False,
+    formulas: str = "text",
 ) -> None:
     """CSV, Parquet, JSON, JSON lines, Arrow or a workbook, as the name ends.
 
@@ -216,10 +223,12 @@ def write_table(
         table: what is written; a lazy frame is made and written in parts.
         path: of the file; its ending is one of `TABLES`.
         facts: what `about` says, kept with the table; None for a table that promises nothing.
-        found: whether texts came with the events, so that they are no formulas in CSV. Those that
-            were declared are the operator's own, and are written as they are.
+        formulas: "text": what a spreadsheet would take for a formula is a text in CSV too, by an
+            apostrophe before it; "keep": it is written as it is, and the facts say so.
     """
     kind = TABLES[path.suffix.lower()]
+    if facts is not None and formulas == "keep" and kind == "csv":
+        facts = {**facts, FORMULAS: "keep"}
     carried = {} if facts is None else {"counton": json.dumps(facts, sort_keys=True)}
     rows = table.lazy()
 
@@ -233,7 +242,7 @@ def write_table(
             elif kind == "arrow":
                 rows.sink_ipc(name, compression="zstd")
             elif kind == "csv":
-                _as_text(no_formulas(rows) if found else rows).sink_csv(name)
+                _as_text(rows if formulas == "keep" else no_formulas(rows)).sink_csv(name)
             elif kind == "json":
                 _as_text(rows).collect().write_json(name)
             elif kind == "xlsx":
@@ -270,13 +279,12 @@ def _as_text(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.with_columns(cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%:z"))
 
 
-def write_release(found: Release, path: Path, **look: Any) -> None:
+def write_release(found: Release, path: Path, *, formulas: str = "text", **look: Any) -> None:
     """Write a table with its description, or a chart, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
         draw_release(found, path, **look)
     else:
-        named_by_rows = not found.definition.cells.named_beforehand
-        write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
+        write_table(found.lazy(), path, facts_of(found), formulas=formulas)
 
 
 def write_figure(figure: Figure, path: Path) -> None:

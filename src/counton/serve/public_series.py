@@ -46,7 +46,6 @@ class SeriesAnswer:
         name: of the stream.
         level: of the intervals.
         rows: one for each step and group.
-        found: whether the names of groups came with the events.
         promise: what protects them, in words, and where the whole description is.
     """
 
@@ -54,7 +53,6 @@ class SeriesAnswer:
     level: float
     rows: pl.DataFrame
     promise: Mapping[str, Any]
-    found: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -307,8 +305,7 @@ class Journal:
                 f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
                 f"steps ({field('last', 1000)}) or groups"
             )
-        unforeseen = not self.definition.cells.named_beforehand
-        return SeriesAnswer(self.name, level, found.numbers(of), self.promise(), unforeseen)
+        return SeriesAnswer(self.name, level, found.numbers(of), self.promise())
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None, since: int

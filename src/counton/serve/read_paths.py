@@ -346,7 +346,7 @@ def _write(found: SeriesAnswer, format: str) -> Response:
     if format == "json":
         return JSONResponse(found.as_json())
     if format == "csv":
-        rows = no_formulas(found.rows.lazy()).collect() if found.found else found.rows
+        rows = no_formulas(found.rows.lazy()).collect()
         text = rows.write_csv(datetime_format="%Y-%m-%dT%H:%M:%S%.f%:z")
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in found.name)
         return Response(
