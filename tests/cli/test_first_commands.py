@@ -57,6 +57,32 @@ def test_one_refusal_says_all_that_is_missing(loans: Any) -> None:
     assert loans.plain("count", "loans.csv", *edited, "--until", "newest").code == 0
 
 
+def test_a_state_that_is_there_says_its_streams(loans: Any) -> None:
+    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
+    named = ["count", "loans.csv", "--name", "loans"]
+    assert loans.plain(*named, *whole, "--epsilon", "1", "--until", "newest").code == 0
+    lines = refused(loans.plain("count", "loans.csv", "--until", "newest"))
+    kept, _, command = lines[1].partition("; to go on: counton ")
+    assert kept == "loans.counton.db keeps stream loans"
+    assert loans.plain(*shlex.split(command)).out.startswith("Nothing new to release")
+    other = loans.plain(*named, "--every", "1h")
+    assert "counton end STATE --name NAME ends this one" in other.err
+
+
+def test_a_link_has_a_state_of_its_own_unless_its_file_has_one(loans: Any) -> None:
+    (loans.folder / "newest.csv").symlink_to("loans.csv")
+    assert state_beside("newest.csv", append=False) == "newest.counton.db"
+    whole = ["--time", "borrowed_at", "--every", "1d", "--start", "2026-03-01", "--steps", "9"]
+    end = ["--epsilon", "1", "--until", "newest"]
+    assert loans.plain("count", "loans.csv", *whole, *end).code == 0
+    line = refused(loans.plain("count", "newest.csv", *whole, *end))[0]
+    assert "link to a file whose stream loans.counton.db keeps" in line
+    going_on = loans.plain(
+        "count", "newest.csv", "--state", "loans.counton.db", "--until", "newest"
+    )
+    assert going_on.out.startswith("Nothing new to release")
+
+
 @pytest.mark.parametrize("name", keywords())
 def test_the_command_of_a_refusal_lacks_nothing(name: str, loans: Any) -> None:
     words = (name,) if name in BESIDE else ("statistic", name)

@@ -238,9 +238,13 @@ def test_a_date_is_its_local_midnight(write: Write) -> None:
     ("rows", "words"),
     [
         ("2013-01-01T00:00Z,a\n,b\n", r"row 2 .* no time .*'time'"),
-        ("2013-01-01T00:00Z,a\nnoon,b\nlate,b", r"row 2 .*'noon'.*2 rows"),
+        ("2013-01-01T00:00Z,a\nnoon,b\nlate,b", r"row 2 .*'noon'.*one of 2 such rows"),
+        (
+            "noon,b\n2013-01-01T00:00Z,\nlate,b",
+            "row 1 .*one of 2 such rows; 1 more has another problem",
+        ),
         ("1357018200,a\n", r"row 1 .*'1357018200'.*time format"),
-        ("2013-01-01T00:00Z,\n", "row 1 .* no group"),
+        ("2013-01-01T00:00Z,\n", "row 1 .* no group.*missing=skip"),
         ("2013-01-01T00:00Z,c\n2013-01-01T00:00Z,b\n", r"not declared: 'c' \(first in row 1\)"),
     ],
 )

@@ -161,7 +161,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     frame = spread(spark, pl.concat([rows, pl.DataFrame(bad)], how="diagonal"), 3)
     asked, average = job("groups", tmp_path), job("average", tmp_path)
     late: dict[str, Any] = {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip"}
-    refused(asked, frame, "a row of the data frame has", "(2 rows have such a problem)")
+    refused(asked, frame, "a row of the data frame has", "(1 more has another problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
     refused(asked.having(missing="skip"), frame, unread)
     undeclared = "groups in column 'page' that are not declared: '?'; correct"

@@ -698,7 +698,7 @@ class VerifyOptions:
 #: What is no option of its own: the command, and another command.
 _COMMANDS = {
     "what": "counton",
-    "end_stream": "counton end",
+    "end_stream(state, name)": "counton end STATE --name NAME",
     "accept_old_copy": "counton verify --accept-old-copy",
     "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
 }

@@ -21,6 +21,7 @@ from counton.cli.print_forms import Console
 from counton.cli.run_words import EXACT, promise
 from counton.job.job import Job
 from counton.job.jobfile import save
+from counton.run.clock import QUIET
 from counton.run.first_job import (
     FirstFacts,
     FirstLook,
@@ -50,8 +51,6 @@ _OF_FILE = ("save", "force", "yes")
 #: Answers that say that there is nothing.
 _NONE = "none"
 _RELEASES = ("windows", "totals", "both")
-#: Windows after the newest event from which on the clock would release quiet ones.
-_QUIET = 3
 
 
 def perform(options: InitOptions) -> None:
@@ -389,6 +388,8 @@ def _comments(job: Job, plan: PlannedJob) -> dict[str, str]:
         "steps": "how many windows there will ever be",
         "start": "beginning of the first window: published, so not taken from rows",
         "watermark": "a window is released so long after its end, for rows that come late",
+        "quiet": "more windows than this without a row stop a run (is a file missing?); where "
+        "single rows are days apart, yes = true releases these, too",
         "timezone": "zone of local times, and of days",
         "by": "column of the groups",
         "domain": "the groups, published: from a public list, not from the rows",
@@ -440,7 +441,7 @@ def _print(console: Console, job: Job, plan: PlannedJob, look: FirstLook, file: 
         (datetime.now(newest.tzinfo) - newest).total_seconds()
         / 86_400
         / days_of(job.times.every or "1d")
-        > _QUIET
+        > (QUIET if job.times.quiet is None else job.times.quiet)
     )
     run = shlex.join(["counton", "run", str(file)])
     console.write_line("")

@@ -6,7 +6,7 @@ from typing import Any
 
 from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
 from counton.base.lazy import NEEDED, missing
-from counton.cli.command_options import RunOptions
+from counton.cli.command_options import RunOptions, option_names
 from counton.cli.exits import ExitCode, exit_code
 from counton.cli.print_forms import Console, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
@@ -97,11 +97,14 @@ def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
 
 
 def failure(error: BaseException) -> tuple[ExitCode, str]:
-    """The exit code of a job that failed, and why it did; never what a row says."""
+    """The exit code of a job that failed, and why it did; never what a row says.
+
+    What may be said of one night is called as the command calls it, all else as in job files.
+    """
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        return exit_code(error), error.translate(words_of_files())
+        return exit_code(error), error.translate(words_of_files() | option_names(RunOptions))
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (

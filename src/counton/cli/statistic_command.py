@@ -139,9 +139,24 @@ def whole_command(name: str, job: Job, *others: object) -> Iterator[None]:
         )
         where = ", ".join(map(str, job.events)) if isinstance(job.events, list) else job.events
         lines = [told, f"the columns of {where}: {', '.join(look.columns)}", "as in:", command]
+        if held := _streams_there(job):
+            going_on = command_line(_command_words(name), job.having(name=held[0]), *others)
+            keeps = f"{job.keeping.state} keeps stream {', '.join(held)}"
+            lines.insert(1, f"{keeps}; to go on: {going_on}")
         if (of := statistic_class(name).card).additive and not of.options:  # as init makes
             lines.append("counton init asks for each of them, with what it found")
         raise MissingOptions("\n".join(lines), error.names) from None
+
+
+def _streams_there(job: Job) -> list[str]:
+    """The streams of the state that a job names, which may be meant."""
+    from counton.state import Store, state_file
+
+    file = state_file(job.keeping.state)
+    if file is None or not file.exists():
+        return []
+    with Store(job.keeping.state) as store:
+        return [*store.streams]
 
 
 def _with_examples(name: str, job: Job, missing: Sequence[str], look: FirstLook) -> Job:

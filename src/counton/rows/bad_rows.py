@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -106,7 +106,8 @@ def set_bad_rows_aside_elsewhere(
             set_aside(policies.quarantine, reading.columns.names, ())
         return skipped, 0
     if policies.quarantine is None:
-        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, number)
+        many = dict(problems.select("problem", "rows").iter_rows())
+        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, many)
     rows = _some(source, reading, which, policies.most + 1)
     aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
     if aside != number:
@@ -135,23 +136,24 @@ def change_error(part: Rows) -> InvalidInput:
     )
 
 
-def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None) -> InvalidInput:
-    """The error for the first row that cannot be counted, and how many there are."""
-    number, first = 0, None
+def _explain(
+    source: Source, reading: RowReading, rows_of_all: Mapping[int, int] | None = None
+) -> InvalidInput:
+    """The error for the first row that cannot be counted, and how many like it there are."""
+    alike, first = dict[int, int](), None
     for part in source.parts:
         bad = _bad(part, reading)
         if reading.policies.missing == "skip":
             bad = bad.filter(~pl.col("step").is_in([-problem for problem in _LACKING]))
-        found = bad.select(
-            pl.len(), pl.col("row").first(), pl.col("step").sort_by("row").first()
-        ).collect(engine="streaming")
-        rows, row, step = found.row(0)
-        if rows and first is None:
-            first = part, int(row), Problem(-int(step))
-        number += rows
+        kinds = bad.group_by("step").agg(pl.len(), pl.col("row").min())
+        found = kinds.sort("row").collect(engine="streaming")
+        for step, rows, row in found.rows():
+            first = first or (part, int(row), Problem(-step))
+            alike[-step] = alike.get(-step, 0) + rows
     assert first is not None
-    number = number if rows_of_all is None else rows_of_all
     part, row, problem = first
+    number = alike[problem] if rows_of_all is None else rows_of_all[problem]
+    others = sum((alike if rows_of_all is None else rows_of_all).values()) - number
     columns = reading.columns
     name = {
         Problem.NO_GROUP: columns.group,
@@ -163,14 +165,16 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
     given = "" if text is None else f" ({_short(text)})"
-    others = f" ({number:,} rows have such a problem)" if number > 1 else ""
+    counts = [f"one of {number:,} such rows"] if number > 1 else []
+    counts += [f"{others:,} more {'has' if others == 1 else 'have'} another problem"] * bool(others)
+    many = f" ({'; '.join(counts)})" if counts else ""
     remedy = problem.remedy(reading.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
     if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
         remedy = f"if its comma is a decimal one, say so ({field('decimal', ',')}); else {remedy}"
     return InvalidInput(
-        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{others}; {remedy}"
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{many}; {remedy}"
     )
 
 
@@ -209,7 +213,7 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") >= 0)
     if reading.columns.group is not None:
         names = GroupNames(domain).column.implode()
-        outside = ~pl.col("group").is_in(names).fill_null(False)
+        outside = (pl.col("step") >= 0) & ~pl.col("group").is_in(names).fill_null(False)
     if isinstance(source, Spread):  # enough of them to show
         first = outside
         if reading.columns.group is not None:

@@ -82,7 +82,7 @@ _REMEDIES = {
         f"choose one ({field('clock_change')})"
     ),
     Problem.NO_GROUP: (
-        f"give the row a group, or leave out rows without ({field('unknown', 'drop')})"
+        f"give the row a group, remove such rows, or leave them out ({field('missing', 'skip')})"
     ),
     Problem.NO_VALUE: (
         f"remove such rows, leave them out ({field('missing', 'skip')}), or fill the value"

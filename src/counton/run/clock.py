@@ -15,7 +15,7 @@ from counton.base.windows import Windows, microseconds, moment, parse_time
 from counton.job.job import NEWEST, NOW
 
 #: More windows than this without an event before ``until`` look like a mistake, unless stated.
-_QUIET = 3
+QUIET = 3
 #: By what windows have ended where nobody says.
 _UNSTATED = NOW
 #: A stream that ended longer ago holds data of the past, of which the clock says nothing.
@@ -82,7 +82,7 @@ def windows_ended(
     if until == NOW:
         if not stated and now - moment(windows.end) > _PAST and not yes:
             quiet_then = _quiet_windows(windows.steps, windows, seen)[1]
-            usual = _QUIET if quiet is None else quiet
+            usual = QUIET if quiet is None else quiet
             sure = f" with {field('yes', True)}" if quiet_then > usual else ""
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
@@ -119,7 +119,7 @@ def windows_ended(
         )
     count = windows.ended_by(us)
     if not yes:
-        _refuse_quiet(given, count, windows, seen, _QUIET if quiet is None else quiet)
+        _refuse_quiet(given, count, windows, seen, QUIET if quiet is None else quiet)
     return us, count
 
 

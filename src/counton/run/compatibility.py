@@ -53,8 +53,9 @@ def check_compatible(definition: Definition, request: Job) -> None:
         raise RequestMismatch(
             f"{_TOGETHER.get(name) or f'{field(name)} is'} {_in_words(value)}, but stream "
             f"{request.keeping.name!r} was created {created}; leave it out to continue the stream, "
-            f"or start another one with another {field('name')}; {field('end_stream')} ends this "
-            "one, and what it has spent stays spent: the losses of both add up"
+            f"or start another one with another {field('name')}; "
+            f"{field('end_stream(state, name)')} ends this one, and what it has spent stays spent: "
+            "the losses of both add up"
         )
 
 

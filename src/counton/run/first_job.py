@@ -21,6 +21,7 @@ from counton.base.options import MissingOptions
 from counton.job.job import Events, Job
 from counton.job.keywords import JobFields
 from counton.rows.paths import is_database, is_table
+from counton.run.clock import QUIET
 from counton.run.first_look import FirstFacts as FirstFacts
 from counton.run.first_look import FirstLook as FirstLook
 from counton.run.first_look import check_column as check_column
@@ -140,8 +141,11 @@ def is_named(events: object) -> bool:
 def state_beside(events: object, *, append: bool) -> str:
     """The same where nobody was asked: each run over these events must find the same state.
 
+    A link has a state of its own, since it may lead to another file tomorrow.
+
     Raises:
-        MissingOptions: the events have no name that stays, or each night has its own file.
+        MissingOptions: the events have no name that stays, or each night has its own file; or they
+            are a link to a file that has a state.
 
     >>> state_beside("library/loans.csv", append=False)
     'library/loans.counton.db'
@@ -150,16 +154,31 @@ def state_beside(events: object, *, append: bool) -> str:
     counton.base.options.MissingOptions: state is missing: each file has new events, and ...
     """
     one = events[0] if isinstance(events, list | tuple) and len(events) == 1 else events
+    stated = field("state", "visits.db")
     if _path_of(one) is None:
         why = "no file gives a name to these events"
     elif isinstance(one, list | tuple):
         why = "several files are named, and other nights name others"
     elif append and not holds_new_events(one):
         why = "each file has new events, and one state counts them all"
+    elif (there := _state_behind(one)) is not None:
+        why = (
+            f"{one} is a link to a file whose stream {there} keeps, and another stream "
+            f"would spend again"
+        )
+        stated = field("state", there)
     else:
         return default_state(one)
-    stated = field("state", "visits.db")
     raise MissingOptions(f"{field('state')} is missing: {why}; give one, as in {stated}", ["state"])
+
+
+def _state_behind(events: Any) -> str | None:
+    """The state of the file to which a link leads, where the link itself has none."""
+    path = Path(events)
+    if not path.is_symlink() or Path(default_state(events)).exists():
+        return None
+    there = default_state(os.path.relpath(path.resolve()))
+    return there if Path(there).exists() else None
 
 
 def _beside(events: object, ending: str) -> Path:
@@ -246,7 +265,7 @@ def complete_job(said: Said, look: FirstLook) -> Job:
     if local and (job.times.timezone or "UTC") != "UTC":
         found["clock_change"] = "earliest"
     every = found["every"] = job.times.every or "1d"
-    found |= {"start": usual_start(), "watermark": usual_wait(every)}
+    found |= {"start": usual_start(), "watermark": usual_wait(every), "quiet": QUIET}
     if not endless:
         found["steps"] = _steps(every)
         found["release"] = None if job.people.first else "windows"
