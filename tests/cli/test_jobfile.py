@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -337,9 +338,12 @@ def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     monkeypatch.setattr("counton.cli.run_statistic.resolve", run_one)
     done = place("run", str(file), "--json")
     assert done.code == 1
+    failed = json.loads(done.out)["jobs"]["visits"]
+    assert (failed["failed"], "ann" in failed["error"]) == (1, False)
+    assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
+    done = place("run", str(file))
     assert "counton: job visits: " in done.err
     assert "ann" not in done.err + done.out
-    assert json.loads(done.out)["jobs"]["paid"]["new"] == 3
 
 
 def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any) -> None:
@@ -501,3 +505,79 @@ def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path
     assert load(tmp_path / "jobs.toml")["it"].groups.domain == ["home", "shop"]
     (tmp_path / "jobs.toml").write_text(text.replace('["home", "shop"]', '"home"'))
     assert load(tmp_path / "jobs.toml")["it"].groups.domain == str(tmp_path / "home")
+
+
+def test_a_file_names_variables_of_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, in texts alone; all that are missing are said, with where they are named."""
+    named = FILE.replace('"v.db"', '"${PLACE}/v.db"').replace('"e.csv"', '"${WHERE_1}/e.csv"')
+    named = named.replace("[jobs.visits]", '[jobs.visits]\ntitle = "$PLACE, ${TITLE} and $5 {x}"')
+    file.write_text(named)
+    monkeypatch.setenv("TITLE", "${PLACE}")
+    with pytest.raises(InvalidInput, match=r"PLACE \(defaults.state\), WHERE_1 \(defaults.events"):
+        load(file)
+    monkeypatch.setenv("PLACE", str(file.parent / "states"))
+    monkeypatch.setenv("WHERE_1", ".")
+    visits = load(file)["visits"]
+    assert visits.keeping.state == str(file.parent / "states" / "v.db")
+    assert visits.events == str(file.parent / "e.csv")
+    assert visits.output.title == "$PLACE, ${PLACE} and $5 {x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('title = "${A-b}"', r"jobs.visits.title has '\$\{A-b\}', which names no variable"),
+        ('title = "${"', "names no variable"),
+        ('query = "select ${A}"', r"jobs.visits.query has .* no variable is pasted into SQL"),
+    ],
+)
+def test_what_is_no_variable_is_refused(line: str, words: str, file: Path) -> None:
+    file.write_text(FILE.replace("[jobs.visits]", f"[jobs.visits]\n{line}"))
+    with pytest.raises(InvalidInput, match=words):
+        load(file)
+
+
+def test_a_dry_run_reads_and_writes_nothing(
+    file: Path, place: Any, contents: Callable[[], dict[str, bytes]]
+) -> None:
+    """It says what a run then does; a job that a run would refuse it refuses with the same code."""
+    (file.parent / "e.csv").write_text(ROWS + "soon,home,3\n")
+    limit = '[limit]\nepsilon = 3\nunit = "event"\n'
+    aside = '[jobs.visits]\nbad-rows = "quarantine:aside.csv"'
+    paid = '[jobs.paid]\nbad-rows = "quarantine:paid.csv"'
+    file.write_text(limit + FILE.replace("[jobs.visits]", aside).replace("[jobs.paid]", paid))
+    before = contents()
+    said = place("run", str(file), "--dry-run")
+    assert said.code == 0, said.err
+    assert "visits: would begin a stream and release 3 windows; epsilon = 0.5" in said.out
+    assert said.err.splitlines()[0] == "exact, not to be published: job visits: rows read: 3"
+    found = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]
+    assert contents() == before
+    assert found["visits"]["would_release"] == 3
+    assert found["visits"]["not_private"] == {"rows": 3, "dropped": 0, "quarantined": 1}
+    done = place("run", str(file), "--json", "--until", "2024-03-03")
+    assert (done.code, done.err) == (0, "")
+    before = contents()
+    again = json.loads(place("run", str(file), "--dry-run", "--json").out)["jobs"]["visits"]
+    assert (again["new_stream"], again["released"], again["would_release"]) == (False, 2, 1)
+    assert contents() == before
+    (file.parent / "v.db.key").rename(file.parent / "away.key")
+    lost = place("run", str(file), "--dry-run", "--only", "visits")
+    assert (lost.code, "WrongKey" in lost.err, "v.db.key" in lost.err) == (6, False, True)
+    file.write_text(file.read_text().replace('"shop"]', '"house"]'))
+    wrong = place("run", str(file), "--dry-run", "--json", "--only", "visits")
+    assert (wrong.code, json.loads(wrong.out)["jobs"]["visits"]["failed"]) == (2, 2)
+
+
+def test_all_that_is_exact_is_in_not_private(file: Path, place: Any) -> None:
+    (file.parent / "e.csv").write_text(ROWS + "2024-01-01T09:00,home,3\n")
+    file.write_text(FILE.replace("epsilon = 0.5", "epsilon = 30"))
+    done = place("run", str(file), "--json")
+    assert (done.code, done.err) == (0, "")
+    report = json.loads(done.out)["jobs"]["visits"]
+    (note,) = report["not_private"]["notes"]
+    assert note.endswith("not counted: 1")
+    assert any("hides next to nothing" in said for said in report["warnings"])
+    assert note not in json.dumps({**report, "not_private": None})

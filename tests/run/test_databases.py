@@ -525,3 +525,70 @@ def test_a_file_of_sqlite_is_not_opened_by_duckdb(tmp_path: Path) -> None:
         made.execute("CREATE TABLE visits (time)")
     with pytest.raises(InvalidInput, match="is a SQLite database; ask it in a job"):
         open_question(f"duckdb:///{file}", "select * from visits")
+
+
+#: A question about the windows that are due, as each database compares times.
+DUE = {
+    "sqlite": "datetime(at) >= datetime({since}) and datetime(at) < datetime({until})",
+    "": '"at" >= {since} and "at" < {until}',
+}
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_moments_of_a_question_are_those_of_the_windows_that_are_due(
+    append: bool, put: Put, tmp_path: Path, one_key: None
+) -> None:
+    """Three nights that each ask for their windows alone release what one file of all would."""
+    rows = moments(events()).sort("at")
+    given = put(rows)
+    due = DUE["sqlite" if str(given["events"]).startswith("sqlite") else ""]
+    given["query"] = f"select * from visits where {due} and '50%{{x}}' like '%{{%'"  # noqa: S608
+    table = tmp_path / "rows.parquet"
+    rows.write_parquet(table)
+    whole = job("groups", tmp_path, "whole", yes=True).having(events=table)
+    asked = job("groups", tmp_path, "asked", append=append, yes=True).having(**given)
+    read = []
+    for until in ("2024-03-05", "2024-03-05", "2024-03-12", "2024-03-17"):
+        with run(whole.having(until=until)) as outcome:
+            expected = told(outcome)[3]
+        with run(asked.having(until=until)) as outcome:
+            assert told(outcome)[3] == expected
+            read.append(outcome.for_operator().rows)
+    first = events().filter(pl.col("at") < "2024-03-05").height
+    assert read[:2] == [first, 0]
+    assert sum(read) == events().filter(pl.col("at") < "2024-03-17").height
+
+
+def test_moments_are_of_the_zone_of_the_stream(tmp_path: Path) -> None:
+    """A day in Zurich begins before that of UTC, whatever type the column of times has."""
+    at = pl.Series("at", ["2024-03-01T22:30", "2024-03-01T23:30", "2024-03-02T22:30"])
+    moment = at.str.to_datetime("%Y-%m-%dT%H:%M", time_unit="us").dt.replace_time_zone("UTC")
+    local = moment.dt.convert_time_zone("Europe/Zurich").dt.replace_time_zone(None)
+    for number, times in enumerate((moment, local)):
+        url = in_duckdb(tmp_path / f"{number}.duckdb", pl.DataFrame({"at": times}))
+        query = 'select * from visits where "at" >= {since} and "at" < {until}'
+        asked = Job(
+            *("count", url, tmp_path / f"{number}.db"), query=query, time="at", every="1d",
+            timezone="Europe/Zurich", start="2024-03-02", steps=9, until="2024-03-03", epsilon=1,
+        )  # fmt: skip
+        with run(asked) as outcome:
+            assert outcome.for_operator().rows == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "match"),
+    [
+        ("at >= {since}", {"append": True}, "would come again, and count again"),
+        ("at < {until}", {"append": True}, "would come again, and count again"),
+        ("at >= '{since}'", {}, "leave the quotes out"),
+        ("at < {until}", {"until": "newest"}, "is known once the rows are"),
+    ],
+)
+def test_moments_that_would_count_wrongly_are_refused(
+    where: str, more: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    url = in_duckdb(tmp_path / "visits.duckdb", moments(events()))
+    given = {"events": url, "query": " ".join(["select * from visits where", where])}
+    with pytest.raises(InvalidInput, match=match):
+        run(job("groups", tmp_path, **more).having(**given))
+    assert not list(tmp_path.glob("*.db"))

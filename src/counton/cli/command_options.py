@@ -83,6 +83,9 @@ class RunOptions(OptionRecord):
     also: str | None = of_job("also")
     rename: str | None = of_job("rename")
     drop_waiting: bool = of_job("drop_waiting")
+    dry_run: bool = option(
+        False, "plan the jobs, check all that can be checked, and read the rows; write nothing"
+    )
     schema: bool = option(False, "print the JSON schema of job files, and do nothing")
     json: bool = option(False, JSON)
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from counton.base.errors import CountonError, InvalidInput, field
 from counton.base.exact import figures
 from counton.cli.command_options import PlanOptions
+from counton.cli.failures import failure
 from counton.cli.print_forms import Console, print_json, warn_of_weak
-from counton.cli.run_command import failure
 from counton.job.job import Job
 from counton.job.jobfile import for_all, load
 from counton.job.refusals import refuse_others
@@ -92,7 +92,7 @@ def print_plan_of(job: Job, *, as_json: bool) -> None:
     console.write_line(f"{_heading(asked)}, kept in {asked.state}")
     whom = asked.definition.contribution.describe(asked.definition.unit)
     console.write_line(
-        f"spends {_promise(asked)} of each {asked.definition.unit}, once for all windows: {whom}"
+        f"spends {promise_of(asked)} of each {asked.definition.unit}, once for all windows: {whom}"
     )
     console.write_line(f"publishes {_PUBLISHED.get(form, form)}; intervals of {asked.level:.0%}:")
     console.write_table(_table([*plans.values()], {}, None, "release"))
@@ -117,7 +117,7 @@ def _print(found: PlannedFile, size: int | None) -> None:
     console = Console()
     shares = _shares(found)
     for name, job in found.jobs.items():
-        console.write_line(f"{name}: {_heading(job)}; {_promise(job)}")
+        console.write_line(f"{name}: {_heading(job)}; {promise_of(job)}")
     if found.jobs:
         console.write_table(_table([*found.jobs.values()], shares, size))
         levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
@@ -147,16 +147,17 @@ def _print(found: PlannedFile, size: int | None) -> None:
             console.write_line(f"note on {name}: {job.bound_note}")
     for state, accounts in found.accounts.items():
         for account in accounts:
-            console.write_line(f"ledger of {state}: {_account(account)}")
+            console.write_line(f"ledger of {state}: {account_in_words(account)}")
     for ledger, accounts in found.shared.items():
         for account in accounts:
-            console.write_line(f"shared ledger {ledger}: {_account(account)}")
+            console.write_line(f"shared ledger {ledger}: {account_in_words(account)}")
     for name, last in found.ended.items():
         console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
     console.write_line("No row was read, and nothing was written.")
 
 
-def _promise(job: PlannedJob) -> str:
+def promise_of(job: PlannedJob) -> str:
+    """The parameters of a job's guarantee, in one line."""
     said = job.definition.guarantee.to_dict()
     return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
 
@@ -219,7 +220,8 @@ def _label(number: PlannedNumber, job: PlannedJob) -> str:
     return told if part is None else f"{number.what}: {told}"
 
 
-def _account(account: Account) -> str:
+def account_in_words(account: Account) -> str:
+    """Spend, limit and rest of one unit, in one line."""
     whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
     if account.limit is None:
         spent = "no one sum" if account.spent is None else str(account.spent)

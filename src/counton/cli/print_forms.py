@@ -154,6 +154,22 @@ class Console(rich.console.Console):
             self.print("")
 
 
+class ReportLines(Console):
+    """Lines that a report takes, and that are printed nowhere.
+
+    Attributes:
+        lines: the lines so far.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True)
+        self.lines: list[str] = []
+
+    @override
+    def write_line(self, text: str, *, bold: bool = False) -> None:
+        self.lines.append(printable(text))
+
+
 def print_json(value: Any) -> None:
     """One JSON value and nothing else; addresses show no password."""
     sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from counton.base.errors import AlreadyEnded, CountonError, InvalidInput
-from counton.base.lazy import NEEDED, missing
-from counton.cli.command_options import RunOptions, option_names
-from counton.cli.exits import ExitCode, exit_code
-from counton.cli.print_forms import Console, print_json, warn_of_no_witness
+from counton.base.errors import AlreadyEnded, InvalidInput
+from counton.cli.command_options import RunOptions
+from counton.cli.exits import ExitCode
+from counton.cli.failures import failure
+from counton.cli.print_forms import Console, ReportLines, print_json, warn_of_no_witness
 from counton.cli.run_statistic import carried_out
 from counton.job.job import Job, options_of
-from counton.job.jobfile import for_all, last_date, load, schema, select_jobs
-from counton.job.stated_options import words_of_files
+from counton.job.jobfile import ForAll, for_all, last_date, load, schema, select_jobs
 from counton.run.shared_paths import JobStates, refuse_shared
 
 
@@ -24,10 +24,13 @@ def perform(options: RunOptions) -> None:
     if options.file is None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
     loaded = load(options.file)
-    errors, console = Console(stderr=True), Console()
+    errors, console = ReportLines() if options.json else Console(stderr=True), Console()
     with JobStates(loaded) as states:
         refuse_shared(states.jobs)
         shared, jobs = for_all(options.file), select_jobs(loaded, options.only)
+        if options.dry_run:
+            _print_dry_run(jobs, shared, options, states.begun)
+            return
         states.set_limits(jobs, shared.limit, shared.about)
         told = (
             (job.keeping.state, [job.keeping.key], job.keeping.witness) for job in jobs.values()
@@ -52,7 +55,8 @@ def perform(options: RunOptions) -> None:
                 _publish(job, shared.publish, console, silently=options.json)
             if reports[name]["not_drawn"]:
                 failed = failed or ExitCode.FAILED
-                errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
+                if not options.json:
+                    errors.write_line(f"counton: job {name}: {reports[name]['not_drawn']}")
         except AlreadyEnded as error:
             said = (
                 f"stream {job.keeping.name!r} has ended at step {error.step:,}: nothing to release"
@@ -62,18 +66,29 @@ def perform(options: RunOptions) -> None:
                 "name": job.keeping.name,
                 "ended": error.step,
             }
-            (errors if options.json else console).write_line(said)
+            if not options.json:
+                console.write_line(said)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library of other languages is no Exception
             code, said = failure(error)
             failed = failed or code
-            errors.write_line(f"counton: job {name}: {said}")
+            if not options.json:
+                errors.write_line(f"counton: job {name}: {said}")
             reports[name] = {"failed": int(code), "error": said}
-    if options.json:
-        print_json({"jobs": reports})
+    if isinstance(errors, ReportLines):
+        print_json({"jobs": reports, "warnings": errors.lines})
     if failed:
         raise SystemExit(int(failed))
+
+
+def _print_dry_run(
+    jobs: Mapping[str, Job], shared: ForAll, options: RunOptions, begun: Collection[str]
+) -> None:
+    from counton.cli.dry_run_command import print_dry_run
+
+    tonight = {name: _tonight(job, options, known=name in begun) for name, job in jobs.items()}
+    print_dry_run(tonight, shared.limit, shared.about, as_json=options.json)
 
 
 def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
@@ -94,21 +109,3 @@ def _tonight(job: Job, options: RunOptions, *, known: bool) -> Job:
     if job.times.time is None and not known:
         said.pop("until", None)
     return job.having(**said)
-
-
-def failure(error: BaseException) -> tuple[ExitCode, str]:
-    """The exit code of a job that failed, and why it did; never what a row says.
-
-    What may be said of one night is called as the command calls it, all else as in job files.
-    """
-    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-        error = missing(error.name, error)
-    if isinstance(error, CountonError):
-        return exit_code(error), error.translate(words_of_files() | option_names(RunOptions))
-    if isinstance(error, OSError):
-        return exit_code(error), str(error)
-    return ExitCode.FAILED, (
-        f"it ended with {type(error).__name__}, which is a defect; what had been released is kept. "
-        f"Run the command of this job alone to see where, and keep what it prints to yourself: it "
-        f"may show rows"
-    )

@@ -1,11 +1,13 @@
 """What every statistic's command does: run the job, write its outputs, print what is released.
 
-Exact facts about the events are for the operator's eyes: they go to stderr.
+Exact facts about the events are for the operator's eyes: they go to stderr, or, where JSON is
+printed, into its `not_private`.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,13 +19,21 @@ from counton.cli.command_options import OnceOptions, Printing
 from counton.cli.first_release import ask_before
 from counton.cli.print_forms import (
     Console,
+    ReportLines,
     print_json,
     table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
     working,
 )
-from counton.cli.run_words import SetAside, operator_notes, progress_line, promise, until_newest
+from counton.cli.run_words import (
+    EXACT,
+    SetAside,
+    operator_notes,
+    progress_line,
+    promise,
+    until_newest,
+)
 from counton.privacy.contribution import is_a_part, whole_of
 from counton.privacy.ledger import totals_in_words
 from counton.released.besides_noise import besides_noise
@@ -93,11 +103,12 @@ def carried_out(
     What went wrong with a chart is in what is given alone: ``not_drawn``.
 
     Args:
-        silently: print what is for the operator alone, and give the whole report.
+        silently: print nothing, and give the whole report.
         about: before what is for the operator, of one job of several.
         asks: a new stream begins if whoever sits at the terminal says so.
     """
     errors = Console(stderr=True)
+    told = ReportLines() if silently else errors
     with ExitStack() as held:
         with working(errors, always=bar) as progress:
             settled = held.enter_context(resolve(job, progress=progress))
@@ -107,7 +118,7 @@ def carried_out(
             ask_before(settled, rows.ended, errors)
         if not about:
             state = job.keeping.state, [job.keeping.key], job.keeping.witness
-            warn_of_no_witness(errors, state, option="--witness", opened=lambda _: settled.store)
+            warn_of_no_witness(told, state, option="--witness", opened=lambda _: settled.store)
         progress = held.enter_context(working(errors, always=bar))
         with commit(settled, rows, progress) as outcome:
             written = outputs.write(outcome, progress, warn=lambda _: None)
@@ -117,18 +128,19 @@ def carried_out(
                 and is_a_part(job.promise.unit)
             ):
                 whole = whole_of(job.promise.unit)
-                errors.write_line(
+                told.write_line(
                     f"{about}--unit {whole} is enough: --per {job.people.per} says the period"
                 )
             definition, stated = (
                 outcome.definition,
                 job.promise.epsilon or job.promise.rho or job.promise.within,
             )
-            warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
-            for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
-                errors.write_line(f"{about}{note}")
-            if silently:
-                return as_json(outcome, written, outputs)
+            warn_of_weak(told, definition.guarantee, definition.unit, stated, about)
+            notes = operator_notes(outcome, aside.new(outcome.for_operator().quarantined))
+            if isinstance(told, ReportLines):
+                return as_json(outcome, written, outputs, warnings=told.lines, notes=notes)
+            for note in notes:
+                errors.write_line(f"{about}{EXACT}: {note}")
             show(Console(), outcome, written, outputs)
             return {"not_drawn": written.not_drawn}
 
@@ -173,8 +185,20 @@ def is_beside(job: Job) -> bool:
         return False
 
 
-def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict[str, Any]:
-    """The machine-readable report."""
+def as_json(
+    outcome: Outcome,
+    written: WrittenOutputs,
+    outputs: Outputs,
+    *,
+    warnings: Sequence[str],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The machine-readable report.
+
+    Args:
+        warnings: remarks that say nothing exact.
+        notes: exact facts about the events.
+    """
     job, released = outputs.job, written.released
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn, counts = released is None or written.drawn, outcome.for_operator()
@@ -203,6 +227,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "sums": {every: str(path) for every, path in outputs.sums.items()},
         "plot": None if outputs.plot is None or not drawn else str(outputs.plot),
         "not_drawn": written.not_drawn,
+        "warnings": [*warnings],
         "last": None,
         "not_private": {
             "rows": counts.rows,
@@ -214,6 +239,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
                 )
             ),
             "quarantined": counts.quarantined,
+            "notes": [*notes],
         },
     }
     if released is None:

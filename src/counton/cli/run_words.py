@@ -114,7 +114,7 @@ _SHUT = (
 
 
 def _as_notes(numbers: Sequence[tuple[str, int]]) -> list[str]:
-    return [f"{EXACT}: {what}: {rows:,}" for what, rows in numbers if rows]
+    return [f"{what}: {rows:,}" for what, rows in numbers if rows]
 
 
 def _aside(new: int, now: int) -> str:

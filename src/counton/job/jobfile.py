@@ -15,11 +15,14 @@ under ``[defaults]``. Paths are those seen from the folder of the file.
     from = "2024-03-01"
     steps = 8760
     out = "visits.parquet"
+
+A text may name variables of the environment, as in ``state = "${STATE}"``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
@@ -238,19 +241,77 @@ def read_table(
     return table
 
 
+#: How a text of a file names a variable of the environment; and what begins so and is no name.
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NO_VARIABLE = re.compile(r"\$\{(?![A-Za-z_][A-Za-z0-9_]*\})[^}]{0,40}\}?")
+
+
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The tables of a job file, as they stand in it."""
+    """The tables of a job file, with the values of the variables that its texts name.
+
+    ``${NAME}`` is a variable of the environment; nothing else is replaced, and no value is looked
+    at again. The names of tables and keys stay, and so does SQL.
+
+    Raises:
+        InvalidInput: no such file, no TOML, or variables that there are not.
+
+    >>> file = Path("nightly.toml")
+    >>> _ = file.write_text('[defaults]\\nstate = "${COUNTON_EXAMPLE}"\\n')
+    >>> read_file(file)
+    Traceback (most recent call last):
+    counton.base.errors.InvalidInput: job file 'nightly.toml' names variables ... COUNTON_EXAMPLE...
+    """
     file = Path(path)
     try:
         found = parse_toml(read_plain(file))
-        _refuse_no_text(found, "")
-        return found
     except OSError as error:
         raise InvalidInput(
             f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
         ) from error
     except ValueError as error:  # no TOML, no UTF-8, NUL in its path, too deep
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    absent = dict[str, str]()
+    filled: dict[str, Any] = _with_variables(found, "", absent)
+    if absent:
+        raise InvalidInput(
+            f"job file {str(file)!r} names variables that the environment does not have: "
+            f"{', '.join(f'{name} ({where})' for name, where in absent.items())}; set them"
+        )
+    try:
+        _refuse_no_text(filled, "")
+    except InvalidInput as error:
+        raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+    return filled
+
+
+def _with_variables(value: Any, where: str, absent: dict[str, str]) -> Any:
+    """A value with those of the variables that its texts name.
+
+    Args:
+        where: it stands in the file.
+        absent: takes the names of variables that there are not, and where each is named.
+    """
+    if isinstance(value, dict):
+        below = f"{where}." if where else ""
+        return {key: _with_variables(one, f"{below}{key}", absent) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_variables(one, where, absent) for one in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    if where.rpartition(".")[2] == "query":
+        raise InvalidInput(
+            f"{where} has ${{ in it, and no variable is pasted into SQL; name {{since}} and "
+            f"{{until}}, whose values are bound, or make a view"
+        )
+    if (other := _NO_VARIABLE.search(value)) is not None:
+        raise InvalidInput(
+            f"{where} has {other[0]!r}, which names no variable; write ${{NAME}} in letters, "
+            f"digits and _, or put the whole text into a variable"
+        )
+    for name in _VARIABLE.findall(value):
+        if name not in os.environ:
+            absent.setdefault(name, where)
+    return _VARIABLE.sub(lambda named: os.environ.get(named[1], ""), value)
 
 
 def _refuse_no_text(value: Any, where: str) -> None:

@@ -32,6 +32,7 @@ from counton.base.lazy import require
 from counton.base.private import Private
 from counton.rows.bad_rows import change_error
 from counton.rows.files import refuse_sqlite
+from counton.rows.paths import MOMENT
 from counton.rows.remote_rows import Spread
 from counton.rows.sources import EventFrame, Rows, Source, refuse_floats
 from counton.rows.tally import by_place, cells_of, labels_of, pick_rows
@@ -43,6 +44,11 @@ if TYPE_CHECKING:
 
 #: A window is cut into this many pieces at most, of which each is in no other window.
 _PIECES: Final = 31
+
+
+def _in_style(query: str, style: str) -> str:
+    """A question in which a database's own words stand for the moments."""
+    return MOMENT.sub(lambda named: style.replace("*", named[2]), query)
 
 
 class EventDatabase(ABC):
@@ -191,7 +197,7 @@ class DuckFile(DuckRelation):
     One SELECT is taken. Nothing is set from then on, and a file's question asks no other files.
     """
 
-    def __init__(self, url: str, query: str) -> None:
+    def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
         require("duckdb")
         import duckdb
 
@@ -211,10 +217,11 @@ class DuckFile(DuckRelation):
             if connection.sql("SELECT NOT current_setting('lock_configuration')").fetchall()[0][0]:
                 connection.execute("SET GLOBAL TimeZone = 'UTC'")
                 connection.execute("SET GLOBAL lock_configuration = true")
+            query = _in_style(query, "$*")
             asked = connection.extract_statements(query)
             if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
                 raise ValueError("it is not one SELECT, and nothing else is asked")
-            super().__init__(connection.sql(query))
+            super().__init__(connection.sql(query, params=dict(moments) or None))
         except (duckdb.Error, ValueError) as error:
             raise self._refusal(error) from error
 
@@ -227,13 +234,13 @@ class PostgreSQL(SqlDatabase):
 
     quotient = "/"
 
-    def __init__(self, url: str, query: str) -> None:
+    def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
         require("psycopg")
         import psycopg
 
         place = _PLACE.fullmatch(url)
         self.name = f"the question to postgresql://{'' if place is None else place[1]}"
-        self._query = query
+        self._query, self._moments = query, moments
         try:
             self._connection = psycopg.connect(
                 url.replace("postgresql+psycopg://", "postgresql://", 1), client_encoding="UTF8"
@@ -291,9 +298,12 @@ class PostgreSQL(SqlDatabase):
     def _answer(self, select: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         import psycopg
 
+        if self._moments:
+            select = _in_style(select.replace("%", "%%"), "%(*)s")
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(select, prepare=True)  # which takes no second statement
+                # Prepared, which takes no second statement.
+                cursor.execute(select, dict(self._moments) or None, prepare=True)
                 head = [(one.name, self._kind(one.type_code)) for one in cursor.description or ()]
                 return head, cursor.fetchall()
         except psycopg.Error as error:
@@ -338,7 +348,7 @@ class SqliteFile(EventDatabase):
     row says what it says alone.
     """
 
-    def __init__(self, url: str, query: str) -> None:
+    def __init__(self, url: str, query: str, moments: Mapping[str, str]) -> None:
         path = url.partition("://")[2].removeprefix("/")
         if not path:
             raise InvalidInput(f"{field('events', url)} names no file; give sqlite:///FILE")
@@ -352,8 +362,9 @@ class SqliteFile(EventDatabase):
             )
             finalize(self, self._connection.close)
             self._connection.execute("PRAGMA query_only = ON")
-            head = self._connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0")  # noqa: S608
-            self._query, self._version = query, self._data_version()
+            self._query, self._moments = _in_style(query, ":*"), moments
+            head = self._execute(f"SELECT * FROM ({self._query}\n) LIMIT 0")  # noqa: S608
+            self._version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
         self._connection.text_factory = partial(_decode, self.name)
@@ -373,7 +384,7 @@ class SqliteFile(EventDatabase):
         schema = dict.fromkeys(names, pl.String())
         parts = [self.empty.select(names)]
         try:
-            cursor = self._connection.execute(select)
+            cursor = self._execute(select)
             while rows := cursor.fetchmany(_AT_ONCE):
                 columns = zip(names, zip(*rows, strict=True), strict=True)
                 parts.append(
@@ -388,6 +399,9 @@ class SqliteFile(EventDatabase):
                 f"{QuestionRows.still}"
             )
         return pl.concat(parts)
+
+    def _execute(self, select: str) -> sqlite3.Cursor:
+        return self._connection.execute(select, dict(self._moments))
 
     def _texts(self, name: str, values: Sequence[Any]) -> list[str | None]:
         kinds = set(map(type, values))
@@ -768,7 +782,9 @@ class DeltaRows(UnorderedRows):
         super().__init__(frame)
 
 
-def open_question(events: Any, query: str | None) -> Source:
+def open_question(
+    events: Any, query: str | None, moments: Mapping[str, str] = MappingProxyType({})
+) -> Source:
     """The rows that a database answers with.
 
     Args:
@@ -776,6 +792,8 @@ def open_question(events: Any, query: str | None) -> Source:
             ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; a relation of DuckDB, or what
             `counton.rows.databases.open_table` takes.
         query: one SELECT; None of a relation, which is one.
+        moments: values of those that the question names (`moments_named`), in ISO 8601 with an
+            offset; they are bound.
     """
     if isinstance(events, list | tuple):
         if len(events) > 1:
@@ -800,10 +818,11 @@ def open_question(events: Any, query: str | None) -> Source:
             f"give {field('query', 'select ...')}"
         )
     question = query.strip().rstrip(";").strip()
-    kinds: dict[str, Callable[[str, str], EventDatabase]] = {
+    kinds: dict[str, Callable[[str, str, Mapping[str, str]], EventDatabase]] = {
         "duckdb": DuckFile,
         "sqlite": SqliteFile,
         "postgresql": PostgreSQL,
     }
-    rows = QuestionRows(kinds[events.partition("://")[0].partition("+")[0]](events, question))
+    kind = kinds[events.partition("://")[0].partition("+")[0]]
+    rows = QuestionRows(kind(events, question, moments))
     return Question((rows,), rows.name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from pathlib import Path
 from string import punctuation
-from typing import Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from counton.base.errors import InvalidInput, field, is_text
 
@@ -110,6 +111,33 @@ def format_of(path: str, stated: str | None = None) -> Format:
 
 class NoFiles(InvalidInput):
     """There are no event files where some are named, and later there may be."""
+
+
+#: The moments that a question may name: the beginning of the first window that is not released, and
+#: the end of the last one that is released now. Only their values travel beside the question.
+MOMENT: Final = re.compile(r"""(['"]?)\{(since|until)\}(['"]?)""")
+
+
+def moments_named(query: str) -> frozenset[str]:
+    """The moments that a question names, which a run binds: ``{since}`` and ``{until}``.
+
+    Raises:
+        InvalidInput: quotes around one would make a text of its name.
+
+    >>> sorted(moments_named("select * from visits where at >= {since} and at < {until}"))
+    ['since', 'until']
+    >>> moments_named("select {'a': 1} as since")
+    frozenset()
+    """
+    found = set[str]()
+    for before, name, after in MOMENT.findall(query):
+        if before or after:
+            raise InvalidInput(
+                f"{field('query')} has {{{name}}} in quotes, and its value is bound, not pasted: "
+                f"leave the quotes out"
+            )
+        found.add(name)
+    return frozenset(found)
 
 
 def is_database(events: object) -> bool:

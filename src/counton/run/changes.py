@@ -37,6 +37,7 @@ from counton.job.job import Job
 from counton.numbers.design import largest_sum
 from counton.privacy.value_grid import extremes
 from counton.rows.bad_rows import change_error
+from counton.rows.paths import moments_named
 from counton.rows.sources import Source, UnreadableRow
 from counton.rows.tally import Tally
 from counton.run import clock
@@ -108,10 +109,12 @@ class ReadRows(ABC):
     """The rows of a run, read, not yet beside what a stream has counted.
 
     Attributes:
+        counts: numbers of the rows, for the operator, without those that a stream decides about.
         until: microseconds up to which windows are released; None where no time is cut.
         ended: how many steps have ended by then.
     """
 
+    counts: Private[Counts]
     until: int | None
     ended: int
 
@@ -182,7 +185,9 @@ def ended_steps(
         return None, tally.rows
     begin = microseconds(definition.windows.start)
     facts = source.name, tally.newest, tally.beyond > 0, released
-    told = ClockFacts(*facts, all_of_them=not job.rows.append)
+    query = job.rows.query
+    some = job.rows.append or (query is not None and "since" in moments_named(query))
+    told = ClockFacts(*facts, all_of_them=not some)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
     return clock.windows_ended(

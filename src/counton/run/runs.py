@@ -141,7 +141,8 @@ def read_rows(
     Args:
         settled: the job.
         progress: is told where the run is.
-        now: the time, aware; None: the clock of this machine.
+        now: the time, aware; None: that of a question that names moments, else the clock of this
+            machine.
 
     Raises:
         InvalidInput: a column is missing, a row is refused, or no such windows have ended.
@@ -159,6 +160,7 @@ def read_rows(
     (2, Private[Tally])
     """
     progress("reading events", 0.25)
+    now = settled.asked_at if now is None else now
     if not settled.definition.counting.in_order:
         return tallied_rows(settled, progress, now)
     from counton.run.ordered_rows import rows_in_order

@@ -9,8 +9,9 @@ remembers policies, outputs, and what is shown of its readings.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from counton.base.errors import AlreadyEnded, InvalidInput, field
 from counton.base.exact import quote
 from counton.base.options import ROWS, OwnColumns, split_names
 from counton.base.private import Private
-from counton.job.job import Events, Job
+from counton.job.job import NEWEST, Events, Job
 from counton.job.stated_options import (
     declares_nodes,
     is_numbered,
@@ -39,13 +40,14 @@ from counton.rows.paths import (
     event_paths,
     is_database,
     is_file,
+    moments_named,
     names_tell_format,
     refuse_among_events,
 )
 from counton.rows.policies import Policies
 from counton.rows.sources import Source, join_columns
 from counton.rows.window_marks import collect
-from counton.run.clock import length_of
+from counton.run.clock import ClockFacts, is_stated, length_of, windows_ended
 from counton.run.compatibility import check_compatible
 from counton.run.definition import Definition
 from counton.run.journal_values import fit_of, refuse_other_fit
@@ -97,12 +99,14 @@ class SettledJob(OpenedJob):
         outputs: the job that says what is written and shown: with what is remembered, and with its
             rows as they were named.
         dropped: how many rows wait in the stream that this one continues; None: it continues none.
+        asked_at: the time of a question that names moments: windows end by it.
     """
 
     definition: Definition
     source: Private[Source] | None
     outputs: Job
     dropped: Private[int] | None = None
+    asked_at: datetime | None = None
 
     @property
     def steps_released(self) -> int | None:
@@ -214,8 +218,12 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         check_compatible(before, job)
         definition = before
     text = definition.statistic.card.of_letters and definition.parts == OwnColumns()
+    asked_at, moments = None, None
+    if job.rows.query is not None:
+        released = 0 if saved is None else saved.step
+        asked_at, moments = moments_of(job, definition, job.rows.query, released)
     if source is None and not text:
-        source = open_source(job, before)
+        source = open_source(job, before, moments)
     if source is not None:
         _refuse_no_order(definition, source)
         source = source if saved is None else source.for_known_stream()
@@ -231,7 +239,7 @@ def _settle(opened: OpenedJob, units: Sequence[SpentUnit]) -> SettledJob:
         alone = store if job.keeping.ledger is None and store.shared_ledger is None else None
         definition = continuation.as_continuation(definition, job, predecessor, step, alone)
     rows = None if source is None else Private(source)
-    return SettledJob(job, store, saved, definition, rows, opened.job, dropped)
+    return SettledJob(job, store, saved, definition, rows, opened.job, dropped, asked_at)
 
 
 def _as_amended(kept: Definition, job: Job, released: int) -> Definition:
@@ -327,12 +335,60 @@ def number_rows(job: Job) -> Job:
     return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
 
 
-def open_source(job: Job, before: Definition | None = None) -> Source:
-    """The rows of a job; groups that are read from them are refused."""
+def moments_of(
+    job: Job, definition: Definition, query: str, released: int
+) -> tuple[datetime | None, dict[str, str]]:
+    """The time of a question that names moments, and their values: of the windows due by then.
+
+    Rows from ``since`` to before ``until`` are those of the windows that are released now, so that
+    new events that are asked for with both come once.
+    """
+    if not (named := moments_named(query)):
+        return None, {}
+    if not definition.cut.timed:
+        raise InvalidInput(
+            f"{field('query', query[:40])} names {{{min(named)}}}, a moment between windows, and "
+            f"{definition.what} has no windows here; leave it out"
+        )
+    if job.rows.append and len(named) == 1:
+        raise InvalidInput(
+            f"{field('query', query[:40])} names {{{min(named)}}} alone, and new events that are "
+            f"asked for with one bound would come again, and count again, with the next windows; "
+            f"name {{since}} and {{until}}"
+        )
+    if "until" in named and not is_stated(job.times.until):
+        raise InvalidInput(
+            f"{field('query', query[:40])} names {{until}}, and {field('until', NEWEST)} is known "
+            f"once the rows are; leave one of them out"
+        )
+    now, windows = datetime.now(UTC), definition.windows
+    steps = {"since": released}
+    if "until" in named:
+        facts = ClockFacts("", None, False, released, all_of_them=False)
+        until, late = job.times.until, job.times.watermark
+        ended = windows_ended(until, windows, facts, yes=True, watermark=late, now=now)[1]
+        steps["until"] = max(ended, released)
+    ends = {name: int(windows.ends(range(step, step + 1))[0]) for name, step in steps.items()}
+    return now, {name: windows.local(ends[name]).isoformat() for name in named}
+
+
+def open_source(
+    job: Job, before: Definition | None = None, moments: Mapping[str, str] | None = None
+) -> Source:
+    """The rows of a job; groups that are read from them are refused.
+
+    Args:
+        moments: values of those that its question names; None: it may name none.
+    """
     if is_database(job.events):
         from counton.rows.databases import open_question
 
-        source = open_question(job.events, job.rows.query)
+        if moments is None and moments_named(job.rows.query or ""):
+            raise InvalidInput(
+                f"{field('query', str(job.rows.query)[:40])} names moments between windows, which "
+                f"are not known here; write a date in their place, or leave them out"
+            )
+        source = open_question(job.events, job.rows.query, moments or {})
     else:
         if job.rows.query is not None:
             raise InvalidInput(

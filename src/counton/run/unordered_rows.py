@@ -145,6 +145,7 @@ class TalliedRows(ReadRows):
         rows: sums of them all.
         bounding: the choice of rows, where users are bounded or rows have ids.
         files: by what the state knows each of them again.
+        counts: of the rows as they were read.
         until: microseconds up to which windows are released; None of a table released once.
         ended: how many windows have ended by then.
     """
@@ -153,6 +154,7 @@ class TalliedRows(ReadRows):
     rows: CountedRows
     bounding: ContributionBounder | None
     files: Private[KnownBy]
+    counts: Private[Counts]
     until: int | None
     ended: int
 
@@ -334,7 +336,8 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
         source = new_files(source, definition, counted)
     rows, files, bounding, source = _count(settled, source, progress)
     until, ended = ended_steps(job, definition, source, rows.found, settled.steps_released, now)
-    return TalliedRows(settled, rows, bounding, files, until, ended)
+    counts = Private(counts_of(open_private(rows.found)))
+    return TalliedRows(settled, rows, bounding, files, counts, until, ended)
 
 
 def _count(

@@ -1,0 +1,95 @@
+"""``counton run --dry-run``: everything of a night but its releases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from counton.base.errors import AlreadyEnded, CountonError
+from counton.cli.exits import ExitCode
+from counton.cli.failures import failure
+from counton.cli.job_plan_command import account_in_words, promise_of
+from counton.cli.print_forms import Console, print_json
+from counton.cli.run_words import EXACT
+from counton.job.job import Job
+from counton.privacy import ZCDP, ApproxDP, PureDP
+from counton.run.dry_run import DryRun, dry_run
+from counton.run.job_plan import PlannedFile, planned_jobs
+
+
+def print_dry_run(
+    jobs: Mapping[str, Job],
+    limit: PureDP | ApproxDP | ZCDP | None,
+    about: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Plan jobs, check them and read their rows; print the windows that a run would release.
+
+    Raises:
+        SystemExit: a job would fail; with the code that the run would have.
+    """
+    planned = planned_jobs(jobs, limit, about=about)
+    done: dict[str, DryRun] = {}
+    failed: dict[str, tuple[ExitCode, str]] = {}
+    for name, job in jobs.items():
+        try:
+            if (error := planned.failed.get(name)) is not None:
+                raise error
+            done[name] = dry_run(job)
+        except AlreadyEnded:
+            continue
+        except (CountonError, OSError) as error:
+            failed[name] = failure(error)
+    if as_json:
+        print_json({"dry_run": True, "jobs": _as_json(planned, done, failed)})
+    else:
+        _print(planned, done, failed)
+    for code, _ in failed.values():
+        raise SystemExit(int(code))
+
+
+def _print(
+    planned: PlannedFile, done: Mapping[str, DryRun], failed: Mapping[str, tuple[ExitCode, str]]
+) -> None:
+    console, errors = Console(), Console(stderr=True)
+    for name, found in done.items():
+        new, cut = found.after - (found.before or 0), found.definition.cut
+        what = f"{new:,} {cut.noun}{'s' * (new != 1)}" if cut.goes_on else "the table"
+        kept = "begin a stream" if found.before is None else f"go on after {found.before:,}"
+        promised = promise_of(planned.jobs[name])
+        console.write_line(f"{name}: would {kept} and release {what}; {promised}")
+        errors.write_line(f"{EXACT}: job {name}: rows read: {found.for_operator().rows:,}")
+    for name, last in planned.ended.items():
+        console.write_line(f"{name}: ended at step {last:,}, so that nothing more is released")
+    for state, accounts in (*planned.accounts.items(), *planned.shared.items()):
+        for account in accounts:
+            console.write_line(f"ledger of {state}: {account_in_words(account)}")
+    for name, (_, said) in failed.items():
+        errors.write_line(f"counton: job {name}: {said}")
+    console.write_line("A dry run: rows were read, and nothing was written or released.")
+
+
+def _as_json(
+    planned: PlannedFile, done: Mapping[str, DryRun], failed: Mapping[str, tuple[ExitCode, str]]
+) -> dict[str, Any]:
+    reports: dict[str, Any] = {}
+    for name, found in done.items():
+        cut, counts = found.definition.cut, found.for_operator()
+        reports[name] = {
+            "new_stream": found.before is None,
+            "released": found.before or 0,
+            "would_release": found.after - (found.before or 0),
+            "until": None if found.until is None else cut.at(found.until),
+            "guarantee": found.definition.guarantee.to_dict(),
+            "unit": found.definition.unit,
+            "plan": planned.jobs[name].to_dict(),
+            "not_private": {
+                "rows": counts.rows,
+                "dropped": counts.before + counts.beyond + counts.unknown + counts.skipped,
+                "quarantined": counts.quarantined,
+            },
+        }
+    reports |= {name: {"ended": last} for name, last in planned.ended.items()}
+    reports |= {name: {"failed": int(code), "error": said} for name, (code, said) in failed.items()}
+    return reports

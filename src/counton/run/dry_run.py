@@ -1,0 +1,78 @@
+"""A run without its commit: what is asked, checked; rows, read; nothing written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from counton.base.errors import OldCopy
+from counton.base.private import Private
+from counton.job.job import Job
+from counton.run.changes import Counts, for_operator
+from counton.run.definition import Definition
+from counton.run.outputs import Outputs
+from counton.run.progress import Progress, silent
+from counton.run.runs import read_rows
+from counton.run.settlement import resolve
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The work that a run would do.
+
+    Attributes:
+        definition: of the stream.
+        before: steps that are released; None: the stream would be new.
+        after: steps that would be released.
+        until: microseconds; windows that ended by then would be released.
+        counts: the numbers of rows, as they were read: what an earlier run has counted is among
+            them.
+    """
+
+    definition: Definition
+    before: int | None
+    after: int
+    until: int | None
+    counts: Private[Counts] = attribute(repr=False)
+
+    def for_operator(self) -> Counts:
+        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        return for_operator(self.counts)
+
+
+def dry_run(job: Job, progress: Progress = silent) -> DryRun:
+    """Do everything of a run up to its commit: resolve the job, check its outputs, read its rows.
+
+    Rows of a stream that there is are not set beside what it has counted, since only its writer
+    can do that. Rows that cannot be read are set aside in no file.
+
+    Raises:
+        InvalidInput, StateError, BudgetExceeded, ReplayMismatch, SumOverflow: as of a run.
+
+    >>> events = Path("visits.csv")
+    >>> _ = events.write_text("time\\n2024-03-01T09:00\\n2024-03-02T10:15\\n")
+    >>> job = Job(
+    ...     "count", events, "a-state-that-is-new.db", time="time", every="1d", start="2024-03-01",
+    ...     steps=365, until="2024-03-03", epsilon=1
+    ... )
+    >>> found = dry_run(job)
+    >>> found.before, found.after, Path("a-state-that-is-new.db").exists()
+    (None, 2, False)
+    """
+    with TemporaryDirectory() as nowhere:
+        if job.rows.policies().quarantine is not None:
+            job = job.having(bad_rows=f"quarantine:{Path(nowhere) / 'rows.csv'}")
+        with resolve(job, progress=progress) as settled:
+            Outputs.of_run(settled)
+            if settled.saved is not None:
+                if (doubt := settled.saved.doubt()) is not None:
+                    raise OldCopy(doubt)
+                settled.saved.secret()  # which asks for the key
+            rows = read_rows(settled, progress)
+            if settled.saved is None:
+                rows.beside(None)
+            before = settled.steps_released
+            after = max(rows.ended, before or 0)
+            return DryRun(settled.definition, before, after, rows.until, rows.counts)
