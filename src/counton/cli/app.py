@@ -86,6 +86,7 @@ _COMMANDS: dict[str, tuple[str, str, tuple[type, ...]]] = {
     "plan": (PLAN, "plan_command.perform", (options.PlanOptions,)),
     "inspect": (PLAN, "inspect_command.print_inspection", (options.InspectOptions, RowFormat)),
     "ledger": (KEEP, "look_commands.print_ledger", (options.LedgerOptions,)),
+    "watch": (READ, "watch_command.perform", (options.WatchOptions,)),
     "show": (READ, "look_commands.print_held", (options.ShowOptions,)),
     "forget": (KEEP, "keep_commands.print_forgotten", (options.ForgetOptions,)),
     "end": (KEEP, "keep_commands.print_end", (options.EndOptions,)),

@@ -459,6 +459,42 @@ class LedgerOptions:
 
 
 @dataclass(frozen=True)
+class WatchOptions:
+    """Find changes of level in what was released, with a stated rate of false alarms.
+
+    Released numbers are enough: alarms cost no privacy and need no key. The exit code is 10 if the
+    newest window has an alarm. Level, weekday and spread are learnt from the earlier windows.
+    """
+
+    source: str = argument(
+        "a table that was written, several with commas between, a database that `publish` wrote, a "
+        "state, or a stream of a service: https://counts.example/v1/streams/visits"
+    )
+    name: str | None = option(None, "name of the stream, if a database has several")
+    groups: str | None = option(None, "watch these groups alone: A,B", often=True)
+    false_alarms: float = option(
+        1.0,
+        "false alarms in a year that are accepted, of all groups together",
+        kind=fraction,
+        often=True,
+    )
+    over: str | None = option(
+        None, "look for changes of this length: 1d, 30d; default: changes that last", often=True
+    )
+    change: float | None = option(
+        None,
+        "say how long an alarm of a lasting change of this size in each window takes",
+        kind=fraction,
+        often=True,
+    )
+    trend: bool = option(False, "steady growth is no change")
+    token: str | None = option(
+        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
+    )
+    json: bool = option(False, JSON)
+
+
+@dataclass(frozen=True)
 class ShowOptions:
     """Show what a state or a released table holds: last numbers, promises and strategies.
 

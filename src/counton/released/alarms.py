@@ -31,8 +31,6 @@ Floats = NDArray[np.float64]
 
 #: Windows before the first possible alarm, besides one for each estimated parameter.
 BASELINE = 14
-#: Most windows that are compared; earlier ones are left out.
-MOST = 1_500
 #: Points of the integral equation, and simulated windows of a contrast.
 _NODES, _SIMULATED = 96, 2**21
 #: Least and largest rate of false alarms in one window.
@@ -119,10 +117,10 @@ class Alarms:
     """Alarms in one series.
 
     Attributes:
-        windows: numbers of the windows with an alarm, from 1.
+        windows: numbers of the windows with an alarm.
         rising: whether each is of an increase.
-        first: the first window in which an alarm was possible, from 1.
-        values: of the chart by window; NaN before ``first``.
+        first: number of the first window in which an alarm was possible.
+        values: of the chart, from that window on.
         threshold: absolute value beyond which it gives an alarm.
         std: standard deviation of one number about its expectation, of noise and counts together.
     """
@@ -135,11 +133,12 @@ class Alarms:
     std: float
 
 
-def watch(
+def find_changes(
     numbers: Floats,
     noise: Floats,
     chart: Chart,
     *,
+    start: int = 1,
     season: int = 1,
     trend: bool = False,
 ) -> Alarms:
@@ -150,6 +149,7 @@ def watch(
         noise: variance of the noise by window, shape ``(windows,)``, or its covariance, shape
             ``(windows, windows)``.
         chart: the rule.
+        start: number of the first window.
         season: windows after which the level repeats, as 7 for days of a week.
         trend: whether constant growth is no change.
 
@@ -158,7 +158,7 @@ def watch(
 
     >>> rng = np.random.default_rng(5)
     >>> numbers = rng.normal(1000, 30, 120) + np.where(np.arange(120) < 100, 0, 90)
-    >>> found = watch(numbers, np.full(120, 4.0), Chart(rate=1 / 3650))
+    >>> found = find_changes(numbers, np.full(120, 4.0), Chart(rate=1 / 3650))
     >>> found.windows.tolist(), found.rising.tolist()
     ([103, 106, 110, 116], [True, True, True, True])
     """
@@ -168,17 +168,13 @@ def watch(
             f"alarms learn the level from {least:,} windows, and {len(numbers):,} are released; "
             f"wait for more"
         )
-    before = max(0, len(numbers) - MOST)
-    kept, of = np.asarray(numbers[before:], float), np.asarray(noise, float)
-    of = of[before:] if of.ndim == 1 else of[before:, before:]
-    residuals, std = _residuals(kept, of, season, trend, least)
+    residuals, std = _residuals(np.asarray(numbers, float), noise, season, trend, least)
     values, alarms = chart.statistic(residuals)
-    first = before + least
     return Alarms(
-        windows=alarms + first + 1,
+        windows=alarms + start + least,
         rising=values[alarms] > 0,
-        first=first + 1,
-        values=np.concatenate([np.full(first, np.nan), values]),
+        first=start + least,
+        values=values,
         threshold=chart.threshold,
         std=std,
     )

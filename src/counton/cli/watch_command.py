@@ -1,0 +1,61 @@
+"""The command ``watch``: alarms over what was released."""
+
+from __future__ import annotations
+
+from counton.cli.command_options import WatchOptions
+from counton.cli.exits import ExitCode
+from counton.cli.print_forms import Console, print_json
+from counton.released.release_facts import promise_of
+from counton.released.watching import Watched, watch
+from counton.run.exports import released_in
+from counton.run.read_back import read_public
+
+
+def perform(options: WatchOptions) -> None:
+    """Read, find alarms and print them; exit with a code of its own if one is new."""
+    released = read_public(options.source, name=options.name, token=options.token)
+    if released is None:
+        released = released_in(options.source, options.name)
+    found = watch(
+        released,
+        options.groups,
+        false_alarms=options.false_alarms,
+        over=options.over,
+        change=options.change,
+        trend=options.trend,
+    )
+    if options.json:
+        print_json(_json(found))
+    else:
+        _print(found)
+    if found.newest:
+        raise SystemExit(int(ExitCode.ALARM))
+
+
+def _json(found: Watched) -> dict[str, object]:
+    released = found.released
+    return {
+        "name": released.design.name,
+        "alarm": found.newest,
+        "alarms": [
+            {**row, **{name: row[name].isoformat() for name in ("window_start", "window_end")}}
+            for row in found.table().to_dicts()
+        ],
+        "false_alarms_a_year": found.false_alarms,
+        "delays": {
+            group: {"change": size, "windows": round(delay, 2)}
+            for group, (size, delay) in found.of_change.items()
+        },
+        "about": promise_of(released),
+    }
+
+
+def _print(found: Watched) -> None:
+    console, released = Console(), found.released
+    console.write_line(released.describe().splitlines()[0], bold=True)
+    table = found.table()
+    if table.height:
+        console.write_released(table)
+    else:
+        console.write_line("No alarm.")
+    console.write_folded(found.describe())

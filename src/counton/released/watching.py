@@ -1,0 +1,198 @@
+"""Alarms over a release: which series are watched, with which noise, at which rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.base.errors import InvalidInput, field
+from counton.base.lengths import days_in
+from counton.numbers import Design
+from counton.released.alarms import Alarms, Chart, find_changes
+from counton.released.periods import groups_named
+from counton.released.release import Release
+from counton.released.series import Series, local_times, some_of
+
+#: Most windows that are compared; earlier ones are left out.
+_MOST = 1_500
+_DAYS_OF_YEAR = 365.25
+#: Windows after which levels repeat, by the length of a window.
+_SEASONS = {"1h": 24, "1d": 7}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Alarms in the groups of a release.
+
+    Attributes:
+        released: the release.
+        chart: the rule for each group.
+        alarms: by group.
+        false_alarms: expected false alarms in a year, of all groups together.
+        of_change: sizes of a lasting change in one window and the mean delay of its alarm in
+            windows, by group; empty where no change is asked for.
+    """
+
+    released: Release
+    chart: Chart
+    alarms: dict[str, Alarms]
+    false_alarms: float
+    of_change: dict[str, tuple[float, float]]
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest window has an alarm."""
+        last = self.released.steps[-1]
+        return any(last in found.windows for found in self.alarms.values())
+
+    def table(self) -> pl.DataFrame:
+        """Return a row for each alarm, in the order of time.
+
+        Columns: window_start, window_end, group (where there are groups), change, value, threshold.
+        """
+        windows = self.released.definition.windows
+        rows = [
+            (int(step), group, "increase" if up else "decrease", found)
+            for group, found in self.alarms.items()
+            for step, up in zip(found.windows, found.rising, strict=True)
+        ]
+        rows.sort(key=lambda row: row[0])
+        steps = np.array([row[0] for row in rows], np.int64)
+        ends = windows.ends(range(self.released.steps.stop))
+        columns = {
+            "window_start": local_times(windows, ends[steps - 1]),
+            "window_end": local_times(windows, ends[steps]),
+            "group": pl.Series([row[1] for row in rows], dtype=pl.String),
+            "change": pl.Series([row[2] for row in rows], dtype=pl.String),
+            "value": pl.Series(
+                [row[3].values[row[0] - row[3].first] for row in rows], dtype=pl.Float64
+            ),
+            "threshold": pl.Series([row[3].threshold for row in rows], dtype=pl.Float64),
+        }
+        found = pl.DataFrame(columns)
+        return found if self.released.definition.domain is not None else found.drop("group")
+
+    def describe(self) -> str:
+        """Say what is watched, at which rate, and how long the alarm of a change takes."""
+        windows, chart = self.released.definition.windows, self.chart
+        for_what = "changes that last"
+        if chart.over is not None:
+            for_what = f"changes over {windows.count(chart.over)}"
+        first = min(found.first for found in self.alarms.values())
+        where = "" if len(self.alarms) == 1 else f" in {len(self.alarms):,} groups together"
+        said = [
+            f"Watched for {for_what}, {windows.span(range(first, self.released.steps.stop))}, with "
+            f"{self.false_alarms:g} false alarm{'s' * (self.false_alarms != 1)} expected in a year"
+            f"{where} where nothing changes."
+        ]
+        said += [
+            f"A lasting change of {size:g} in each window{'' if len(self.alarms) == 1 else ' of '}"
+            f"{'' if len(self.alarms) == 1 else group} is noticed after {delay:.1f} windows on the "
+            f"average."
+            for group, (size, delay) in self.of_change.items()
+        ]
+        return " ".join(said)
+
+
+def watch(
+    released: Release,
+    groups: str | Sequence[str] | None = None,
+    *,
+    false_alarms: float = 1.0,
+    over: str | None = None,
+    change: float | None = None,
+    trend: bool = False,
+) -> Watched:
+    """Find changes of level in released counts or sums of windows. It costs no privacy.
+
+    Args:
+        released: what was released.
+        groups: those that are watched; None: all.
+        false_alarms: expected number in a year where nothing changes, of all groups together.
+        over: length of the changes that are looked for, as "1d" or "30d"; None: changes that last.
+        change: size of a lasting change in one window, whose mean delay is wanted.
+        trend: whether constant growth is no change.
+
+    Raises:
+        InvalidInput: the release has no counts or sums of windows, or too few of them.
+
+    >>> from counton import PureDP, release
+    >>> import polars as pl
+    >>> days = [f"2024-{day // 28 + 1:02}-{day % 28 + 1:02}" for day in range(84)]
+    >>> rows = [day for n, day in enumerate(days) for _ in range(40 if n < 70 else 90)]
+    >>> visits = pl.DataFrame({"day": rows})
+    >>> run = release(
+    ...     "count", visits, time="day", every="1d", start="2024-01-01", steps=365,
+    ...     until="2024-03-20", guarantee=PureDP(1), state="visits.db", release="windows",
+    ... )
+    >>> watch(run, false_alarms=0.1).newest in (True, False)
+    True
+    """
+    steps, numbers, noise = _numbers_of_windows(released)
+    windows = released.definition.windows
+    length = days_in(windows.every)
+    named = list(released.groups) if groups is None else groups_named(groups, released.groups)
+    chart = Chart(
+        rate=false_alarms * length / _DAYS_OF_YEAR / max(len(named), 1),
+        over=None if over is None else _windows_in(over, windows.every),
+    )
+    season = _SEASONS.get(windows.every, 1)
+    place = {group: number for number, group in enumerate(released.groups)}
+    if unknown := [group for group in named if group not in place]:
+        raise InvalidInput(
+            f"{field('groups', unknown[0])} is no group of {released.design.name!r}; it has "
+            f"{some_of(released.groups)}"
+        )
+    find = partial(
+        find_changes, noise=noise, chart=chart, start=int(steps[0]), season=season, trend=trend
+    )
+    found = {group: find(numbers[:, place[group]]) for group in named}
+    delays = {}
+    if change is not None:
+        if not change > 0:
+            raise InvalidInput(
+                f"{field('change', change)} is no size of a change; give one above 0"
+            )
+        delays = {
+            group: (change, chart.delay(change / alarms.std)) for group, alarms in found.items()
+        }
+    return Watched(released, chart, found, false_alarms, delays)
+
+
+def _windows_in(over: str, every: str) -> int:
+    return max(1, round(days_in(over) / days_in(every)))
+
+
+def _numbers_of_windows(
+    released: Release,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return steps, their numbers by group, and the covariance of the noise of one group."""
+    if not isinstance(released.said, Series) or not released.definition.cut.timed:
+        raise InvalidInput(
+            f"alarms are of counts and sums by window, and {released.design.name!r} releases "
+            f"{released.definition.what}; watch a count or a sum"
+        )
+    stops = np.asarray(released.steps)[-_MOST:]
+    series = released.windows or released.between(stops - 1, stops)
+    numbers = np.asarray(series.estimates[-len(stops) :], float)
+    return stops, numbers, _noise_of_windows(released.design, stops)
+
+
+def _noise_of_windows(design: Design, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return variances where windows have noise of their own, else the covariance.
+
+    The covariance of two windows follows from the variances of sums of windows: it is half of what
+    the sum from the first to the second has beyond its parts.
+    """
+    if design.strategy.facts.workload == "windows":
+        return np.asarray(design.window_std(steps - 1, steps) ** 2)
+    edges = np.concatenate([[steps[0] - 1], steps])
+    first, second = np.meshgrid(edges, edges, indexing="ij")
+    low, high = np.minimum(first, second).ravel(), np.maximum(first, second).ravel()
+    apart = (design.window_std(low, high) ** 2).reshape(first.shape)
+    return np.asarray((apart[:-1, 1:] + apart[1:, :-1] - apart[:-1, :-1] - apart[1:, 1:]) / 2)
