@@ -72,49 +72,74 @@ _LARGEST_BOUND = 10**100
 _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
 #: Divisors are larger than what they may be off by so much more than rounding.
 _SURELY = 1 + 1e-9
-_KINDS = ("sum", "mean", "variance", "covariance", "slope")
+#: How many columns each kind of number is of.
+_COLUMNS = {"count": 0, "sum": 1, "mean": 1, "variance": 1, "covariance": 2, "slope": 2}
 
 
-class _Smooth(NamedTuple):
+class _Dual(NamedTuple):
     """A function of the sums where they were released.
 
     Attributes:
         value: of the function.
         slopes: its derivatives by the sums, in units of a row: of what its error is to first order;
             NaN where it has none.
-        beyond: what products of errors can add, as a function of the level.
-        over: by which factor errors may be larger, as far as a denominator is unknown; infinite
-            where it may be 0.
-        least, most: between which values the truth lies in any case.
-        formula: how it follows from released cells; None: it is no sum of quotients.
     """
 
     value: float
     slopes: Floats
-    beyond: Callable[[float], float]
-    over: Callable[[float], float]
+
+    def plus(self, other: _Dual, times: float = 1.0) -> _Dual:
+        """The sum with another one, times a number."""
+        return _Dual(self.value + times * other.value, self.slopes + times * other.slopes)
+
+    def times(self, other: _Dual) -> _Dual:
+        """The product with another one."""
+        slopes = self.value * other.slopes + other.value * self.slopes
+        return _Dual(self.value * other.value, slopes)
+
+    def over(self, other: _Dual) -> _Dual:
+        """The quotient by another one; 0, and no derivatives, where that is not above 0."""
+        if not other.value > 0 or not np.isfinite(other.slopes).all():
+            return _Dual(0.0, np.full(len(self.slopes), math.nan))
+        value = self.value / other.value
+        return _Dual(value, (self.slopes - value * other.slopes) / other.value)
+
+
+class _Kind(NamedTuple):
+    """What a number is made of, in units in which bounds are -1 and 1.
+
+    Attributes:
+        of: the function of the sums.
+        least, most: between which values the truth lies in any case.
+        scale, moved: in data units it is so many times as much, and so much more.
+        formula: how it follows from released cells, in units of bounds; None: it is no sum of
+            quotients.
+    """
+
+    of: _Dual
     least: float
     most: float
+    scale: float = 1.0
+    moved: float = 0.0
     formula: Callable[[], Formula] | None = None
 
-
-def _none(_level: float) -> float:
-    return 0.0
+    def in_data(self, value: float) -> float:
+        """A number in data units, within what is possible."""
+        return min(max(value, self.least), self.most) * self.scale + self.moved
 
 
 class MomentsReading(Reading):
     """Moments at one step, or of the rows between two.
 
-    Names: ``"count"``, ``("mean", column)``, ``("variance", column)``, ``("covariance", one,
-    other)``, and ``("slope", of, on)`` of the least-squares line. Variances and covariances are
-    those of the rows there are: sums of squares are divided by their number.
+    Names: ``"count"``, ``("mean", column)``, ``("sum", column)``, ``("variance", column)``,
+    ``("covariance", one, other)``, and ``("slope", of, on)`` of the least-squares line. Variances
+    and covariances are those of the rows there are: sums of squares are divided by their number.
     """
 
     statistic: Moments
 
     def __init__(self, statistic: Moments, cells: Cells) -> None:
         super().__init__(statistic, cells)
-        self._overs: dict[float, float] = {}  # by level
         self._ones: dict[float, float] = {}  # by what may fail
         self._quotients: dict[int, Formula] = {}
 
@@ -124,11 +149,21 @@ class MomentsReading(Reading):
             raise InvalidInput(
                 f"Moments says several numbers; name one of {', '.join(self.statistic.kinds)}"
             )
-        asked = self.statistic.kinds.get(name, name) if isinstance(name, str) else name
-        found = self._function(asked)
-        estimate = min(max(found.value, found.least), found.most)
-        std = self._std(found.slopes)
-        return ClosedForm(estimate, lambda level: self._ends(asked, level), std, found.formula)
+        kinds = self.statistic.kinds
+        kind, places = self._asked(kinds.get(name, name) if isinstance(name, str) else name)
+        found = self._kind(kind, places)
+
+        def ends(level: float) -> tuple[float, float]:
+            low, high = self._ends(kind, places, found, level)
+            return found.in_data(low), found.in_data(high)
+
+        def formula() -> Formula:
+            assert found.formula is not None
+            return found.formula() * found.scale + found.moved
+
+        parts = None if found.formula is None else formula
+        std = self._std(found.of.slopes * found.scale)
+        return ClosedForm(found.in_data(found.of.value), ends, std, parts)
 
     def line(self, of: str, *, on: str) -> Line:
         """The least-squares line of one column on another.
@@ -136,52 +171,72 @@ class MomentsReading(Reading):
         Raises:
             InvalidInput: no columns of these names, or twice the same.
         """
-        self._slope(*self._two(of, on))
+        self._asked(("slope", of, on))
         return Line(self, of, on)
 
-    # ------------------------------------------------------------------ functions of the sums
-
-    def _function(self, name: Any) -> _Smooth:
-        if isinstance(name, str):
-            name = (name,)
-        if name == ("count",):
-            return self._count
-        if isinstance(name, (tuple, list)) and name and name[0] in _KINDS:
-            kind, *columns = name
-            if kind == "sum" and len(columns) == 1:
-                return self._sum_of(self.statistic.place(columns[0]))
-            if kind in ("mean", "variance") and len(columns) == 1:
-                place = self.statistic.place(columns[0])
-                return self._mean(place) if kind == "mean" else self._covariance(place, place)
-            if kind in ("covariance", "slope") and len(columns) == 2:
-                two = self._two(*columns)
-                return self._covariance(*two) if kind == "covariance" else self._slope(*two)
+    def _asked(self, name: Any) -> tuple[str, tuple[int, ...]]:
+        """What is asked for: a kind, and the places of its columns."""
+        kind, *columns = name if isinstance(name, (tuple, list)) and name else (name,)
+        if isinstance(kind, str) and _COLUMNS.get(kind) == len(columns):
+            places = tuple(map(self.statistic.place, columns))
+            if len({*places}) < len(places):
+                raise InvalidInput(f"both columns are {quote(columns[0])}; give two different ones")
+            return kind, places
         raise InvalidInput(
             f"name is {quote(name)}; it must be 'count', or one of ('mean', column), ('sum', "
             f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
         )
 
-    def _two(self, one: object, other: object) -> tuple[int, int]:
-        places = self.statistic.place(one), self.statistic.place(other)
-        if places[0] == places[1]:
-            raise InvalidInput(f"both columns are {quote(one)}; give two different ones")
-        return places
+    # ------------------------------------------------------------------ functions of the sums
 
-    @property
+    def _kind(self, kind: str, places: tuple[int, ...]) -> _Kind:
+        half = [float(self.statistic.half[place]) for place in places]
+        middle = [float(self.statistic.middle[place]) for place in places]
+        if kind == "count":
+            return _Kind(self._sum(0), 0.0, math.inf, formula=partial(self._sum_at, 0))
+        if kind in ("sum", "mean"):
+            at = 1 + places[0]
+            if kind == "mean":
+                return _Kind(
+                    *(self._mean(places[0]), -1.0, 1.0, half[0], middle[0]),
+                    lambda: self._quotient(at).within(-1.0, 1.0),
+                )
+            slopes = middle[0] * self._sum(0).slopes + half[0] * self._sum(at).slopes
+            return _Kind(
+                *(_Dual(float(slopes @ self._sums), slopes), -math.inf, math.inf),
+                formula=lambda: self._sum_at(0) * middle[0] + self._sum_at(at) * half[0],
+            )
+        if kind == "slope":
+            most, spread = float(self.statistic.grid), self._moment(places[1], places[1])
+            return _Kind(self._moment(*places).over(spread), -most, most, half[0] / half[1])
+        one, other = places[0], places[-1]
+        least = 0.0 if kind == "variance" else -1.0
+        parts = partial(self._moment_formula, one, other, least)
+        return _Kind(self._moment(one, other), least, 1.0, half[0] * half[-1], formula=parts)
+
+    @cached_property
     def _sums(self) -> Floats:
         """Released sums in units of a row."""
         return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
 
-    def _unit(self, place: int) -> Floats:
-        """The derivative of one sum."""
-        found = np.zeros(self.statistic.cells[0])
-        found[place] = 1.0
-        return found
+    def _sum(self, place: int) -> _Dual:
+        slopes = np.zeros(self.statistic.places)
+        slopes[place] = 1.0
+        return _Dual(float(self._sums[place]), slopes)
 
-    @property
-    def _count(self) -> _Smooth:
-        value, number = float(self._sums[0]), partial(self._sum_at, 0)
-        return _Smooth(value, self._unit(0), _none, lambda _: 1.0, 0.0, math.inf, number)
+    def _share(self, place: int) -> _Dual:
+        """A sum over the number of rows; 0 where no row is seen."""
+        return self._sum(place).over(self._sum(0))
+
+    def _mean(self, column: int) -> _Dual:
+        return self._share(1 + column)
+
+    def _moment(self, one: int, other: int) -> _Dual:
+        """A covariance, or a variance."""
+        share = self._share(self.statistic.second(one, other))
+        if one == other:
+            share = _Dual(1 - share.value, -share.slopes)
+        return share.plus(self._mean(one).times(self._mean(other)), -1.0)
 
     def _sum_at(self, place: int) -> Formula:
         return self.cells.sum({place: 1.0 / self.statistic.grid**2})
@@ -192,130 +247,12 @@ class MomentsReading(Reading):
             self._quotients[place] = quotient(self._sum_at(place), self._sum_at(0))
         return self._quotients[place]
 
-    def _sum_of(self, column: int) -> _Smooth:
-        middle, half = self.statistic.middle[column], self.statistic.half[column]
-        slopes = middle * self._unit(0) + half * self._unit(1 + column)
+    def _moment_formula(self, one: int, other: int, least: float) -> Formula:
+        share = self._quotient(self.statistic.second(one, other))
+        both = product(self._quotient(1 + one), self._quotient(1 + other))
+        return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
 
-        def formula() -> Formula:
-            return self._sum_at(0) * float(middle) + self._sum_at(1 + column) * float(half)
-
-        value = float(slopes @ self._sums)
-        return _Smooth(value, slopes, _none, lambda _: 1.0, -math.inf, math.inf, formula)
-
-    def _over(self, level: float) -> float:
-        """By which factor a ratio may be further off, since the number of rows is not known."""
-        if level not in self._overs:
-            number = float(self._sums[0])
-            rest = 1 - self._half(self._unit(0), level) / number if number > 0 else 0.0
-            self._overs[level] = 1 / rest if rest > 0 else math.inf
-        return self._overs[level]
-
-    def _share(self, place: int) -> tuple[float, Floats]:
-        """A sum over the number of rows, and its derivatives; 0 where no row is seen."""
-        sums = self._sums
-        if sums[0] <= 0:
-            return 0.0, np.full(len(sums), math.nan)
-        share = float(sums[place] / sums[0])
-        return share, (self._unit(place) - share * self._unit(0)) / sums[0]
-
-    def _mean_of(self, column: int) -> _Smooth:
-        value, slopes = self._share(1 + column)
-
-        def formula() -> Formula:
-            return self._quotient(1 + column).within(-1.0, 1.0)
-
-        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0, formula)
-
-    def _mean(self, column: int) -> _Smooth:
-        return self._scale(
-            self._mean_of(column), self.statistic.half[column], self.statistic.middle[column]
-        )
-
-    def _moment(self, one: int, other: int) -> _Smooth:
-        """A covariance, or a variance, where bounds are -1 and 1."""
-        this, means = self.statistic, (self._mean_of(one), self._mean_of(other))
-        count = len(this.names)
-        if one == other:
-            place, least = 1 + count + one, 0.0
-            lacking, slopes = self._share(place)
-            raw, slopes = 1 - lacking, -slopes
-        else:
-            pair = (min(one, other), max(one, other))
-            place, least = 1 + 2 * count + this.pairs.index(pair), -1.0
-            raw, slopes = self._share(place)
-        value = raw - means[0].value * means[1].value
-        slopes = slopes - means[0].value * means[1].slopes - means[1].value * means[0].slopes
-
-        def beyond(level: float) -> float:
-            return math.prod(self._reach(mean, level) for mean in means)
-
-        def formula() -> Formula:
-            share = self._quotient(place)
-            both = product(self._quotient(1 + one), self._quotient(1 + other))
-            return (-(share + both) + 1.0 if one == other else share - both).within(least, 1.0)
-
-        return _Smooth(value, slopes, beyond, self._over, least, 1.0, formula)
-
-    def _covariance(self, one: int, other: int) -> _Smooth:
-        half = self.statistic.half
-        return self._scale(self._moment(one, other), float(half[one] * half[other]))
-
-    def _slope(self, of: int, on: int) -> _Smooth:
-        both, spread = self._moment(of, on), self._moment(on, on)
-        half = self.statistic.half
-        factor, most = float(half[of] / half[on]), float(self.statistic.grid)
-        if spread.value <= 0 or not np.isfinite(spread.slopes).all():
-            nothing = np.full(len(both.slopes), math.nan)
-            nowhere = _Smooth(0.0, nothing, _none, lambda _: math.inf, -most, most)
-            return self._scale(nowhere, factor)
-        value = both.value / spread.value
-        slopes = (both.slopes - value * spread.slopes) / spread.value
-
-        def beyond(level: float) -> float:
-            return (both.beyond(level) + abs(value) * spread.beyond(level)) / spread.value
-
-        def over(level: float) -> float:
-            rest = 1 - self._reach(spread, level) / spread.value
-            return self._over(level) / rest if rest > 0 else math.inf
-
-        return self._scale(_Smooth(value, slopes, beyond, over, -most, most), factor)
-
-    def _height(self, of: int, on: int, at: float) -> _Smooth:
-        slope = self._slope(of, on)
-        means = self._mean(of), self._mean(on)
-        away = at - means[1].value
-        value = means[0].value + slope.value * away
-        slopes = means[0].slopes + slope.slopes * away - slope.value * means[1].slopes
-
-        def beyond(level: float) -> float:
-            return abs(away) * slope.beyond(level) + self._reach(slope, level) * self._reach(
-                means[1], level
-            )
-
-        # No further from the mean than by the largest slope times the largest distance.
-        this = self.statistic
-        apart = abs(at - this.middle[on]) + this.half[on]
-        most = float(this.half[of] + slope.most * apart)
-        middle = float(this.middle[of])
-        return _Smooth(value, slopes, beyond, slope.over, middle - most, middle + most)
-
-    @staticmethod
-    def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
-        factor, of = float(factor), found.formula
-
-        def formula() -> Formula:
-            assert of is not None
-            return of() * factor + float(added)
-
-        return _Smooth(
-            found.value * factor + float(added),
-            found.slopes * factor,
-            lambda level: found.beyond(level) * factor,
-            found.over,
-            found.least * factor + float(added),
-            found.most * factor + float(added),
-            None if of is None else formula,
-        )
+    # ------------------------------------------------------------------ how far they may be off
 
     def _std(self, slopes: Floats) -> float:
         if not np.isfinite(slopes).all():
@@ -335,47 +272,31 @@ class MomentsReading(Reading):
         tails fall at least exponentially.
         """
         if fails not in self._ones:
-            alone = self._unit(0)
+            alone = self._sum(0).slopes
             if fails > 2 * SMALLEST_TAIL:
                 self._ones[fails] = self._half(alone, 1 - fails)
             else:
                 self._ones[fails] = 2 * self._half(alone, 1 - math.sqrt(fails))
         return self._ones[fails]
 
-    def _reach(self, found: _Smooth, level: float) -> float:
-        """By how much the estimate may be off."""
-        over = found.over(level)
-        if not math.isfinite(over):
-            return math.inf
-        return self._half(found.slopes, level) * over + found.beyond(level)
-
-    def _interval(self, found: _Smooth, level: float) -> tuple[float, float]:
-        reach = self._reach(found, level)
-        if not math.isfinite(reach):
-            return found.least, found.most
-        return (
-            min(max(found.value - reach, found.least), found.most),
-            max(min(found.value + reach, found.most), found.least),
-        )
-
-    def _ends(self, name: Any, level: float) -> tuple[float, float]:
-        found = self._function(name)  # says what is wrong with the name
-        kind, *columns = (name,) if isinstance(name, str) else name
+    def _ends(
+        self, kind: str, places: tuple[int, ...], found: _Kind, level: float
+    ) -> tuple[float, float]:
+        """Ends of an interval, in units in which bounds are -1 and 1."""
+        value, number, fails = found.of.value, float(self._sums[0]), 1 - level
         if kind in ("count", "sum"):
-            return self._interval(found, level)
-        number, fails = float(self._sums[0]), 1 - level
+            half = self._half(found.of.slopes, level)
+            return value - half, value + half
         if kind == "mean":
-            known, place = self._one(fails), self.statistic.place(columns[0])
+            known = self._one(fails)
             if not number > known * _SURELY:
                 return found.least, found.most
-            mean = MeanEnds.of(self._share(1 + place)[0], known / number)
-            half, middle = float(self.statistic.half[place]), float(self.statistic.middle[place])
-            return middle + half * mean.low, middle + half * mean.high
-        places = [self.statistic.place(one) for one in columns]
-        low = high = min(max(found.value, found.least), found.most)
+            mean = MeanEnds.of(self._mean(places[0]).value, known / number)
+            return mean.low, mean.high
+        low = high = min(max(value, found.least), found.most)
         # How what may fail is shared hangs on the true number of rows: on all that are possible.
         off = self._one(fails * NUMBER_FAILS)
-        std = self._std(self._unit(0)) or 1.0  # of no noise: then off is 0 too
+        std = self._std(self._sum(0).slopes) or 1.0  # of no noise: then off is 0 too
         for part in means_fail((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
             known = self._one(rest * part / len(places))
@@ -387,23 +308,59 @@ class MomentsReading(Reading):
         return low, high
 
     def _second(
-        self, kind: str, places: Sequence[int], known: float, ratio: float
+        self, kind: str, places: tuple[int, ...], known: float, ratio: float
     ) -> tuple[float, float]:
         """Ends of a variance, a covariance or a slope."""
-        this, shares = self.statistic, [self._share(1 + place)[0] for place in places]
-        moment, half = self._moment(places[0], places[-1]).value, this.half[list(places)]
+        shares = [self._mean(place).value for place in places]
+        moment = self._moment(places[0], places[-1]).value
         if kind == "variance":
-            ends = variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
-            scale = float(half[0] ** 2)
-        elif kind == "covariance":
+            return variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
+        if kind == "covariance":
             both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
-            ends, scale = covariance_ends(moment, both, apart, ratio), float(half[0] * half[1])
-        else:
-            of, on = (MeanEnds.of(share, known) for share in shares)
-            spread = self._moment(places[1], places[1]).value
-            ends = slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=float(this.grid))
-            scale = float(half[0] / half[1])
-        return ends[0] * scale, ends[1] * scale
+            return covariance_ends(moment, both, apart, ratio)
+        of, on = (MeanEnds.of(share, known) for share in shares)
+        spread, most = self._moment(places[1], places[1]).value, float(self.statistic.grid)
+        return slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=most)
+
+    # ------------------------------------------------------------------ the height of a line
+
+    def height(
+        self, of: str, on: str, point: float, level: float = 0.95
+    ) -> tuple[float, float, float]:
+        """The height at a point of ``on`` of the line of ``of``, and the ends of its interval."""
+        this, places = self.statistic, (self.statistic.place(of), self.statistic.place(on))
+        half, middle = this.half[list(places)].tolist(), this.middle[list(places)].tolist()
+        at, mean = (float(point) - middle[1]) / half[1], self._mean(places[1])
+        away = _Dual(at - mean.value, -mean.slopes)
+        slope = self._kind("slope", places).of
+        found = self._mean(places[0]).plus(slope.times(away))
+        # No further from the mean than by the largest slope times the largest distance.
+        most = 1 + this.grid * (abs(at) + 1)
+        reach = self._reach_of_height(places, found, away.value, level)
+        ends = [-most, most]
+        if math.isfinite(reach):
+            ends = [min(max(found.value + way, -most), most) for way in (-reach, reach)]
+        value, low, high = (middle[0] + half[0] * one for one in (found.value, *ends))
+        return value, low, high
+
+    def _reach_of_height(
+        self, places: tuple[int, int], height: _Dual, away: float, level: float
+    ) -> float:
+        """By how much the height of a line may be off: first order, and products of errors."""
+        both, spread = self._moment(*places), self._moment(places[1], places[1])
+        number = float(self._sums[0])
+        rest = 1 - self._half(self._sum(0).slopes, level) / number if number > 0 else 0.0
+        if not rest > 0 or not spread.value > 0:
+            return math.inf
+        slope, means = both.over(spread), [self._mean(one) for one in places]
+        mean_of, mean_on = (self._half(mean.slopes, level) / rest for mean in means)
+        off = self._half(spread.slopes, level) / rest + mean_on**2
+        if not off < spread.value:
+            return math.inf
+        over = 1 / rest / (1 - off / spread.value)
+        second = (mean_of * mean_on + abs(slope.value) * mean_on**2) / spread.value
+        steep = self._half(slope.slopes, level) * over + second
+        return self._half(height.slopes, level) * over + abs(away) * second + steep * mean_on
 
 
 def _besides_noise(moments: Moments) -> Sequence[str]:
@@ -716,6 +673,13 @@ class Moments(TallyStatistic):
     def number_names(self) -> Sequence[str]:
         return [*self.kinds]
 
+    def second(self, one: int, other: int) -> int:
+        """The place of the squares of a column, or of the products of two."""
+        count = len(self.names)
+        if one == other:
+            return 1 + count + one
+        return 1 + 2 * count + self.pairs.index((min(one, other), max(one, other)))
+
     def place(self, name: object) -> int:
         if name not in self.names:
             raise InvalidInput(
@@ -741,7 +705,6 @@ class Line:
 
     def __init__(self, reading: MomentsReading, of: str, on: str) -> None:
         self._reading, self.of, self.on = reading, of, on
-        self._places = reading.statistic.place(of), reading.statistic.place(on)
 
     @property
     def slope(self) -> float:
@@ -760,7 +723,7 @@ class Line:
 
     def at(self, point: float) -> float:
         """Height of the line at a point of ``on``; its intercept is that at 0."""
-        return self._reading._height(*self._places, float(point)).value
+        return self._reading.height(self.of, self.on, point)[0]
 
     def interval(self, point: float, level: float = 0.95) -> tuple[float, float]:
         """Ends that hold the height at a point with probability ``level``.
@@ -768,5 +731,5 @@ class Line:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        found = self._reading._height(*self._places, float(point))
-        return self._reading._interval(found, check_level(level))
+        _, low, high = self._reading.height(self.of, self.on, point, check_level(level))
+        return low, high
