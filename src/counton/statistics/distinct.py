@@ -201,22 +201,24 @@ class _Users(Exact):
     """
 
     def __init__(self, statistic: Distinct) -> None:
-        self._statistic = statistic
-        self.load(bytes(8))
+        self._statistic, self._step = statistic, 0
+        self._names: list[bytes] = []
+        self._numbers: dict[bytes, int] = {}
+        #: A row for each user, and room for more.
+        self._did = np.empty((0, 2), np.int64)
+        # With ``stay``: users to be looked at in later steps, when they may go.
+        self._due: dict[int, list[int]] = {}
+        self._before: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] = self._now()
 
     @override
     def load(self, saved: bytes) -> None:
-        self._step, records = _read(saved)
-        self._names = names_in(records)
-        self._numbers = {name: number for number, name in enumerate(self._names)}
-        #: A row for each user, and room for more.
-        self._did = np.stack([records["first"], records["second"]], axis=1).astype(np.int64)
-        self._before: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] = self._now()
-        # With ``stay``: users to be looked at in later steps, when they may go.
-        self._due: dict[int, list[int]] = {}
+        self._step, records = int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)
+        users = self._number_users(names_in(records))
+        self._did[users] = np.stack([records["first"], records["second"]], axis=1)
+        self._before = self._now()
         if (stay := self._statistic.stay) is not None:
-            for user, last in enumerate((self._did[:, 1] + stay).tolist()):
-                self._due.setdefault(last, []).append(user)
+            for user, last in zip(users.tolist(), records["second"].tolist(), strict=True):
+                self._due.setdefault(last + stay, []).append(user)
 
     def _now(self) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64]]:
         """What `undo` goes back to: step, number of users, who changed, and what these did."""
@@ -366,13 +368,6 @@ class _Users(Exact):
         return made + 1, 1 if comes else -1
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        read = [_read(part) for part in (saved, *news)]
-        records = np.concatenate([part for _, part in read])
-        last = {name: place for place, name in enumerate(names_in(records))}
-        return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
-
-    @override
     def undo(self) -> None:
         self._step, known, acted, did = self._before
         self._did[acted] = did
@@ -408,8 +403,3 @@ def _ranks(ascending: NDArray[np.int64]) -> NDArray[np.int64]:
     places = np.arange(len(ascending))
     ranks: NDArray[np.int64] = places - np.maximum.accumulate(np.where(begins, places, 0))
     return ranks
-
-
-def _read(saved: bytes) -> tuple[int, NDArray[np.void]]:
-    """The step, and a record for each user."""
-    return int.from_bytes(saved[:8], "little"), records_of(saved[8:], _RECORD)

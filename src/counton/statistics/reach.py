@@ -184,7 +184,7 @@ class _UserRows(Exact):
     @override
     def load(self, saved: bytes) -> None:
         records = records_of(saved, _RECORD)
-        self._rows = dict(zip(names_in(records), records["rows"].tolist(), strict=True))
+        self._rows.update(zip(names_in(records), records["rows"].tolist(), strict=True))
 
 
 def _band(least: int, above: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,42 +26,10 @@ from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.planning.splits import Noise, Split
+    from counton.statistics.report import Report
 
 #: Of this many statistics it is tried whether they are better measured apart.
 _MOST_TRIED = 4
-
-
-class Members(Protocol):
-    """The statistics of a report, and what is wanted of them: see `counton.statistics.Report`."""
-
-    within: dict[str, float | dict[str, float]]
-    shares: dict[str, Any]
-    size: int | None
-    apart: Any
-    most: int
-
-    @property
-    def statistics(self) -> Mapping[str, TallyStatistic]: ...
-    @property
-    def measured_ones(self) -> dict[str, TallyStatistic]: ...
-    @property
-    def derived_from(self) -> dict[str, str]:
-        """The measured one that each other statistic follows from."""
-
-    def weight(self, name: str) -> int:
-        """By which the cells of one are multiplied."""
-
-    def terms_of(self, name: str, terms: Design) -> Design:
-        """Those of one alone."""
-
-    def reading_of(self, name: str, reading: Any) -> Reading:
-        """What one says, from a reading of that which is measured."""
-
-    def with_parameters(self, **changes: Any) -> Self:
-        """The same with other parameters."""
-
-
-_Report = TypeVar("_Report", bound=Members)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +90,7 @@ class PartDesign(Design):
         return self.one
 
 
-def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> _Report:
+def with_weights(report: Report, guarantee: Guarantee, horizon: int | None) -> Report:
     """With weights; apart is what costs less so than with what it would follow from.
 
     Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
@@ -153,7 +121,7 @@ def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> 
 
 
 def _split(
-    report: Members, guarantee: Guarantee, horizon: int | None, noise: Noise | None
+    report: Report, guarantee: Guarantee, horizon: int | None, noise: Noise | None
 ) -> Split:
     from counton.planning.splits import Cost, split
 
@@ -184,7 +152,7 @@ def _split(
 
 
 def _bounds(
-    report: Members, name: str, guarantee: Guarantee, horizon: int | None
+    report: Report, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
     """How far off what is read of a statistic may be, and is, in what one of its cells is off.
 
@@ -252,7 +220,7 @@ def _widest(reading: Reading) -> float:
     return float(half[means].max() if means.any() else half.max())
 
 
-def budget_shares(report: Members, norm: Literal[1, 2]) -> dict[str, Fraction]:
+def budget_shares(report: Report, norm: Literal[1, 2]) -> dict[str, Fraction]:
     """The share of the budget of each statistic that is measured, once it is settled.
 
     Args:

@@ -244,18 +244,10 @@ class Exact(ABC):
 
     @abstractmethod
     def save(self) -> bytes:
-        """All of it; `load` goes on from there."""
+        """All of it, for `load`."""
 
     def load(self, saved: bytes) -> None:
-        """Know what `save` gave, where nothing is known yet.
-
-        Raises:
-            StateError: what is never saved.
-        """
-        raise NotImplementedError
-
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """What `save` gives after some more takes, from what it gave, and the `news` of these.
+        """Know what `save` gave, where nothing is known yet; then the `news` of each later take.
 
         Raises:
             StateError: what is never saved.
@@ -263,7 +255,7 @@ class Exact(ABC):
         raise NotImplementedError
 
     def news(self) -> bytes | None:
-        """What the last `take` added to what is known; `join` puts it there.
+        """What the last `take` added to what is known, for `load`.
 
         None where nobody says: then all is saved again.
         """
@@ -502,7 +494,8 @@ def restore(statistic: Statistic, saved: bytes, news: Sequence[bytes] = ()) -> E
         StateError: what this statistic never saves.
     """
     exact = statistic.begin()
-    exact.load(exact.join(saved, news) if news else saved)
+    for part in (saved, *news):
+        exact.load(part)
     return exact
 
 

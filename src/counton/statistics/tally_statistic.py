@@ -339,10 +339,6 @@ class Sums(Exact):
         return this.measure(sums)
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        return saved
-
-    @override
     def undo(self) -> None: ...
 
     @override

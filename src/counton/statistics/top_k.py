@@ -364,10 +364,6 @@ class _Tally(Exact):
         return kept
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        return saved + b"".join(news)  # of a user and a cell the last row holds
-
-    @override
     def undo(self) -> None:
         for user, where in self._before:
             used = self._used[user]

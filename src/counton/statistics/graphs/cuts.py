@@ -354,11 +354,6 @@ class _Weights(Exact):
         self.largest = max(self.largest, abs(sums[-1]))
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        read = [unpack_edges(part, 3) for part in (saved, *news)]
-        return pack_edges(read[-1][0], [], np.concatenate([rows for *_, rows in read], axis=1))
-
-    @override
     def undo(self) -> None:
         if self._before is None:
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -238,12 +237,6 @@ class _Forest(Exact):
         return weight if math.isinf(lost) else weight - int(lost)
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        parts = [unpack_edges(part, 2) for part in (saved, *news)]
-        nodes = [label for _, labels, _ in parts for label in labels]
-        return pack_edges(0, nodes, np.concatenate([edges for *_, edges in parts], axis=1))
-
-    @override
     def undo(self) -> None:
         if self._undone is None:
             return
@@ -271,7 +264,7 @@ class _Forest(Exact):
     @override
     def load(self, saved: bytes) -> None:
         _, nodes, edges = unpack_edges(saved, 2)
-        self._nodes = NodeNumbers(nodes)
+        self._nodes.number(nodes)
         self._grow()
         for key, weight in edges.T.tolist():
             self._enter(key, weight, [])

@@ -357,8 +357,9 @@ class Graph(Exact):
 
     def __init__(self, statistic: GraphStatistic) -> None:
         self._statistic, self._nodes, self._step = statistic, NodeNumbers(), 0
-        #: All pairs in order of first sight, unless there is an index.
+        #: All pairs in order of first sight, each of which came once; unless these have numbers.
         self._keys = np.empty(0, np.int64)
+        self._did: dict[int, int] | None = {} if statistic.changes > 1 else None
         self._index: _Index | None = None
         self._before: tuple[int, int, Any] | None = None
 
@@ -392,12 +393,10 @@ class Graph(Exact):
 
     @property
     def _size(self) -> int:
-        return len(self._keys) if self._index is None else len(self._index.did)
+        return len(self._keys if self._did is None else self._did)
 
     def _all_keys(self) -> NDArray[np.int64]:
-        if self._index is None:
-            return self._keys
-        return np.fromiter(self._index.did, np.int64, len(self._index.did))
+        return self._keys if self._did is None else np.fromiter(self._did, np.int64, self._size)
 
     def _refuse(self, ends: Sequence[int], node: int) -> None:
         edge = tuple(self._nodes.label(end) for end in ends)
@@ -429,7 +428,7 @@ class Graph(Exact):
             edges, steps = edges[kept], steps[kept[known:]]
             known = int(kept[:known].sum())
         changes = statistic.of_many(edges, known, steps, count)
-        self._keys, self._index = every, None
+        self._keys, self._did, self._index = every, None, None
         return changes, len(old)
 
     def _take_few(
@@ -437,9 +436,10 @@ class Graph(Exact):
     ) -> tuple[NDArray[np.int64], list[tuple[int, bool]]]:
         """One by one, in the sets of neighbours."""
         statistic = self._statistic
+        if self._did is None:
+            self._did = dict.fromkeys(self._keys.tolist(), 1)
         if self._index is None:
-            did = dict.fromkeys(self._keys.tolist(), 1)
-            self._index = _Index(did, len(self._nodes), statistic.degree)
+            self._index = _Index(self._did, len(self._nodes), statistic.degree)
         index = self._index
         index.grow(len(self._nodes))
         changes = np.zeros((count, int(np.prod(statistic.cells, dtype=np.int64))), np.int64)
@@ -522,22 +522,12 @@ class Graph(Exact):
                 index.kept.discard(key)
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        nodes: list[Any] = []
-        did: dict[int, int] = {}
-        for part in (saved, *news):
-            step, labels, (keys, changes) = unpack_edges(part, 2)
-            nodes += labels
-            did.update(zip(keys.tolist(), changes.tolist(), strict=True))
-        return pack_edges(step, nodes, [[*did], [*did.values()]])
-
-    @override
     def undo(self) -> None:
         if self._before is None:
             return
         self._step, nodes, undone = self._before
         if isinstance(undone, int):
-            self._keys, self._index = self._all_keys()[:undone], None
+            self._keys, self._did, self._index = self._all_keys()[:undone], None, None
         else:
             self._take_back(undone)
             assert self._index is not None
@@ -548,7 +538,7 @@ class Graph(Exact):
     @override
     def save(self) -> bytes:
         keys = self._all_keys()
-        did = [] if self._index is None else list(self._index.did.values())
+        did = [] if self._did is None else list(self._did.values())
         return pack_edges(self._step, self._nodes.to_json(), [keys, did or [1] * len(keys)])
 
     @override
@@ -559,18 +549,19 @@ class Graph(Exact):
             keys = self._all_keys()[undone:].tolist()
             did = [1] * len(keys)
         else:
-            assert self._index is not None
+            assert self._did is not None
             keys = list(dict.fromkeys(key for key, _ in undone))
-            did = [self._index.did[key] for key in keys]
+            did = [self._did[key] for key in keys]
         return pack_edges(self._step, self._nodes.after(known), [keys, did])
 
     @override
     def load(self, saved: bytes) -> None:
-        self._step, nodes, (self._keys, changes) = unpack_edges(saved, 2)
-        self._nodes = NodeNumbers(nodes)
-        if self._statistic.changes > 1:
-            did = dict(zip(self._keys.tolist(), changes.tolist(), strict=True))
-            self._index = _Index(did, len(nodes), self._statistic.degree)
+        self._step, nodes, (keys, changes) = unpack_edges(saved, 2)
+        self._nodes.number(nodes)
+        if self._did is None:
+            self._keys = np.concatenate([self._keys, keys])
+        else:
+            self._did.update(zip(keys.tolist(), changes.tolist(), strict=True))
 
 
 def pack_edges(step: int, nodes: list[Any], rows: Any) -> bytes:

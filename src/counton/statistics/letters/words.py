@@ -255,13 +255,6 @@ class Letters(Exact):
         self._steps += len(ends)
 
     @override
-    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        exact = Letters(self._statistic)
-        for part in (saved, *news):
-            exact.load(part)
-        return exact.save()
-
-    @override
     def undo(self) -> None:
         self._steps, kept = self._before
         self._letters.keep(kept)
@@ -299,7 +292,6 @@ class Letters(Exact):
 
     @override
     def load(self, saved: bytes) -> None:
-        """Of what `news` gave, go on with it."""
         dtype = self._letters.all.dtype
         try:
             steps, letters = _HEAD.unpack_from(saved)
