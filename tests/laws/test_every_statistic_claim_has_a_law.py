@@ -161,9 +161,8 @@ WRONG: dict[str, list[Statistic]] = {
     "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
     "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
     "sources": [claiming(sources=("nobody",))],
-    "spans": [claiming(spans=(range(1),)), claiming(spans=())],
+    "spans": [claiming(spans=(range(1),)), claiming(spans=(), may_be_none=True)],
     "ordered": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],
-    "value_bounds": [Wrongly(0, 50, resolution=1, value_bounds=None)],
 }
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.

@@ -173,7 +173,7 @@ class Growing(Sums):
         return bytes([self._taken])
 
     def load(self, saved: bytes) -> None:
-        self._taken = saved[0]
+        self._taken = saved[0] if saved else self._taken
 
     def news(self) -> bytes:
         return b""

@@ -413,7 +413,7 @@ def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
         table = reading.table_columns()
         at = 0 if len(statistic.asks) == 1 else table["name"].tolist().index(name)
         own = columns[0] if statistic.parts else None
-        compare(name, float(table["estimate"][at]), statistic.value_bounds, own)
+        compare(name, float(table["estimate"][at]), statistic.bounds_of(0), own)
 
 
 def check_statistic_reading(statistic: Statistic, batches: Batches) -> None:

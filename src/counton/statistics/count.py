@@ -101,9 +101,8 @@ class ClippedValues(TallyStatistic):
     parts = (Part("value"),)
     bounds: Contribution
 
-    @property
     @override
-    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction]:
+    def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
         return self.lower, self.upper, self.resolution
 
     @property

@@ -13,7 +13,7 @@ up over space too, and over time.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -475,55 +475,42 @@ class Hierarchy(TableStatistic):
         return ErrorScale("how much there is at a node, over all steps and nodes", mean, largest)
 
     @cached_property
-    def _leaf_of(self) -> dict[tuple[Hashable, ...], int]:
-        """Numbers of leaves by their paths."""
-        found: dict[tuple[Hashable, ...], int] = {}
-        for level, nodes in enumerate(self.tree.leaves):
-            for node in nodes.tolist():
-                found[self.tree.path(level, node)] = len(found)
-        return found
-
-    @cached_property
-    def _codes(self) -> Integers:
-        """For each leaf and level the place of its label among those of the level."""
-        place = [{name: code for code, name in enumerate(names)} for names in self._labels]
-        codes = np.full((len(self._leaf_of), len(place)), MISSING, np.int64)
-        for path, leaf in self._leaf_of.items():
-            for level, name in enumerate(path):
-                codes[leaf, level] = place[level][str(name)]
-        return codes
+    def _codes(self) -> list[dict[str, int]]:
+        """For each level the places of its labels."""
+        return [{name: code for code, name in enumerate(names)} for names in self._labels]
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
-        for place, event in enumerate(events):
-            path, counts[place] = self._count_of(event, "the path of a leaf")
-            wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
-            try:
-                leaf = self._leaf_of.get(wanted)
-            except TypeError:  # what has no hash is no leaf
-                leaf = None
-            if leaf is None:
-                raise InvalidInput(
-                    f"event is {quote(path)}, which is no leaf of the tree; give the path of one, "
-                    f"such as {next(iter(self._leaf_of))!r}"
-                )
-            leaves[place] = leaf
-        columns = tuple(self._codes[leaves].T)
-        return (*columns, counts) if self.counts else columns
+        counts, levels = np.zeros(len(events)), len(self._labels)
+        codes, paths = np.full((levels, len(events)), MISSING, np.int64), list[Any]()
+        for row, event in enumerate(events):
+            path, counts[row] = self._count_of(event, "the path of a leaf")
+            names = path if isinstance(path, (tuple, list)) else (path,)
+            for level, name in enumerate(names[:levels]):
+                known = isinstance(name, str) and len(names) <= levels
+                codes[level, row] = self._codes[level].get(name, OUTSIDE) if known else OUTSIDE
+            paths.append(path)
+        columns = (*codes, counts) if self.counts else tuple(codes)
+        wrong = np.flatnonzero(self.encode(*columns) < 0)
+        if len(wrong):
+            level = next(depth for depth, nodes in enumerate(self.tree.leaves) if len(nodes))
+            raise InvalidInput(
+                f"event is {quote(paths[wrong[0]])}, which is no leaf of the tree; give the path "
+                f"of one, such as {self.tree.path(level, int(self.tree.leaves[level][0]))!r}"
+            )
+        return columns
 
     @cached_property
     def _found_by(self) -> list[tuple[Integers, Integers, int]]:
         """For each level: keys of its nodes in order, the nodes, and how many labels there are."""
         found = []
-        for parents, labels, known in zip(
-            self.tree.parents, self.tree.labels, self._labels, strict=True
+        for parents, labels, place in zip(
+            self.tree.parents, self.tree.labels, self._codes, strict=True
         ):
-            place = {name: code for code, name in enumerate(known)}
             own = np.array([place[name] for name in labels.tolist()], np.int64)
-            keys = parents * len(known) + own
+            keys = parents * len(place) + own
             order = np.argsort(keys, kind="stable")
-            found.append((keys[order], order, len(known)))
+            found.append((keys[order], order, len(place)))
         return found
 
     @cached_property

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,9 +344,9 @@ class Report(TallyStatistic):
         self._call_units(unit)
         self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
         self.places = sum(one.places for one in self.measured_ones.values())
-        self._bounds = [one.said_bounds() for one in self.statistics.values()]
-        sizes = [high - low + 1 for low, high in self._bounds]
-        if math.prod(sizes) >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
+        self._digits = _digits_of(self.statistics)
+        most = self.said_bounds()[1]
+        if most >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
             raise InvalidInput(
                 "a row of the report says more than fits into 62 bits: take a coarser resolution, "
                 "fewer cells, or two reports"
@@ -509,7 +509,7 @@ class Report(TallyStatistic):
         if not {*one.asks} <= {*given}:
             return None
         if place is not None:
-            mine, its = one.value_bounds, source.bounds_of(place)
+            mine, its = one.bounds_of(0), source.bounds_of(place)
             if mine is None or its is None or mine[:2] != its[:2] or mine[2] < its[2]:
                 return None
         return {(ask if len(one.asks) > 1 else None): given[ask] for ask in one.asks}
@@ -535,15 +535,11 @@ class Report(TallyStatistic):
     @property
     @override
     def rank_digits(self) -> tuple[RankDigit, ...]:
-        found, unit = list[RankDigit](), 1
-        for (low, high), one in reversed(
-            [*zip(self._bounds, self.statistics.values(), strict=True)]
-        ):
-            if one.counted_ranks:
-                found.append(RankDigit(unit, high - low + 1, one.counted_ranks))
-            if _is_said(one):
-                unit *= high - low + 1
-        return tuple(found)
+        return tuple(
+            RankDigit(one.unit, one.size, one.of.counted_ranks)
+            for one in self._digits.values()
+            if one.of.counted_ranks
+        )
 
     def weight(self, name: str) -> int:
         """By what the cells of a statistic are multiplied; 1 until it is settled."""
@@ -610,7 +606,8 @@ class Report(TallyStatistic):
             return self
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self.with_parameters(statistics=inner)
-        return with_weights(settled, guarantee, horizon)
+        found: Report = with_weights(settled, guarantee, horizon)
+        return found
 
     @override
     def allows(self, other: Statistic) -> bool:
@@ -657,12 +654,9 @@ class Report(TallyStatistic):
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
-        for (name, one), (low, high) in zip(self.statistics.items(), self._bounds, strict=True):
-            if not _is_said(one):
-                continue  # it says the same of every row
+        for name, (one, low, size, unit) in self._digits.items():
             if not one.parts:
-                found = found * (high - low + 1)  # whose first row it is, is not known yet
-                continue
+                continue  # whose first row it is, is not known yet
             own = []
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 given = by_column[column]
@@ -673,34 +667,24 @@ class Report(TallyStatistic):
             if one.may_be_none:
                 known &= said >= 0
                 said = np.where(said >= 0, said, low)
-            if len(said) and (int(said.min()) < low or int(said.max()) > high):
+            if len(said) and (int(said.min()) < low or int(said.max()) >= low + size):
                 raise InvalidInput(
                     f"rows say something outside of what {one!r} says they can, which is a defect "
                     f"of that statistic"
                 )
-            found = found * (high - low + 1) + (said - low)
+            found += (said - low) * unit
         return np.where(known, found, -1)
-
-    def _digits(self, said: X) -> dict[str, X | int]:
-        found: dict[str, X | int] = {}
-        rest = said - self._base
-        order = [*zip(self.statistics.items(), self._bounds, strict=True)]
-        for (name, one), (low, high) in reversed(order):
-            if not _is_said(one):
-                found[name] = low
-                continue
-            size = high - low + 1
-            found[name] = rest % size + low
-            rest = rest // size
-        return found
 
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        digits, found = self._digits(said), []
+        found = list[tuple[X | int, X | int]]()
         for name, one in self.measured_ones.items():
+            own: Any = one.said_bounds()[0]
+            if (digit := self._digits.get(name)) is not None:
+                own = (said - self._base) // digit.unit % digit.size + digit.low
             start = self._place_ranges[name].start
-            found += [(place + start, amount) for place, amount in one.entries(digits[name])]
-        return cast("Sequence[tuple[X | int, X | int]]", found)
+            found += [(place + start, amount) for place, amount in one.entries(own)]
+        return found
 
     @cached_property
     @override
@@ -712,26 +696,22 @@ class Report(TallyStatistic):
                 found += [range(start + span.start, start + span.stop) for span in one.spans]
         return tuple(found)
 
-    @property
-    @override
-    def may_be_none(self) -> bool:
-        return any(one.may_be_none for one in self.statistics.values())
-
     @override
     def said_bounds(self) -> tuple[int, int]:
-        size = math.prod(high - low + 1 for low, high in self._bounds)
-        return self._base, self._base + size - 1
+        return self._base, self._base + math.prod(one.size for one in self._digits.values()) - 1
 
     @property
     @override
     def largest_entry(self) -> int:
-        return max(self.weight(name) * one.largest_entry for name, one in self._measured_items())
+        return max(
+            self.weight(name) * one.largest_entry for name, one in self.measured_ones.items()
+        )
 
     @override
     def whole_of(self, sums: Floats) -> float:
         found = [
             one.whole_of(sums[self._place_ranges[name]])
-            for name, one in self._measured_items()
+            for name, one in self.measured_ones.items()
             if one.most_counted(0.0, 0.0) < math.inf
         ]
         return max(found, default=0.0)
@@ -740,15 +720,12 @@ class Report(TallyStatistic):
     def largest_measured(self, sums: Floats) -> float:
         return max(
             self.weight(name) * one.largest_measured(sums[self._place_ranges[name]])
-            for name, one in self._measured_items()
+            for name, one in self.measured_ones.items()
         )
-
-    def _measured_items(self) -> Sequence[tuple[str, TallyStatistic]]:
-        return [*self.measured_ones.items()]
 
     @override
     def row_bounds(self) -> tuple[int, int]:
-        lows, highs = zip(*(one.row_bounds() for _, one in self._measured_items()), strict=True)
+        lows, highs = zip(*(one.row_bounds() for _, one in self.measured_ones.items()), strict=True)
         return min(lows), max(highs)
 
     @override
@@ -766,7 +743,7 @@ class Report(TallyStatistic):
         parts = [
             one.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)
-            for name, one in self._measured_items()
+            for name, one in self.measured_ones.items()
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
@@ -774,7 +751,7 @@ class Report(TallyStatistic):
     def most_counted(self, first: float, last: float) -> float:
         return min(
             one.most_counted(first / self.weight(name), last / self.weight(name))
-            for name, one in self._measured_items()
+            for name, one in self.measured_ones.items()
         )
 
     @override
@@ -783,7 +760,7 @@ class Report(TallyStatistic):
             one.total(
                 (cells[:, self.cell_ranges[name]] // self.weight(name)).reshape(-1, *one.cells)
             )
-            for name, one in self._measured_items()
+            for name, one in self.measured_ones.items()
             if one.most_counted(0.0, 0.0) < math.inf
         ]
         return np.asarray(np.max([np.zeros(len(cells)), *found], axis=0), np.float64)
@@ -851,6 +828,28 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
     return np.where(codes == OUTSIDE, OUTSIDE, table[known])
 
 
-def _is_said(one: TallyStatistic) -> bool:
-    """Whether rows differ in what they say to a statistic."""
-    return bool(one.parts or one.counted_ranks)
+class _Digit(NamedTuple):
+    """Where a row says what it says to a statistic.
+
+    Attributes:
+        of: the statistic.
+        low: the least that rows say to it.
+        size: how many values there are.
+        unit: of the digit in what a row says to all.
+    """
+
+    of: TallyStatistic
+    low: int
+    size: int
+    unit: int
+
+
+def _digits_of(statistics: Mapping[str, TallyStatistic]) -> dict[str, _Digit]:
+    """Digits of the statistics to which rows differ in what they say."""
+    found, unit = dict[str, _Digit](), 1
+    for name, one in reversed([*statistics.items()]):
+        if one.parts or one.counted_ranks:
+            low, high = one.said_bounds()
+            found[name] = _Digit(one, low, high - low + 1, unit)
+            unit *= high - low + 1
+    return found

@@ -26,7 +26,6 @@ from counton.strategies.strategy import last_served_step
 
 if TYPE_CHECKING:
     from counton.planning.splits import Noise, Split
-    from counton.statistics.report import Report
 
 #: Of this many statistics it is tried whether they are better measured apart.
 _MOST_TRIED = 4
@@ -90,7 +89,7 @@ class PartDesign(Design):
         return self.one
 
 
-def with_weights(report: Report, guarantee: Guarantee, horizon: int | None) -> Report:
+def with_weights(report: Any, guarantee: Guarantee, horizon: int | None) -> Any:
     """With weights; apart is what costs less so than with what it would follow from.
 
     Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
@@ -120,9 +119,7 @@ def with_weights(report: Report, guarantee: Guarantee, horizon: int | None) -> R
     return found
 
 
-def _split(
-    report: Report, guarantee: Guarantee, horizon: int | None, noise: Noise | None
-) -> Split:
+def _split(report: Any, guarantee: Guarantee, horizon: int | None, noise: Noise | None) -> Split:
     from counton.planning.splits import Cost, split
 
     costs = []
@@ -152,7 +149,7 @@ def _split(
 
 
 def _bounds(
-    report: Report, name: str, guarantee: Guarantee, horizon: int | None
+    report: Any, name: str, guarantee: Guarantee, horizon: int | None
 ) -> list[tuple[float, float, str]]:
     """How far off what is read of a statistic may be, and is, in what one of its cells is off.
 
@@ -165,7 +162,7 @@ def _bounds(
 
     of, within = report.derived_from.get(name, name), report.within[name]
     source, one = report.statistics[of], report.statistics[name]
-    named = within if isinstance(within, Mapping) else {"": within}
+    named: Mapping[str, float] = within if isinstance(within, Mapping) else {"": within}
     on_rows = [
         each
         for each in named
@@ -220,7 +217,7 @@ def _widest(reading: Reading) -> float:
     return float(half[means].max() if means.any() else half.max())
 
 
-def budget_shares(report: Report, norm: Literal[1, 2]) -> dict[str, Fraction]:
+def budget_shares(report: Any, norm: Literal[1, 2]) -> dict[str, Fraction]:
     """The share of the budget of each statistic that is measured, once it is settled.
 
     Args:

@@ -93,11 +93,6 @@ class GroupedRows(Grouped):
         found = [(start + place, amount) for place, amount in self.inner.entries(own)]
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
-    @property
-    @override
-    def spans(self) -> tuple[range, ...]:
-        return tuple(range(self.places) for _ in self.inner.entries(np.zeros(1, np.int64)))
-
     @override
     def whole_of(self, sums: Floats) -> float:
         return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))

@@ -90,11 +90,6 @@ class TallyStatistic(Statistic):
     counts_units: bool = False
     counted_ranks: tuple[int, ...] = ()
 
-    @property
-    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """Lower and upper bound, and resolution, of the values that it reads; None: it has none."""
-        return None
-
     def gives(self, place: int | None) -> Mapping[str, Any]:
         """What its reading calls "count", "sum" and "mean", of those that it tells.
 
@@ -104,8 +99,8 @@ class TallyStatistic(Statistic):
         return {}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
-        """As `value_bounds`, of one of its columns."""
-        return self.value_bounds
+        """Lower and upper bound, and resolution, of the values of a column; None: it has none."""
+        return None
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
@@ -123,7 +118,7 @@ class TallyStatistic(Statistic):
     @property
     def may_be_none(self) -> bool:
         """Whether what a row says decides in which place it counts; then it may be of none."""
-        return not isinstance(self.entries(np.zeros(1, np.int64))[0][0], int)
+        return bool(self.spans)
 
     def said_bounds(self) -> tuple[int, int]:
         """The least and the most that rows say which are of some place."""
@@ -175,7 +170,8 @@ class TallyStatistic(Statistic):
     @property
     def spans(self) -> tuple[range, ...]:
         """Places among which a row chooses: one range for each of `entries` whose place it says."""
-        return (range(self.places),)
+        chosen = [place for place, _ in self.entries(np.zeros(1, np.int64))]
+        return tuple(range(self.places) for place in chosen if not isinstance(place, int))
 
     def row_bounds(self) -> tuple[int, int]:
         """The least and the most that one row adds to any place, in grid units."""

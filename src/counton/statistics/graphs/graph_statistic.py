@@ -232,11 +232,8 @@ class NodeNumbers:
                 raise InvalidInput(
                     f"event is {quote(event)}; it must be an edge: its two nodes{third}"
                 )
-        labels: list[Any] = list(chain.from_iterable(told)) if more is None else []
-        if more is not None:
-            for event in told:
-                labels += event[:2]
-        ends = self.number(labels).reshape(-1, 2)
+        nodes = told if more is None else [event[:2] for event in told]
+        ends = self.number(list(chain.from_iterable(nodes))).reshape(-1, 2)
         return EdgeRows(
             self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more]
         )
@@ -334,10 +331,14 @@ class _Index:
                 if self.kept is not None:
                     self.kept.add(key)
                 if changes % 2:
-                    self.near[one].add(other)
-                    self.near[other].add(one)
+                    self.put(one, other, there=True)
             self.seen[one] += 1
             self.seen[other] += 1
+
+    def put(self, one: int, other: int, *, there: bool) -> None:
+        """An edge comes, or goes."""
+        for node, neighbour in ((one, other), (other, one)):
+            (self.near[node].add if there else self.near[node].remove)(neighbour)
 
     def grow(self, nodes: int) -> None:
         while len(self.seen) < nodes:
@@ -492,13 +493,11 @@ class Graph(Exact):
         if not kept:
             return
         if not comes:
-            index.near[one].remove(other)
-            index.near[other].remove(one)
+            index.put(one, other, there=False)
         for cell, by in statistic.of_one(index.near, one, other):
             changes[cell] += by if comes else -by
         if comes:
-            index.near[one].add(other)
-            index.near[other].add(one)
+            index.put(one, other, there=True)
 
     def _take_back(self, done: list[tuple[int, bool]]) -> None:
         index = self._index
@@ -506,12 +505,8 @@ class Graph(Exact):
         for key, kept in reversed(done):
             one, other = key >> 32, key & _LOW
             made = index.did[key]
-            if kept and made % 2:
-                index.near[one].remove(other)
-                index.near[other].remove(one)
-            elif kept:
-                index.near[one].add(other)
-                index.near[other].add(one)
+            if kept:
+                index.put(one, other, there=made % 2 == 0)
             if made > 1:
                 index.did[key] = made - 1
                 continue
